@@ -20,7 +20,7 @@ from app.chat.view_options import ViewOptions
 from app.chat.welcome import ChatWelcome, centred
 from app.design.controls import Hairline
 from app.design.drops import accept_drag
-from app.design.fonts import TEXT_BODY, TEXT_LEAD, px
+from app.design.fonts import TEXT_LEAD, px
 from app.design.layouts import boxed, column_of
 from app.design.notice import Notice
 from app.library.search import Term, terms_of
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 COLUMN_CHARACTERS = 72
 FIXED = 150  # pixels of an earlier turn: speakers, buttons, and the space between them
 PICTURES = 136
-CODE_FRAME = 56
-GAP = 12
 
 
 def column_width() -> int:
@@ -292,22 +290,6 @@ class ChatPage(QWidget):
 def guess_height(turn: Turn, width: int) -> int:
     """Returns the estimated height of a turn in a column ``width`` pixels wide, in pixels."""
     letters = max(20, round(width / (px(TEXT_LEAD) * 0.53)))
+    lines = f"{turn.prompt}\n{turn.answer.text[:24_000]}".split("\n")
     pictures = px(PICTURES) if turn.pictures else 0  # assumes one row
-    return FIXED + pictures + _text_height(turn.prompt, letters) + _text_height(turn.answer.text, letters)
-
-
-def _text_height(text: str, letters: int) -> int:
-    line, code_line = round(px(TEXT_LEAD) * 1.55), round(px(TEXT_BODY) * 1.2)
-    height = 0
-    is_code = False
-    for part in text[:24_000].split("\n"):
-        if part.lstrip().startswith("```"):
-            is_code = not is_code
-            height += CODE_FRAME if is_code else 0
-        elif is_code:
-            height += code_line
-        elif part:
-            height += line * -(-len(part) // letters) + (4 if part.lstrip()[:1] in "-*1" else 0)
-        else:
-            height += GAP
-    return height
+    return FIXED + pictures + round(px(TEXT_LEAD) * 1.55) * sum(1 + len(line) // letters for line in lines)

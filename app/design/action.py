@@ -55,11 +55,10 @@ def key_text(keys: str) -> str:
 
 
 class Actions:
-    """The actions in the order in which they were added, with unique ids and keys."""
+    """The actions in the order in which they were added, with unique ids."""
 
     def __init__(self, actions: Iterable[Action] = ()) -> None:
         self._actions: dict[str, Action] = {}
-        self._owner_of_key: dict[tuple[str, str], str] = {}  # page and key
         self.add(*actions)
 
     def __iter__(self) -> Iterator[Action]:
@@ -72,22 +71,9 @@ class Actions:
         return self._actions[action_id]
 
     def add(self, *actions: Action) -> None:
-        """Adds actions.
-
-        Raises:
-            ValueError: an id or a key is taken, or a key is invalid. This is a bug of the program, not of its user.
-        """
+        """Adds actions, whose ids are new."""
         for action in actions:
-            if action.id in self._actions:
-                raise ValueError(f"there are two actions {action.id!r}")
-            for keys in action.keys:
-                written = QKeySequence(keys).toString(QKeySequence.SequenceFormat.PortableText)
-                if not written:
-                    raise ValueError(f"{keys!r} of {action.id!r} is not a key")
-                for (page, known), owner in self._owner_of_key.items():
-                    if known == written and (page == action.page or not page or not action.page):
-                        raise ValueError(f"{keys!r} is a key of {owner!r} and of {action.id!r}")
-                self._owner_of_key[action.page, written] = action.id
+            assert action.id not in self._actions, action.id
             self._actions[action.id] = action
 
     def sections(self, page: str = "") -> list[tuple[str, list[Action]]]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QToolButton, QWidget
+
+from app.design.icons import set_icon
 
 BUTTON = 28  # pixels; the button is a square
 
 
 class DotsButton(QToolButton):
-    """A button with three dots, drawn, since not every font has them."""
+    """A button with three dots."""
 
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -19,14 +20,4 @@ class DotsButton(QToolButton):
         self.setToolTip(name)
         self.setFixedSize(BUTTON, BUTTON)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        super().paintEvent(event)
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(self.palette().buttonText())
-        middle = self.rect().center()
-        for step in (-5, 0, 5):
-            painter.drawEllipse(middle + QPoint(step + 1, 1), 1.5, 1.5)
-        painter.end()
+        set_icon(self, "dots-horizontal")

@@ -17,7 +17,7 @@ from app.library.records import SUMMARY_COLUMNS, Summary, summary_of
 
 MOST_TERMS = 8
 LONGEST_TERM = 80  # characters
-BEFORE, LONGEST_EXCERPT = 24, 160  # characters
+BEFORE, LONGEST_EXCERPT = 16, 160  # characters
 _UNSPACED = re.compile("[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\U00020000-\U0003ffff]")
 
 

@@ -20,15 +20,14 @@ GAP = "[[…]]"
 class PromptHistory:
     """Prompts of this session and of the shown conversation, and the present place in them.
 
-    A walk through them begins at the draft. Edits made during a walk are kept until ``leave`` ends it. Prompts too long
-    for the field are left out: they can be copied from their turns.
+    A walk through them begins at the draft, which is kept until ``leave`` ends it. Prompts too long for the field are
+    left out: they can be copied from their turns.
     """
 
     def __init__(self) -> None:
         self._session: list[str] = []
         self._conversation: list[str] = []
-        self._walked: tuple[str, ...] = ()  # the prompts when the walk began
-        self._lines: list[str] = []  # the same with their edits, then the draft; empty without a walk
+        self._lines: list[str] = []  # the prompts when the walk began, then the draft; empty without a walk
         self._place = 0
 
     @property
@@ -41,7 +40,7 @@ class PromptHistory:
     def place(self) -> tuple[int, int] | None:
         """The number of the shown earlier prompt, counted from 1, and the number of prompts; None at the draft."""
         last = len(self._lines) - 1
-        return (self._place + 1, last) if self._place < last else None
+        return (self._place + 1, last) if self._place < last else None  # also without a walk
 
     def set_conversation(self, prompts: Sequence[str]) -> None:
         """Sets the prompts of the shown conversation, oldest first; does not affect a walk that has begun."""
@@ -59,7 +58,7 @@ class PromptHistory:
         self._place = 0
 
     def older(self, shown: str) -> str | None:
-        """Returns the prompt before the shown one; None at the oldest. ``shown`` is the field's text, which is kept."""
+        """Returns the prompt before the shown one; None at the oldest. ``shown`` is the field's text."""
         return self._step(-1, shown)
 
     def newer(self, shown: str) -> str | None:
@@ -67,12 +66,9 @@ class PromptHistory:
         return self._step(1, shown)
 
     def _step(self, by: int, shown: str) -> str | None:
-        at_draft = self._place == len(self._lines) - 1
-        if not self._lines or (at_draft and self._walked != self.prompts):
-            self._walked = self.prompts
-            self._lines = [*self._walked, shown]
-            self._place = len(self._walked)
-        self._lines[self._place] = shown
+        if self.place is None:
+            self._lines = [*self.prompts, shown]
+            self._place = len(self._lines) - 1
         if not 0 <= self._place + by < len(self._lines):
             return None
         self._place += by

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal, Slot
-from PySide6.QtGui import QFont, QFontMetrics, QGuiApplication, QPainter, QPaintEvent, QPalette
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtCore import QSize, Signal, Slot
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QProgressBar, QSizePolicy, QWidget
 
 from app.bridge.background import Background
-from app.design.fonts import TEXT_SMALL, px
+from app.design.controls import label
+from app.design.layouts import column_of
 from app.state.chat.counting import problem, remark
 from app.system.crash_handler import one_line
 from app.system.i18n import tr
@@ -18,15 +19,14 @@ from engine.text.context_window import Count, Fit, fit
 from engine.text.message import Message
 
 DEBOUNCE_MS = 250
-BAR_HEIGHT = 3
-SHORTEST_BAR = 48
+SHORTEST = 48  # pixels
 
 Source = Callable[[], Sequence[Message]]
 """Returns the conversation as it would be sent now."""
 
 
 class ContextMeter(QWidget):
-    """A bar with numbers above it; hidden without a model. ``fit`` is None until the tokens are counted.
+    """Numbers with a bar below; hidden without a model. ``fit`` is None until the tokens are counted.
 
     ``follow`` sets what to count, ``set_model`` how; ``touch`` starts counting.
     """
@@ -44,6 +44,12 @@ class ContextMeter(QWidget):
         self._limit = self._reserve = 0
         self.setAccessibleName(tr("Context"))
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+        self._said = label("", "caption")
+        self._said.setMinimumWidth(1)  # else the numbers would not become shorter
+        self._bar = QProgressBar()
+        self._bar.setProperty("role", "bar")
+        self._bar.setTextVisible(False)
+        self.setLayout(column_of(self._said, self._bar, spacing=4))
         self._pause = later(self, self.measure, DEBOUNCE_MS)
         self._counting = Background(self, self._counted)
         self._counting.failed.connect(self._not_counted)
@@ -124,56 +130,26 @@ class ContextMeter(QWidget):
         self._short = f"{found.tokens / max(1, found.limit):.0%}" if found is not None else text
         self.setToolTip(explained)
         self.setAccessibleDescription(" ".join((text, explained)).strip())
+        self._bar.setVisible(found is not None)
+        if found is not None:
+            self._bar.setRange(0, max(1, found.limit))
+            self._bar.setValue(min(found.tokens, found.limit))
+        self._write()
         self.updateGeometry()
-        self.update()
         self.changed.emit()
 
-    def _font(self) -> QFont:
-        font = QFont(self.font())
-        font.setPixelSize(px(TEXT_SMALL))
-        return font
+    def _write(self) -> None:
+        """Writes the numbers, in short where there is no room for them."""
+        fits = self._said.fontMetrics().horizontalAdvance(self.text) < self.width()
+        self._said.setText(self.text if fits else self._short)
 
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:
-            self.updateGeometry()
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._write()
 
     def sizeHint(self) -> QSize:
-        metrics = QFontMetrics(self._font())
-        return QSize(max(SHORTEST_BAR, metrics.horizontalAdvance(self.text) + 2), metrics.height() + 4 + BAR_HEIGHT)
+        width = self._said.fontMetrics().horizontalAdvance(self.text) + 2
+        return QSize(max(SHORTEST, width), super().sizeHint().height())
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(SHORTEST_BAR, self.sizeHint().height())
-
-    def paintEvent(self, _event: QPaintEvent) -> None:
-        palette = QGuiApplication.palette()  # the theme's; a style sheet may change this widget's own
-        too_much = self.fit is not None and bool(self.fit.problem)
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        font = self._font()
-        painter.setFont(font)
-        ink = palette.color(QPalette.ColorRole.PlaceholderText)
-        if self.remark:
-            ink = palette.color(QPalette.ColorRole.Text)
-        painter.setPen(ink)
-        metrics = QFontMetrics(font)
-        fits = metrics.horizontalAdvance(self.text) <= self.width()
-        shown = self.text if fits else metrics.elidedText(self._short, Qt.TextElideMode.ElideRight, self.width())
-        painter.drawText(0, metrics.ascent(), shown)
-        if self.fit is None:
-            painter.end()
-            return
-        top, width = self.height() - BAR_HEIGHT, float(self.width())
-        limit = max(1, self.fit.limit)
-        used = width * min(1.0, self.fit.tokens / limit)
-        reserved = min(width - used, width * self.fit.reserve / limit)
-        painter.setPen(Qt.PenStyle.NoPen)
-        warning = palette.color(QPalette.ColorRole.BrightText)
-        for left, length, shade in (
-            (0.0, width, palette.color(QPalette.ColorRole.Light)),
-            (used, reserved, palette.color(QPalette.ColorRole.Mid)),
-            (0.0, used, warning if too_much else ink),
-        ):
-            painter.setBrush(shade)
-            painter.drawRect(QRectF(left, top, length, BAR_HEIGHT))
-        painter.end()
+        return QSize(SHORTEST, super().minimumSizeHint().height())

@@ -14,7 +14,7 @@ from app.canvas.view import CanvasView
 from app.chat.commands import TurnCommands
 from app.chat.messages.action_row import ActionRow
 from app.chat.messages.board import AnswerBoard
-from app.chat.messages.calls import CallCommands, CallsView
+from app.chat.messages.calls import CallsView
 from app.chat.messages.changing import AnswerChanging
 from app.chat.messages.figures import FiguresLine
 from app.chat.messages.replay import AnswerReplay
@@ -71,12 +71,7 @@ class AnswerView(QWidget):
             tr("Later version of the answer"),
             lambda index: commands.choose_answer(turn, index),
         )
-        self.calls = CallsView(
-            CallCommands(
-                lambda call, decision: commands.decide(call, decision), lambda made: commands.inspect_call(made)
-            ),
-            rebuilt,
-        )
+        self.calls = CallsView(commands, rebuilt)
         self.thinking = Thinking(rebuilt)
         self.board = AnswerBoard(rebuilt)
         self.text = Prose(tr("Answer"))

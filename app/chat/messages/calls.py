@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from PySide6.QtCore import Slot
 from PySide6.QtWidgets import QWidget
 from shiboken6 import isValid
 
+from app.chat.commands import TurnCommands
 from app.chat.prose.widget import PAD, Prose
 from app.design.controls import Elided, button, flow_of, label
 from app.design.layouts import STRETCH, boxed, column_of, row_of
-from app.state.chat.calls import Decision, ToolCall, ToolRound
+from app.state.chat.calls import ToolCall, ToolRound
 from app.system.hidden import visible
 from app.system.i18n import tr
 from app.tools.words import question_of
 
 LONGEST_SHOWN = 100  # characters of the arguments, and of the result, in a call's line
-
-
-@dataclass(frozen=True)
-class CallCommands:
-    """Carries out what a person asks of a call."""
-
-    decide: Callable[[ToolCall, Decision], object]
-    inspect: Callable[[ToolRound], object]
 
 
 def line_of(call: ToolCall) -> str:
@@ -61,10 +53,10 @@ def state_of(call: ToolCall) -> str:
 class CallView(QWidget):
     """One call: a line that unfolds to its arguments and its result, and three buttons while it waits for leave."""
 
-    def __init__(self, call: ToolCall, made: ToolRound, commands: CallCommands, rebuilt: Callable[[], object]) -> None:
+    def __init__(self, call: ToolCall, made: ToolRound, commands: TurnCommands, rebuilt: Callable[[], object]) -> None:
         super().__init__()
         self.call = call
-        self._made, decide = made, commands.decide
+        self._made = made
         self._rebuilt = rebuilt
         self.fold = button("", "")
         self.fold.setCheckable(True)
@@ -74,14 +66,14 @@ class CallView(QWidget):
         self.arguments = Prose(tr("Arguments of the call"), markdown=False, quoted=True)
         self.result = Prose(tr("Result of the call"), markdown=False, quoted=True)
         self.question = label("", "remark", wrap=True)
-        self.once = button(tr("Run once"), role="primary", clicked=lambda: decide(call, "once"))
-        self.always = button(tr("Always run it"), role="plain", clicked=lambda: decide(call, "always"))
+        self.once = button(tr("Run once"), role="primary", clicked=lambda: commands.decide(call, "once"))
+        self.always = button(tr("Always run it"), role="plain", clicked=lambda: commands.decide(call, "always"))
         self.always.setToolTip(tr("Without a question from now on; Settings, Tools takes it back"))
         self.refuse = button(
-            tr("Don't run"), tr("Do not run the call"), role="plain", clicked=lambda: decide(call, "no")
+            tr("Don't run"), tr("Do not run the call"), role="plain", clicked=lambda: commands.decide(call, "no")
         )
         self.inspect = button(
-            tr("Inspect"), tr("Inspect how the call came about"), clicked=lambda: commands.inspect(made)
+            tr("Inspect"), tr("Inspect how the call came about"), clicked=lambda: commands.inspect_call(made)
         )
         self.asked = boxed(column_of(flow_of(self.once, self.always, self.refuse), margins=(PAD, 0, PAD, 0)))
         asked = column_of(self.question, margins=(PAD, 0, PAD, 0))
@@ -134,7 +126,7 @@ class CallView(QWidget):
 class CallsView(QWidget):
     """The rounds of an answer before its text, hidden without any."""
 
-    def __init__(self, commands: CallCommands, rebuilt: Callable[[], object]) -> None:
+    def __init__(self, commands: TurnCommands, rebuilt: Callable[[], object]) -> None:
         super().__init__()
         self._commands, self._rebuilt = commands, rebuilt
         self._drawn: list[ToolRound] = []

@@ -6,7 +6,6 @@ does not move the visible area. Widgets near it are made one by one in idle time
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -42,8 +41,6 @@ class _Column(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.lines: list[int] = []
-        self.line_span = (0, 0)  # left, width
 
     def event(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.LayoutRequest:
@@ -51,12 +48,11 @@ class _Column(QWidget):
             return True
         return super().event(event)
 
-    def paintEvent(self, event: QPaintEvent) -> None:
+    def paintEvent(self, _event: QPaintEvent) -> None:
         painter, shade = QPainter(self), color(themes.current().line)
-        exposed = event.rect()
-        first, last = bisect_left(self.lines, exposed.top()), bisect_right(self.lines, exposed.bottom())
-        for y in self.lines[first:last]:
-            painter.fillRect(QRect(self.line_span[0], y, self.line_span[1], 1), shade)
+        for view in self.findChildren(QWidget, options=Qt.FindChildOption.FindDirectChildrenOnly):
+            if view.y() and view.isVisible():
+                painter.fillRect(QRect(view.x(), view.y(), view.width(), 1), shade)
         painter.end()
 
 
@@ -325,7 +321,6 @@ class Scroller(QScrollArea):
             self._idle.start()
 
     def _resize_column(self) -> None:
-        left, width = self._span()
         page = self.viewport().height()
         height = max(self._length + self._slack, page)
         with self._changing():
@@ -333,8 +328,6 @@ class Scroller(QScrollArea):
             bar.setRange(0, max(0, height - page))  # Qt would do so only later; the bar appears or disappears now
             bar.setPageStep(page)
             self._column.resize(self.viewport().width(), height)
-        self._column.lines = [self._heights.top(place) for place in range(1, len(self._heights))]
-        self._column.line_span = (left, width)
 
     def _fill(self) -> None:
         """Makes the widgets that became visible, and schedules those nearby for idle time."""

@@ -22,13 +22,12 @@ from app.window.sidebar.rows import ConversationRows, Index, shown_title
 class ConversationList(QListView):
     """Emits requests for a conversation; ``chosen`` carries the choices of ``RowMenu``.
 
-    After a click the focus is here, for F2 and Delete; what is typed is meant for the composer, Backspace for the
-    search. Several conversations can be selected, to delete them.
+    After a click the focus is here, for F2 and Delete; what is typed is meant for the composer. Several conversations
+    can be selected, to delete them.
     """
 
     chosen = Signal(int, str)
     delete_asked = Signal(list)  # of ids
-    corrected = Signal(QKeyEvent)  # Backspace
     renamed = Signal(int, str)
     typed = Signal(QKeyEvent)
 
@@ -45,9 +44,7 @@ class ConversationList(QListView):
         self.setModel(self.rows)
         self.setItemDelegate(self.painting)
         self.setAccessibleName(tr("Conversations"))
-        self.setAccessibleDescription(
-            tr("Enter opens, F2 renames, Delete deletes, Backspace goes to the search, the menu key has more")
-        )
+        self.setAccessibleDescription(tr("Enter opens, F2 renames, Delete deletes, the menu key has more"))
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
@@ -117,8 +114,6 @@ class ConversationList(QListView):
             super().keyPressEvent(event)
         elif event.matches(QKeySequence.StandardKey.Paste) or _is_text(event):
             self.typed.emit(event)
-        elif key == Qt.Key.Key_Backspace:
-            self.corrected.emit(event)
         elif summary is None or plain != Qt.KeyboardModifier.NoModifier:
             super().keyPressEvent(event)
         elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QObject, Qt, Signal
-from PySide6.QtGui import QAction, QKeyEvent
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QMenu, QWidget
 
 from app.library import Summary
 from app.system.i18n import tr
 
-KEYS = {Qt.Key.Key_F2: "rename", Qt.Key.Key_Delete: "delete"}  # of choices, while the menu is open
 EXPORTS = (("markdown", "Markdown"), ("json", "JSON"), ("html", "HTML"))
 
 
@@ -27,17 +26,6 @@ class RowMenu(QObject):
         self.menu.triggered.connect(self._choose)
         self._export = QMenu(tr("Export as"), self.menu)
         self._id = -1
-        self.menu.installEventFilter(self)
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if watched is not self.menu or not isinstance(event, QKeyEvent) or event.type() != QEvent.Type.KeyPress:
-            return False
-        choice = KEYS.get(Qt.Key(event.key()))
-        action = next((act for act in self.menu.actions() if choice and act.data() == choice), None)
-        if action is not None:
-            self.menu.close()
-            action.trigger()
-        return action is not None
 
     def fill(self, summary: Summary | None, title: str, count: int = 1) -> QMenu:
         """Fills the menu for a conversation, for ``count`` selected ones, or for the empty space below the list."""

@@ -106,20 +106,7 @@ class RowPainter(QStyledItemDelegate):
         if summary.snippet:
             below = QRect(rect.left() + LEFT, title.bottom() + 1 - SPACE_2 + 2, rect.width() - LEFT - RIGHT, 0)
             below.setHeight(self._snippet_height)
-            excerpt = self.excerpt(summary.snippet, below.width())
-            self._write(painter, below, excerpt, self._small, theme.faint_ink, self.terms)
-
-    def excerpt(self, snippet: str, width: int) -> str:
-        """Shortens a snippet at a word's beginning so that its first term is visible."""
-        metrics, found = QFontMetrics(self._small), spans(snippet, self.terms)
-        if not found:
-            return snippet
-        term, end = found[0]
-        for start in (0, *(place + 1 for place in range(term) if snippet[place] == " ")):
-            before = "…" if start else ""
-            if metrics.horizontalAdvance(before + snippet[start:end]) <= width * 3 // 4:  # room for the text after it
-                return before + snippet[start:]
-        return "…" + snippet[term:]
+            self._write(painter, below, summary.snippet, self._small, theme.faint_ink, self.terms)
 
     def _write(self, painter: QPainter, rect: QRect, text: str, font: QFont, shade: str, terms: Sequence[Term]) -> None:
         """Writes one line, elided at the right, vertically centred."""

@@ -3,36 +3,13 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, Qt, Signal, Slot
-from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QPen, QResizeEvent
-from PySide6.QtWidgets import QLineEdit, QToolButton, QWidget
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QLineEdit
 
 from app.system.i18n import tr
 from app.system.timers import later
 
 REST_MS = 150
-CROSS = 24  # pixels; the button at the field's right is a square
-
-
-class ClearButton(QToolButton):
-    """A cross-shaped button for the mouse only, since Escape does the same."""
-
-    def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setProperty("role", "dots")
-        self.setAccessibleName(tr("Clear the search"))
-        self.setToolTip(tr("Clear the search (Escape)"))
-        self.setFixedSize(CROSS, CROSS)
-        self.setCursor(Qt.CursorShape.ArrowCursor)
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        super().paintEvent(event)
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QPen(self.palette().buttonText().color(), 1.4))
-        painter.drawLine(9, 9, CROSS - 9, CROSS - 9)
-        painter.drawLine(9, CROSS - 9, CROSS - 9, 9)
-        painter.end()
 
 
 class SearchField(QLineEdit):
@@ -50,10 +27,7 @@ class SearchField(QLineEdit):
         self.setAccessibleName(tr("Search conversations"))
         self.setAccessibleDescription(tr("Searches titles and messages; Escape clears"))
         self.setMaxLength(200)
-        self.setTextMargins(0, 0, CROSS - 4, 0)
-        self.cross = ClearButton(self)
-        self.cross.clicked.connect(self.clear)
-        self.cross.hide()
+        self.setClearButtonEnabled(True)
         self._rest = later(self, self._search, REST_MS)
         self.textChanged.connect(self._changed)
 
@@ -76,16 +50,11 @@ class SearchField(QLineEdit):
         else:
             super().keyPressEvent(event)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self.cross.move(self.width() - CROSS - 4, (self.height() - CROSS) // 2)
-
     def _clears(self, event: QKeyEvent) -> bool:
         return event.key() == Qt.Key.Key_Escape and bool(self.text())
 
     @Slot()
     def _changed(self) -> None:
-        self.cross.setVisible(bool(self.text()))
         if self.text().strip():
             self._rest.start()
         else:

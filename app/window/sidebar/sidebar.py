@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QApplication, QSizePolicy, QStackedWidget, QWidget
+from PySide6.QtWidgets import QSizePolicy, QStackedWidget, QWidget
 
 from app.design import themes
 from app.design.controls import button, label
@@ -32,6 +31,7 @@ QWidget#sidebar {{ background: {theme.surface}; }}
 QWidget#sidebar QListView {{ border: none; }}
 QWidget#sidebar QListView[ring="true"] {{ border: none; }}
 QWidget#sidebar QListView::item {{ border: none; padding: 0; }}
+QWidget#sidebar QLineEdit QToolButton {{ min-height: 0; padding: 0; border: none; background: none; }}
 QWidget#sidebar QLineEdit#rename {{ padding: 3px 7px; min-height: 0; font-size: {TEXT_BODY}px; }}
 QWidget#sidebar QListWidget#deleted::item {{ padding: 6px 8px; border-radius: 4px; }}
 QFrame#undo {{ background: {theme.surface_raised}; border: none; border-left: 2px solid {theme.faint_ink}; }}
@@ -118,7 +118,6 @@ class Sidebar(QWidget):
         self.list.chosen.connect(self._do)
         self.list.renamed.connect(self.renamed)
         self.list.delete_asked.connect(self._delete)
-        self.list.corrected.connect(self._correct)
         self.deleted.restore_asked.connect(self.undo_asked)
         self.deleted.erase_asked.connect(self.erase_asked)
         self.deleted.closed.connect(self.leave_deleted)
@@ -191,12 +190,6 @@ class Sidebar(QWidget):
         if first is not None:
             self.undo.offer(ids, shown_title(first))  # before emitting, so that a failure can withdraw it
             self.delete_asked.emit(ids)
-
-    @Slot(QKeyEvent)
-    def _correct(self, event: QKeyEvent) -> None:
-        """Goes back to the search, and passes on the key."""
-        self.search.setFocus(Qt.FocusReason.OtherFocusReason)
-        QApplication.sendEvent(self.search, QKeyEvent(event.type(), event.key(), event.modifiers(), event.text()))
 
     @Slot(str)
     def _search(self, query: str) -> None:

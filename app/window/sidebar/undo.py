@@ -4,41 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from PySide6.QtCore import QSize, Qt, Signal, Slot
-from PySide6.QtGui import QAccessible, QAccessibleEvent, QKeySequence, QPainter, QPaintEvent, QShortcut
-from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
+from PySide6.QtCore import Signal, Slot
+from PySide6.QtGui import QAccessible, QAccessibleEvent, QKeySequence, QShortcut
+from PySide6.QtWidgets import QFrame
 
-from app.design.controls import button
+from app.design.controls import Elided, button
 from app.design.layouts import row_of
 from app.system.i18n import tr, trn
 from app.system.timers import later
 
 STAYS_MS = 10_000
-
-
-class Line(QWidget):
-    """One line of text, elided at the right; screen readers get it in full."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.text = ""
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-
-    def set_text(self, text: str) -> None:
-        self.text = text
-        self.setAccessibleName(text)
-        self.setToolTip(text)
-        self.update()
-
-    def sizeHint(self) -> QSize:
-        return QSize(64, self.fontMetrics().height() + 4)
-
-    def paintEvent(self, _event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setPen(self.palette().windowText().color())
-        shown = self.fontMetrics().elidedText(self.text, Qt.TextElideMode.ElideRight, self.width())
-        painter.drawText(self.rect(), Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine, shown)
-        painter.end()
 
 
 class UndoBar(QFrame):
@@ -50,7 +25,7 @@ class UndoBar(QFrame):
         super().__init__()
         self.setObjectName("undo")
         self._deleted: list[tuple[list[int], str]] = []
-        self.line = Line()
+        self.line = Elided("")
         self.button = button(tr("Undo"), tr("Undo the deletion"), tip=tr("Ctrl+Z"), clicked=self.undo)
         self.setLayout(row_of((self.line, 1), self.button, margins=(12, 4, 12, 4), spacing=8))
         self.timer = later(self, self._expire, STAYS_MS)
@@ -81,7 +56,7 @@ class UndoBar(QFrame):
 
     def _show(self) -> None:
         if self._deleted:
-            self.line.set_text(self._deleted[-1][1])
+            self.line.set_whole(self._deleted[-1][1])
             self.timer.start()
         else:
             self.timer.stop()

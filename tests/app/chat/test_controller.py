@@ -89,6 +89,7 @@ def test_an_answer_is_the_canvas_and_settles_into_text(qtbot: QtBot, open_chat: 
     assert view.status.line.text().startswith("Done in 6 steps over 2 blocks")
     view.canvas_toggle.click()
     assert all(canvas.isVisible() for canvas in view.canvases)
+    assert [bool(canvas.grid.legend) for canvas in view.canvases] == [False, True]
     assert view.canvases[0].block is not None
     assert not view.text.isVisible()
     view.canvas_toggle.click()

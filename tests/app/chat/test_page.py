@@ -15,13 +15,11 @@ from PySide6.QtGui import QDropEvent, QEnterEvent, QGuiApplication, QImage, QReg
 from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QScrollBar, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.chat.messages.turn import TurnView
 from app.chat.page import ChatPage, column_width
 from app.chat.prose.widget import Prose
 from app.chat.view_options import ViewOptions
-from app.design import motion, themes
+from app.design import motion
 from app.design.text_field import LONGEST_LINE
-from app.design.tokens import PAPER
 from app.state.chat.attachment import Attachment
 from app.state.chat.conversation import Answer, ChatState, Turn
 from app.state.run.stats import RunFigures
@@ -178,36 +176,6 @@ def test_text_is_at_most_72_characters_wide(page: ChatPage) -> None:
     assert page.turns[0].width() == column_width()
 
 
-def test_an_answer_develops_and_settles(page: ChatPage, fake: Any) -> None:
-    chat = talk(1)
-    fake.blocks = 2
-    turn = chat.ask("Go", Answer("Skills", 5, fake.defaults))
-    page.show_chat(chat, loaded(fake))
-    view = page.turns[-1].answer
-    assert view.status.line.text() == "Reading the prompt"
-    develop(page, chat, fake, until=8)
-    assert [canvas.isVisible() for canvas in view.canvases] == [False, True]
-    assert view.stop.isVisible()
-    assert view.text.isVisible()
-    assert view.text.text() == turn.answer.settled[0].text != ""
-    assert not view.copy.isVisible()
-    assert not page.turns[0].prompt.edit.isEnabled()
-    for event in events(fake)[8:]:
-        chat.fold(event, decode)
-    page.settle()
-    assert view.text.isVisible()
-    assert view.text.text() == turn.answer.text != ""
-    assert not any(canvas.isVisible() for canvas in view.canvases)
-    assert not view.stop.isVisible()
-    assert page.turns[0].prompt.edit.isEnabled()
-    view.canvas_toggle.click()
-    assert all(canvas.isVisible() for canvas in view.canvases)
-    assert view.canvas_toggle.text() == "Hide canvas"
-    assert not view.text.isVisible()
-    view.canvas_toggle.click()
-    assert view.text.isVisible()
-
-
 def test_settling_moves_nothing_that_is_read(qtbot: QtBot, page: ChatPage, fake: Any) -> None:
     chat = talk(12)
     chat.ask("Go", Answer("Skills", 5, fake.defaults))
@@ -230,17 +198,6 @@ def develop_rest(page: ChatPage, chat: ChatState, fake: Any) -> None:
     for event in events(fake)[-2:]:
         chat.fold(event, decode)
     page.settle()
-
-
-def test_one_legend_for_all_canvases(page: ChatPage, fake: Any) -> None:
-    chat = talk(0)
-    fake.blocks = 3
-    chat.ask("Go", Answer("Skills", 5, fake.defaults))
-    page.show_chat(chat, loaded(fake))
-    develop(page, chat, fake)
-    view = page.turns[-1].answer
-    view.canvas_toggle.click()
-    assert [bool(canvas.grid.legend) for canvas in view.canvases] == [False, False, True]
 
 
 def test_a_stopped_answer_keeps_its_text_and_the_canvas_that_was_under_way(page: ChatPage, fake: Any) -> None:
@@ -532,20 +489,6 @@ def test_hostile_text_stays_text_everywhere(page: ChatPage) -> None:
     assert all(label.textFormat() == Qt.TextFormat.PlainText for label in page.findChildren(QLabel))
 
 
-def test_a_long_conversation_has_few_widgets(qtbot: QtBot, page: ChatPage) -> None:
-    chat = talk(250)
-    page.show_chat(chat, None)
-    assert len(page.scroller.views) < 10
-    assert page.turns[-1].turn is chat.turns[-1]
-    assert page.view_of(chat.turns[0]) is None
-    bar = page.scroller.verticalScrollBar()
-    assert bar.value() == bar.maximum()
-    bar.setValue(0)
-    assert page.view_of(chat.turns[0]) is not None
-    qtbot.waitUntil(lambda: page.scroller._next_near() is None)
-    assert len(page.scroller.views) < 30
-
-
 def test_another_conversation_opens_at_its_end(page: ChatPage) -> None:
     page.show_chat(talk(30), None)
     page.scroller.verticalScrollBar().setValue(0)
@@ -618,13 +561,6 @@ def test_every_control_has_a_name_and_tab_reaches_it_in_order(qtbot: QtBot, page
     assert [name for name in names if name in expected] == expected
 
 
-def test_the_look_reaches_what_is_shown(page: ChatPage) -> None:
-    page.show_chat(talk(2), None)
-    before = page.turns[0].answer.text.grab().toImage()
-    themes.publish(PAPER)
-    assert page.turns[0].answer.text.grab().toImage() != before
-
-
 def test_undo_is_offered_once(page: ChatPage) -> None:
     undone: list[bool] = []
     page.notice.show_undo("Deleted.", lambda: undone.append(True))
@@ -635,13 +571,6 @@ def test_undo_is_offered_once(page: ChatPage) -> None:
     assert not page.notice.isVisible()
     page.notice.show_message("Look")
     assert not page.notice.undo.isVisible()
-
-
-def test_views_say_which_turn_they_show(page: ChatPage) -> None:
-    chat = talk(3)
-    page.show_chat(chat, None)
-    assert [view.turn for view in page.turns] == chat.turns
-    assert all(isinstance(view, TurnView) for view in page.turns)
 
 
 def painted(widget: QWidget) -> bool:

@@ -10,7 +10,7 @@ from PySide6.QtCore import QEvent, Qt
 from PySide6.QtWidgets import QApplication, QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.chat.messages.heights import Heights, settled_value
+from app.chat.messages.heights import Heights
 from app.chat.messages.scroller import FEW, Scroller
 
 GUESS = 100
@@ -83,20 +83,6 @@ def test_heights_find_their_places() -> None:
     assert not heights.set(1, 25)
     assert heights.top(2) == 35
     assert list(Heights().between(0, 100)) == []
-
-
-@pytest.mark.parametrize(
-    ("value", "total", "top", "wanted"),
-    [
-        (100, 1000, 50, 100),  # text goes on below what is in sight
-        (100, 300, 150, 100),  # shorter now, but it begins in sight: nothing moves
-        (500, 600, 300, 300),  # it began above: back to its beginning
-        (500, 850, 300, 450),  # or so far that its end is at the lower edge
-        (500, 100, 0, 0),
-    ],
-)
-def test_where_to_stand_when_the_last_part_became_shorter(value: int, total: int, top: int, wanted: int) -> None:
-    assert settled_value(value, 400, total, top) == wanted
 
 
 def test_only_what_is_near_has_widgets(qtbot: QtBot, scroller: Scroller) -> None:

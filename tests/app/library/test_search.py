@@ -132,7 +132,7 @@ def test_the_snippet_shows_the_message_that_has_most_of_the_query(library):
         conversation, NewMessage(first, "assistant", "not very much before it and then\nflour with   water, and so on")
     )
     (found,) = library.summaries("water flour")
-    assert found.snippet == "…before it and then flour with water, and so on"
+    assert found.snippet == "…it and then flour with water, and so on"
     (found,) = library.summaries("bread")
     assert found.snippet == ""
 

@@ -28,16 +28,6 @@ def ran() -> Ran:
     return Ran()
 
 
-def test_ids_and_keys_are_unique(ran: Ran) -> None:
-    actions = Actions([ran.action("one", "Ctrl+K")])
-    with pytest.raises(ValueError, match="two actions 'one'"):
-        actions.add(ran.action("one"))
-    with pytest.raises(ValueError, match="a key of 'one' and of 'two'"):
-        actions.add(ran.action("two", "ctrl+k"))
-    with pytest.raises(ValueError, match="is not a key"):
-        actions.add(ran.action("three", "Nokey+"))
-
-
 def test_sections_keep_their_order(ran: Ran) -> None:
     actions = Actions([ran.action("a", section="Z"), ran.action("b", section="A"), ran.action("c", section="Z")])
     assert [(title, [action.id for action in members]) for title, members in actions.sections()] == [
@@ -54,8 +44,6 @@ def test_a_pages_keys_are_its_own_and_come_first(qtbot: QtBot, ran: Ran) -> None
         ("On the page", ["here"]),
         ("Some", ["a"]),
     ]
-    with pytest.raises(ValueError, match="a key of 'here' and of 'b'"):
-        actions.add(ran.action("b", "Space"))
     window = QWidget()
     qtbot.addWidget(window)
     assert [made.key().toString() for made in actions.bind(window, ran.ids.append)] == ["F1"]

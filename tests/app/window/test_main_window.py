@@ -15,7 +15,6 @@ from PySide6.QtWidgets import (
     QAbstractScrollArea,
     QAbstractSpinBox,
     QApplication,
-    QLabel,
     QWidget,
 )
 from pytestqt.qtbot import QtBot
@@ -107,17 +106,6 @@ def test_regenerate_keeps_versions(qtbot: QtBot, open_window: Open, fake: Any) -
     assert not view.versions.after.isEnabled()
 
 
-def test_a_model_that_does_not_load_is_told(qtbot: QtBot, open_window: Open) -> None:
-    window = open_window(model=None)
-    page = window.pages.chat().page
-    window.context.load("missing")
-    qtbot.waitUntil(page.notice.isVisible)
-    assert page.notice.message.text() == "missing cannot be loaded: there is no model at missing."
-    assert page.composer.hint.text() == "No model is loaded. Choose one above"
-    window.context.load(SKILLS)
-    qtbot.waitUntil(lambda: window.context.model is not None)
-
-
 def test_another_model_stops_the_answer_first(qtbot: QtBot, open_window: Open, fake: Any) -> None:
     window = open_window()
     fake.hold, fake.steps = True, 1000
@@ -158,17 +146,6 @@ def test_a_seed_from_the_command_line_is_not_kept(open_window: Open, settings: Q
     window = open_window(seed=3)
     window.strip.boxes["entropy_bound"].setValue(0.5)
     assert settings.value("sampler/seed") is None
-
-
-def test_spoiled_settings_are_left_out(open_window: Open, settings: QSettings) -> None:
-    settings.setValue("sampler/entropy_bound", "much")
-    settings.setValue("sampler/max_denoising_steps", -4)
-    settings.setValue("canvas/layer", "smell")
-    settings.setValue("window/theme", "neon")
-    window = open_window()
-    assert window.context.values.overrides == {}
-    assert window.context.values.layer == "state"
-    assert window.appearance.choice == "system"
 
 
 def test_shortcuts(qtbot: QtBot, open_window: Open) -> None:
@@ -296,14 +273,6 @@ def test_enter_presses_the_focused_button(qtbot: QtBot, open_window: Open) -> No
     assert handle is not None
     QTest.keyClick(handle, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: window.pages.current is window.pages.race())
-
-
-def test_labels_never_read_markup(qtbot: QtBot, open_window: Open) -> None:
-    window = open_window()
-    ask(qtbot, window, "<b>bold</b>")
-    idle(qtbot, window)
-    assert window.pages.chat().page.turns[0].prompt.prose.text() == "<b>bold</b>"
-    assert all(label.textFormat() == Qt.TextFormat.PlainText for label in window.findChildren(QLabel))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no kill with SIGINT")

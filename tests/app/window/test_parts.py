@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QEvent, QPointF, QSettings, Qt
-from PySide6.QtGui import QDesktopServices, QEnterEvent, QGuiApplication
+from PySide6.QtGui import QDesktopServices, QEnterEvent, QGuiApplication, QKeySequence
 from PySide6.QtWidgets import QApplication, QDialog
 from pytestqt.qtbot import QtBot
 
@@ -83,6 +83,11 @@ def test_every_function_is_in_the_palette_or_has_a_key(open_window: Open) -> Non
     names = window.actions_by_name
     assert all(action.keys or action.in_palette for action in names)
     assert len({action.title for action in names}) == len(names)
+    keys = [(action.page, QKeySequence(key)) for action in names for key in action.keys]
+    assert not any(key.isEmpty() for _page, key in keys)
+    assert len({(page, key.toString()) for page, key in keys}) == len(keys)
+    on_all = {key.toString() for page, key in keys if not page}
+    assert not {key.toString() for page, key in keys if page} & on_all
 
 
 def test_the_palette_finds_and_runs(qtbot: QtBot, open_window: Open) -> None:
