@@ -25,7 +25,6 @@ class Calling(QObject):
     changed = Signal()
     ended = Signal()
     _returned = Signal(object)  # a Future, in the thread of the servers
-    _checked = Signal(object)
 
     def __init__(self, toolbox: Toolbox | None) -> None:
         super().__init__()
@@ -33,9 +32,7 @@ class Calling(QObject):
         self._calls: list[ToolCall] = []
         self._tools: dict[str, Tool] = {}  # by the names that the model was offered
         self._future: Future[ToolResult] | None = None
-        self._check: Future[str] | None = None
         self._returned.connect(self._take)
-        self._checked.connect(self._take_check)
         if toolbox is not None:
             toolbox.changed.connect(self._follow)
 
@@ -84,7 +81,7 @@ class Calling(QObject):
 
     def stop(self) -> None:
         """Ends the running call; those without a result get none."""
-        future, self._future, self._check = self._future, None, None
+        future, self._future = self._future, None
         if future is not None:
             future.cancel()
         for call in self._calls:
@@ -94,37 +91,21 @@ class Calling(QObject):
 
     @Slot()
     def _go_on(self) -> None:
-        """Has the arguments of the next call checked; ends the round once there is none."""
+        """Runs the next call, or waits for the user's leave; ends the round once there is none."""
         while (call := self._current) is not None:
             tool = self._tools.get(call.called)
-            if tool is None:
-                call.end("failed", f"There is no tool called {call.called}.")
-            else:
-                assert self._toolbox is not None, "only its tools are offered"
-                self._check = self._toolbox.check(tool, call.arguments)
-                self._check.add_done_callback(self._checked.emit)
+            if tool is not None:
+                self._ask_or_run(call, tool)
                 return
+            call.end("failed", f"There is no tool called {call.called}.")
         if self._calls:
             self._calls = []
             self.changed.emit()
             self.ended.emit()
 
-    @Slot(object)
-    def _take_check(self, check: Future[str]) -> None:
-        """Runs a call whose arguments fit, or waits for the user's leave."""
-        call = self._current
-        if check is not self._check or call is None or self._toolbox is None:
-            return
-        self._check, tool = None, self._tools[call.called]
-        try:
-            problem = check.result(0)
-            said = f"The arguments do not fit: {problem}" if problem else ""
-        except (SafelightError, CancelledError) as error:
-            said = str(error) or "The call was cancelled."
-        if said:
-            call.end("failed", said)
-            self._go_on()
-        elif self._toolbox.needs_leave(tool) and (server := self._toolbox.server_of(tool)) is not None:
+    def _ask_or_run(self, call: ToolCall, tool: Tool) -> None:
+        assert self._toolbox is not None, "only its tools are offered"
+        if self._toolbox.needs_leave(tool) and (server := self._toolbox.server_of(tool)) is not None:
             call.status, call.server = "asking", server
             self.changed.emit()
         else:

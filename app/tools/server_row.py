@@ -12,7 +12,7 @@ from app.design.text_field import PlainText
 from app.system.i18n import tr
 from app.tools.leave import Leave
 from app.tools.tool_row import ToolRow
-from app.tools.words import plain, sentence, starting_tip, state_text, target_tip
+from app.tools.words import plain, starting_tip, state_text, target_tip
 from engine.tools.declared import ToolServer
 from engine.tools.state import ToolServerState
 from engine.tools.tool import Tool
@@ -61,7 +61,6 @@ class ToolServerRow(QFrame):
             act.setAccessibleName(f"{act.text().rstrip('…')}: {name}")
             act.setAutoDefault(False)
         self.switch.setAccessibleName(tr("Run {server}", server=name))
-        self.left_out = label("", "caption", wrap=True)
         self.log = PlainText()
         self.log.setReadOnly(True)
         self.log.setProperty("role", "code")
@@ -78,7 +77,7 @@ class ToolServerRow(QFrame):
         self._unfolded.hide()
         self.log.hide()
         acts = flow_of(*self._buttons, gap=16, row_gap=4)
-        parts = (heading, self.target, self.state, acts, self.log, self.left_out, self._unfolded)
+        parts = (heading, self.target, self.state, acts, self.log, self._unfolded)
         self.setLayout(column_of(*parts, margins=(16, 12, 16, 12), spacing=4))
 
     def _connect(self) -> None:
@@ -128,9 +127,6 @@ class ToolServerRow(QFrame):
                     reads=self._leave.reads,
                 )
         self._unfolded.setVisible(is_open)
-        left_out = " ".join(sentence(plain(one)) for one in state.left_out)
-        self.left_out.setText(left_out)
-        self.left_out.setVisible(bool(left_out) and is_open)
         self.log.setVisible(self.wrote.isChecked() and bool(state.log))
 
     def _make_rows(self, tools: tuple[Tool, ...]) -> None:

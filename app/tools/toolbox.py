@@ -13,7 +13,7 @@ from app.tools.leave import Leave
 from app.tools.store import ToolStore
 from engine import SafelightError
 from engine.tools.declared import ToolServer
-from engine.tools.host import CALL_SECONDS, ToolHost
+from engine.tools.host import ToolHost
 from engine.tools.state import ToolServerState
 from engine.tools.tool import Tool, ToolResult
 
@@ -97,18 +97,14 @@ class Toolbox(QObject):
         if server is not None:
             self.set_leave(self.leave.granting(server, tool.name, always=True))
 
-    def check(self, tool: Tool, arguments: dict[str, Any]) -> Future[str]:
-        """Checks whether arguments fit a tool's schema; see ``ToolHost.check``."""
-        return self._host.check(tool, arguments)
-
-    def call(self, tool: Tool, arguments: dict[str, Any], seconds: float = CALL_SECONDS) -> Future[ToolResult]:
+    def call(self, tool: Tool, arguments: dict[str, Any]) -> Future[ToolResult]:
         """Calls a tool that is offered; see ``ToolHost.call``. The caller has the user's leave."""
         server = self.server_of(tool)
         if server is None or not self.leave.is_offered(server, tool.name):
             refused = Future[ToolResult]()
             refused.set_exception(SafelightError(tr("The tool {name} is not offered any more.", name=tool.called)))
             return refused
-        return self._host.call(tool, arguments, seconds)
+        return self._host.call(tool, arguments)
 
     def set_servers(self, servers: tuple[ToolServer, ...]) -> None:
         """Declares other servers, stores them, and starts and ends what has changed.

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import tempfile
 import time
 from collections.abc import Callable
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -22,13 +24,14 @@ from engine.errors import SafelightError, spoken
 from engine.tools.declared import ToolServer
 from engine.tools.state import Status, ToolServerState
 from engine.tools.tool import MOST_TOOLS, Tool, ToolResult, read_result, read_tool
-from engine.tools.transports import ErrorLines, Streams, address, program
+from engine.tools.transports import Streams, address, program
 
 START_SECONDS = 60.0  # npx and uvx download a server before its first start
 LIST_SECONDS = 30.0
 LIST_PAUSE = 1.0  # seconds between two lists, however often they change
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds after a failure
 MOST_PAGES = 20  # of a list of tools
+MOST_LOG = 8_192  # bytes of what a program wrote last to its standard error
 LOST = (types.CONNECTION_CLOSED, types.INTERNAL_ERROR, types.INVALID_REQUEST)
 """Errors that the library gives for an address that does not answer, or no longer knows us."""
 NO_PROTOCOL = "sent an answer that does not follow the protocol"
@@ -52,7 +55,8 @@ class Connection:
         self._ready = asyncio.Event()  # the last start has succeeded or failed
         self._stop = asyncio.Event()  # the connection must be closed, or has ended
         self._listed = asyncio.Event()  # the list of tools must be read again
-        self._errors = ErrorLines()
+        self._log = Path()  # the program's standard error
+        self._wrote = ""  # the end of that, as plain text
         self._reason = ""
         self._tools: tuple[Tool, ...] = ()  # that it last had
         self._failures, self._next_try = 0, 0.0
@@ -61,7 +65,7 @@ class Connection:
         """Starts the server in a task of its own, unless it runs."""
         if self._task is None or self._task.done():
             self._ready, self._stop, self._listed = asyncio.Event(), asyncio.Event(), asyncio.Event()
-            self._errors, self._reason = ErrorLines(), ""
+            self._reason = self._wrote = ""
             self._task = asyncio.get_running_loop().create_task(self._serve(), name=f"tools of {self.server.name}")
 
     async def close(self) -> None:
@@ -82,10 +86,12 @@ class Connection:
         began = time.monotonic()
         try:
             async with asyncio.timeout(seconds):
-                raw = await client.call_tool(tool, arguments)
+                asked = types.CallToolRequestParams(name=tool, arguments=arguments)
+                # not ``call_tool``, which checks the result against the server's patterns, perhaps for ever
+                raw = await client.session.send_request(types.CallToolRequest(params=asked), types.CallToolResult)
         except TimeoutError:
             return ToolResult(f"the tool gave no answer within {seconds:g} seconds", True, seconds)
-        except (MCPError, ValidationError, RuntimeError, httpx2.HTTPError) as error:
+        except (MCPError, ValidationError, httpx2.HTTPError) as error:
             why = self._why(error)
             if self.server.url and _is_lost(error):
                 self._reason = why
@@ -109,9 +115,10 @@ class Connection:
         self._show("starting")
         try:
             async with contextlib.AsyncExitStack() as stack:
+                transport = self._transport(stack)
                 async with asyncio.timeout(START_SECONDS):  # no scope of anyio: what is opened here stays open
                     client = await stack.enter_async_context(
-                        Client(self._transport(), client_info=CLIENT, message_handler=self._take)
+                        Client(transport, client_info=CLIENT, message_handler=self._take)
                     )
                     await self._list(client)
                 self._client, self._failures = client, 0
@@ -132,16 +139,27 @@ class Connection:
                 self._failures, self._next_try = self._failures + 1, time.monotonic() + pause
             self._ready.set()
 
-    def _transport(self) -> contextlib.AbstractAsyncContextManager[Streams]:
+    def _transport(self, stack: contextlib.AsyncExitStack) -> contextlib.AbstractAsyncContextManager[Streams]:
         if self.server.url:
-            return address(self.server, self._end)
-        return program(self.server, self._errors, self._end)
+            return address(self.server, self._refuse)
+        self._log = Path(stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)), "log")
+        return program(self.server, stack.enter_context(self._log.open("w")), self._end)
 
-    def _end(self, reason: str) -> None:
-        """Notes that the program has ended by itself, and why: by the given reason, or by what it wrote last."""
-        last = self._errors.text.rsplit("\n", 1)[-1]
-        self._reason = reason or (f"has ended: {last[:200]}" if last else "has ended")
+    def _refuse(self, reason: str) -> None:
+        self._reason = reason
         self._stop.set()
+
+    def _end(self) -> None:
+        """Notes that the program has ended by itself, and what it wrote last."""
+        self._read_log()
+        last = self._wrote.rsplit("\n", 1)[-1]
+        self._refuse(f"has ended: {last[:200]}" if last else "has ended")
+
+    def _read_log(self) -> None:
+        with contextlib.suppress(OSError):  # there is none, or it is gone with its program
+            written = self._log.read_bytes()[-MOST_LOG:].decode("utf-8", "replace")
+            lines = ("".join(sign if sign.isprintable() else " " for sign in line) for line in written.splitlines())
+            self._wrote = "\n".join(line.rstrip() for line in lines if line.strip())
 
     async def _take(self, message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
@@ -169,29 +187,21 @@ class Connection:
 
     async def _list(self, client: Client) -> None:
         """Reads the tools of the server, as many as are offered."""
-        tools, left_out, count = list[Tool](), list[str](), 0
-        cursor: str | None = None
+        tools, cursor = dict[str, Tool](), None
         for _ in range(MOST_PAGES):
             page = await client.list_tools(cursor=cursor, cache_mode="refresh")
-            for raw in page.tools:
-                count += 1
-                if len(tools) < MOST_TOOLS and len(left_out) < MOST_TOOLS:
-                    try:
-                        tools.append(read_tool(self.server, raw))
-                    except SafelightError as error:
-                        left_out.append(str(error))
+            tools |= {tool.name: tool for raw in page.tools if (tool := read_tool(self.server, raw)) is not None}
             cursor = page.next_cursor
-            if not cursor or count > MOST_TOOLS:
+            if not cursor or len(tools) >= MOST_TOOLS:
                 break
-        if count > len(tools) + len(left_out) or cursor:
-            left_out.append(f"it has more than the {MOST_TOOLS} tools that are offered")
-        self._tools = tuple({tool.name: tool for tool in tools}.values())
-        self._show("ready", left_out=tuple(left_out[:5]))
+        self._tools = tuple(tools.values())[:MOST_TOOLS]
+        self._show("ready")
 
-    def _show(self, status: Status, problem: str = "", left_out: tuple[str, ...] = ()) -> None:
+    def _show(self, status: Status, problem: str = "") -> None:
         """Shows a state; the tools of a server that has ended stay, as their next call starts it again."""
+        self._read_log()
         tools = self._tools if status in ("starting", "ready", "failed") else ()
-        self.state = ToolServerState(self.server, status, tools, problem, self._errors.text, left_out)
+        self.state = ToolServerState(self.server, status, tools, problem, self._wrote)
         self._changed()
 
     def _why(self, error: BaseException) -> str:

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import Any
 
 import anyio
+import jsonschema
 import mcp_types as types
 from mcp.server import Server
 from mcp.server.context import ServerRequestContext
@@ -14,7 +15,6 @@ from mcp.server.stdio import stdio_server
 
 from engine.errors import SafelightError
 from engine.tools.example_tools import ERROR, TOOLS, ExampleTool
-from engine.tools.fitting import misfit
 
 CallContext = ServerRequestContext[Any, Any]
 
@@ -28,8 +28,10 @@ def call(name: str, arguments: dict[str, Any]) -> str:
     tool = TOOLS.get(name)
     if tool is None:
         raise SafelightError(f"no tool called {name[:40]}")
-    if problem := misfit(arguments, tool.parameters):
-        raise SafelightError(problem)
+    try:
+        jsonschema.validate(arguments, tool.parameters)
+    except jsonschema.ValidationError as error:
+        raise SafelightError(error.message) from None
     return tool.run(**arguments)
 
 

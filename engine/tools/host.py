@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.errors import SafelightError
 from engine.tools.declared import ToolServer
-from engine.tools.fitting import misfit
 from engine.tools.state import ToolServerState
 from engine.tools.tool import Tool, ToolResult, distinct
 
@@ -74,13 +73,6 @@ class ToolHost:
         The future raises ``SafelightError`` if the server is not declared or cannot be reached.
         """
         return self._submitted(tool.server, lambda: self._call(tool, arguments, seconds))
-
-    def check(self, tool: Tool, arguments: dict[str, Any]) -> Future[str]:
-        """Checks whether arguments fit a tool's schema, in another thread; see ``misfit``.
-
-        The future raises ``SafelightError`` if no server is running.
-        """
-        return self._submitted(tool.server, lambda: asyncio.to_thread(misfit, arguments, tool.parameters))
 
     def restart(self, name: str) -> None:
         """Ends a server and starts it again; does not wait for it."""

@@ -18,7 +18,6 @@ class ToolServerState:
     Args:
         problem: what went wrong, to follow the server's name; empty while all is well.
         log: the last lines that it wrote to its standard error.
-        left_out: a sentence for each of the tools that are not offered, a few at most.
     """
 
     server: ToolServer
@@ -26,4 +25,3 @@ class ToolServerState:
     tools: tuple[Tool, ...] = ()
     problem: str = ""
     log: str = ""
-    left_out: tuple[str, ...] = ()

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import SafelightError, quoted
 from engine.files import storable
 
 if TYPE_CHECKING:
@@ -26,8 +25,6 @@ MOST_ROUNDS = 8  # of calls in one answer
 MOST_CALLS = 16  # of one round; a model that repeats itself writes more
 REFUSED = "The user did not allow this call."
 """The result of a call that the user did not allow, for the model to read."""
-LEFT_OUT = "safelight/left-out"
-"""Marks what stands in the place of a tool that does not follow the protocol."""
 _NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
 
 
@@ -68,22 +65,11 @@ class ToolResult:
     seconds: float = 0.0
 
 
-def read_tool(server: ToolServer, raw: types.Tool) -> Tool:
-    """Reads a tool of a server.
-
-    Raises:
-        SafelightError: its name or its schema is out of bounds, or it does not follow the protocol.
-    """
-    if LEFT_OUT in (raw.meta or {}):
-        raise SafelightError(f"{quoted(raw.name)} is left out: it does not follow the protocol")
-    if not _NAME.fullmatch(raw.name):
-        raise SafelightError(f"{quoted(raw.name)} is left out: a name has letters, digits, ., /, _ and - only")
-    try:
-        written = json.dumps(raw.input_schema)
-    except (ValueError, RecursionError):
-        written = ""
-    if not written or len(written) > LONGEST_SCHEMA or _depth(raw.input_schema) > DEEPEST_SCHEMA:
-        raise SafelightError(f"{quoted(raw.name)} is left out: the schema of its arguments is too large")
+def read_tool(server: ToolServer, raw: types.Tool) -> Tool | None:
+    """Reads a tool of a server; None if its name or its schema is out of bounds."""
+    written = json.dumps(raw.input_schema)
+    if not _NAME.fullmatch(raw.name) or len(written) > LONGEST_SCHEMA or _depth(raw.input_schema) > DEEPEST_SCHEMA:
+        return None
     hints = raw.annotations
     title = raw.title or (hints.title if hints is not None else None) or ""
     return Tool(
@@ -99,30 +85,14 @@ def read_tool(server: ToolServer, raw: types.Tool) -> Tool:
 
 
 def distinct(tools: Iterable[Tool]) -> tuple[Tool, ...]:
-    """Returns tools of which none is called like another, or like one of another server.
-
-    Those that would be get their server's name before theirs.
-    """
+    """Returns tools of which none is called like another: those of one name get their server's before it."""
     given = list(tools)
-    heads = {tool.server: f"{_head(tool.server)}.".casefold() for tool in given}
     counts = Counter(tool.name for tool in given)
-    kept = set[str]()
+    found = dict[str, Tool]()
     for tool in given:
-        others = tuple(head for server, head in heads.items() if server != tool.server)
-        if counts[tool.name] == 1 and not tool.name.casefold().startswith(others):
-            kept.add(tool.name)
-    taken, found = set(kept), list[Tool]()
-    for tool in given:
-        called = tool.name
-        if called not in kept:
-            head = _head(tool.server)
-            called, number = f"{head}.{tool.name}"[:128], 1
-            while called in taken:
-                number += 1
-                called = f"{head}{number}.{tool.name}"[:128]
-            taken.add(called)
-        found.append(replace(tool, called=called))
-    return tuple(found)
+        called = tool.name if counts[tool.name] == 1 else f"{_head(tool.server)}.{tool.name}"[:128]
+        found.setdefault(called, replace(tool, called=called))
+    return tuple(found.values())
 
 
 def _head(server: str) -> str:

@@ -145,13 +145,11 @@ def test_leave_for_always_is_kept_and_a_refusal_is_told_to_the_model(
 
 
 def test_wrong_calls_are_told_to_the_model_and_run_nothing(qtbot: QtBot, chat: ChatController, said: list[str]) -> None:
-    said += [call("add", first=1) + call("remove_all"), "I see."]
+    said += [call("remove_all"), "I see."]
     ask(qtbot, chat, "Add.")
     answer = ended(qtbot, chat)
-    assert [(one.status, one.result) for one in answer.rounds[0].calls] == [
-        ("failed", "The arguments do not fit: 'second' is a required property"),
-        ("failed", "There is no tool called remove_all."),
-    ]
+    [one] = answer.rounds[0].calls
+    assert (one.status, one.result) == ("failed", "There is no tool called remove_all.")
     assert answer.text == "I see."
 
 
@@ -251,21 +249,3 @@ def test_a_call_ends_if_another_server_took_the_name_while_it_waited(
     [one] = ended(qtbot, chat).rounds[0].calls
     assert (one.status, one.result) == ("failed", "The tool add is not offered any more.")
     assert toolbox.leave.always == {}
-
-
-def test_a_call_that_another_server_would_get_is_not_asked_for(
-    qtbot: QtBot, chat: ChatController, said: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    toolbox = chat._context.tools
-    toolbox.set_leave(toolbox.leave.granting(SUMS, "add", always=True).granting(OTHER, "add", always=True))
-    check = toolbox.check
-
-    def changed(*given: Any) -> Any:
-        toolbox.set_servers((OTHER,))
-        return check(*given)
-
-    monkeypatch.setattr(toolbox, "check", changed)
-    said += [call("add", first=2, second=40), "I see."]
-    ask(qtbot, chat, "Add.")
-    [one] = ended(qtbot, chat).rounds[0].calls
-    assert (one.status, one.result) == ("failed", "The tool add is not offered any more.")

@@ -240,8 +240,7 @@ def test_what_a_server_says_is_plain_text(qtbot: QtBot) -> None:
         qtbot.addWidget(made)
         made.resize(2000, 400)
         made.show()
-    left_out = ("<i>bad</i> is left out",)
-    row.show_state(ToolServerState(server, "ready", (tool,), left_out=left_out), Leave())
+    row.show_state(ToolServerState(server, "ready", (tool,)), Leave())
     row.fold.setChecked(True)
     labels = [*row.findChildren(QLabel), *tool_row.findChildren(QLabel)]
     assert {label.textFormat() for label in labels} == {Qt.TextFormat.PlainText}

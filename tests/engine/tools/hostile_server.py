@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from typing import Any
@@ -31,18 +30,6 @@ TOOLS: dict[str, list[dict[str, Any]]] = {
         {"name": "pattern", "inputSchema": SCHEMA, "outputSchema": {**SCHEMA, "properties": {"x": {"pattern": BOMB}}}},
     ],
 }
-WRONG: list[Any] = [
-    {"name": "empty", "inputSchema": {}},
-    {"name": "none"},
-    {"name": "null", "inputSchema": None},
-    {"name": "text", "inputSchema": {"type": "string"}},
-    {"name": "number", "inputSchema": SCHEMA, "description": 4},
-    {"inputSchema": SCHEMA},
-    7,
-    {"name": "annotated", "inputSchema": SCHEMA, "annotations": {"readOnlyHint": "maybe"}},
-    {"name": "listed", "inputSchema": {**SCHEMA, "required": "x"}},
-    {"name": "good", "inputSchema": SCHEMA, "more": 1},
-]
 ONE = [{"name": "one", "inputSchema": SCHEMA, "description": "One " * 2_000}]
 
 
@@ -61,35 +48,10 @@ def notify(method: str, **params: object) -> None:
 
 def call(how: str, id: object) -> None:
     match how:
-        case "silent":
-            return
-        case "large":
-            for _ in range(1024):
-                write("x" * 2**20)
-        case "values":
-            write("[" + "[]," * 2_600_000 + "[]]\n")
-        case "chatty":
-            for index in range(5_000):
-                notify("message", level="info", data=f"line {index}")
-            answer(id, {"content": [{"type": "text", "text": "still here"}]})
-        case "floods":
-            while True:
-                notify("message", level="info", data="x")
-        case "noisy":
-            while True:
-                write("Starting…\n" * 1_000)
-        case "parent" | "quiet parent":
-            end = [sys.executable, "-S", "-E", "-c", "import time; time.sleep(1000)"]
-            output = subprocess.DEVNULL if how == "quiet parent" else None
-            print(subprocess.Popen(end, stdout=output, stderr=output).pid, file=sys.stderr, flush=True)
-            sys.exit(1)
         case "long":
             answer(id, {"content": [{"type": "text", "text": "y" * 200_000}]})
         case "garbage":
             write("this is no JSON\n" * 50 + '{"jsonrpc": "2.0", "id": 999, "result": {}}\n[[[[[[\n')
-            answer(id, {"content": [{"type": "text", "text": "still here"}]})
-        case "deep":
-            write("[" * 100_000 + "\n")
             answer(id, {"content": [{"type": "text", "text": "still here"}]})
         case "malformed":
             answer(id, {"content": "not a list"})
@@ -106,9 +68,6 @@ def call(how: str, id: object) -> None:
 def main(how: str) -> None:
     if how == "never":
         time.sleep(1000)
-    if how == "noise":
-        while True:
-            write("z" * 2**20)
     lists = 0
     for line in sys.stdin:
         asked = json.loads(line)
@@ -125,7 +84,7 @@ def main(how: str) -> None:
                     },
                 )
             case "tools/list":
-                found: dict[str, Any] = {"tools": WRONG if how == "wrong" else TOOLS.get(how, ONE)}
+                found: dict[str, Any] = {"tools": TOOLS.get(how, ONE)}
                 if how == "changes":
                     lists += 1
                     found = {"tools": [{"name": f"list{lists}", "inputSchema": SCHEMA}]}

@@ -87,17 +87,8 @@ def test_a_text_without_declarations_is_refused(text: str, said: str) -> None:
         read_servers(parse_json(text, "the declaration"), "the declaration")
 
 
-@pytest.mark.parametrize(
-    ("tools", "called"),
-    [
-        (["files:search", "web:files.search"], ["search", "web.files.search"]),
-        (["files:search", "web:search", "web:files.search"], ["files.search", "web.search", "web.files.search"]),
-        (["web:files.search", "files:search", "files:search"], ["web.files.search", "files.search", "files2.search"]),
-        (["my files:read", "web:My_files.read"], ["read", "web.My_files.read"]),
-        (["files:files.search", "web:x"], ["files.search", "x"]),
-        (["web:files.search", "web:a.b"], ["files.search", "a.b"]),  # there is no server called files
-    ],
-)
-def test_no_tool_is_called_like_one_of_another_server(tools: list[str], called: list[str]) -> None:
-    given = [Tool(*tool.split(":"), called="") for tool in tools]
-    assert [tool.called for tool in distinct(given)] == called
+def test_no_tool_is_called_like_one_of_another_server() -> None:
+    given = [
+        Tool(*tool.split(":"), called="") for tool in ("my files:read", "web:read", "web:a.b", "web:my_files.read")
+    ]
+    assert [tool.called for tool in distinct(given)] == ["my_files.read", "web.read", "a.b"]  # the last is left out

@@ -5,21 +5,18 @@ from __future__ import annotations
 import json
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
-from engine.tools import transports
 from engine.tools.declared import ToolServer
 from engine.tools.host import ToolHost
 from tests.engine.tools.test_tool_host import reached
 
 EVENTS = "text/event-stream"
 ENDLESS = 96 * 2**20  # bytes; more than any buffer on the way
-TOO_LONG, TOO_MANY = "it sent a message of more than 8 MB", "it sent a message of more than 300,000 values"
 Answer = Callable[["Request", dict[str, Any]], None]
 
 
@@ -125,50 +122,6 @@ def test_an_endless_answer_ends(open_server: Open, status: int, more: dict[str, 
     assert server.sent < ENDLESS / 2
 
 
-def test_an_endless_answer_to_the_end_of_a_session_ends(open_server: Open) -> None:
-    class Last(Request):
-        def do_DELETE(self) -> None:
-            self.flood(200, LINES)
-
-    server, host = open_server(lambda *_: None, Last)
-    reached(host)
-    host.close()
-    assert server.sent < ENDLESS / 2
-
-
-def test_a_stream_that_ends_at_once_is_not_opened_again_at_once(
-    open_server: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(transports, "RECONNECT_SECONDS", 1_000)
-    opened = list[str]()
-
-    class Short(Request):
-        def do_GET(self) -> None:
-            opened.append(self.path)
-            self.send(200, "retry: 0\n\n", EVENTS)
-
-    _, host = open_server(lambda request, asked: request.reply(asked, {"content": []}), Short)
-    reached(host)
-    while not opened:
-        time.sleep(0.01)
-    for _ in range(10):
-        assert not host.call(host.tools[0], {}).result(20).is_error
-    assert len(opened) == 1
-
-
-NOTHING = 'data: {"jsonrpc": "2.0", "method": "notifications/x"}\n\n'
-
-
-@pytest.mark.parametrize("event", [NOTHING, ": nothing\n\n", "\n\n"])
-def test_a_server_that_floods_a_stream_is_ended(open_server: Open, event: str) -> None:
-    class Flooding(Request):
-        def do_GET(self) -> None:
-            self.flood(200, event * 1_000)
-
-    _, host = open_server(lambda *_: None, Flooding)
-    assert reached(host, "failed").problem == "it sent messages without end"
-
-
 @pytest.mark.parametrize(
     ("headers", "said"),
     [
@@ -202,27 +155,6 @@ def test_a_packed_answer_is_not_unpacked(open_server: Open) -> None:
     assert set(asked) == {"identity"}
 
 
-MANY = "[" + "[]," * 2_600_000 + "[]]"
-
-
-@pytest.mark.parametrize(
-    ("body", "kind", "said"),
-    [
-        (MANY, "application/json", TOO_MANY),
-        (f"data: {MANY}\n\n", EVENTS, TOO_MANY),
-        ("data: " + MANY[:1_200_000].replace(",", ",\n \ndata: ") + "\n\n", EVENTS, TOO_MANY),
-        (': "\ndata: ' + MANY[:6_000_000] + "\n\n", EVENTS, TOO_MANY),  # a quotation mark hides nothing
-        ("data: " + "x" * 9_000_000 + "\n\n", EVENTS, TOO_LONG),
-        ("[" + '"",' * 2_000_000 + "1]", "application/json", TOO_MANY),
-        ('"' + '""' * 2_000_000, "application/json", TOO_MANY),
-    ],
-)
-def test_a_message_is_bounded_before_it_is_read(open_server: Open, body: str, kind: str, said: str) -> None:
-    _, host = open_server(lambda request, _asked: request.send(200, body, kind))
-    reached(host)
-    assert host.call(host.tools[0], {}).result(20).text == said
-
-
 SCREEN = {"type": "image", "mimeType": "image/png", "data": "iVBO" * 1_200_000}
 TABLE = {"type": "text", "text": '1,2,[3],{4},"5"\n' * 100_000}
 
@@ -234,19 +166,6 @@ def test_what_real_servers_send_arrives(open_server: Open, kind: str) -> None:
     result = host.call(host.tools[0], {}).result(20)
     assert not result.is_error
     assert result.text.startswith('[image, image/png, 3,600,000 bytes]\n1,2,[3],{4},"5"\n1,2')
-
-
-@pytest.mark.parametrize(
-    ("line", "count"),
-    [
-        (b'{"a": [1, 2], "b": {}}', 5),
-        (rb'{"a": "1,2,3 \" [,", "b": "\\"}', 2),
-        (rb'["\\\"[[", "\\\\", [[', 5),
-        (b'"' * 3_000_000, 750_000),
-    ],
-)
-def test_values_are_counted_outside_of_texts(line: bytes, count: int) -> None:
-    assert transports.count_values(line) == count
 
 
 @pytest.fixture
@@ -272,17 +191,14 @@ def test_a_server_elsewhere_is_reached_through_a_proxy(open_server: Open) -> Non
     assert set(asked) == {"http://tools.invalid/mcp"}
 
 
-@pytest.mark.parametrize("proxy", ["http://127.0.0.1:9", "socks://127.0.0.1:9"])
-def test_a_server_on_this_machine_is_reached_without_one(
-    open_server: Open, no_proxies: pytest.MonkeyPatch, proxy: str
-) -> None:
+def test_a_server_on_this_machine_is_reached_without_one(open_server: Open, no_proxies: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "ALL_PROXY"):
-        no_proxies.setenv(name, proxy)
+        no_proxies.setenv(name, "socks://127.0.0.1:9")
     _, host = open_server(lambda *_: None)
     reached(host)
 
 
-@pytest.mark.parametrize("proxy", ["socks://localhost:1", "socks5://localhost:1", "ftp://localhost:1", "::::"])
+@pytest.mark.parametrize("proxy", ["socks://localhost:1", "::::"])
 def test_a_proxy_that_cannot_be_used_is_named(no_proxies: pytest.MonkeyPatch, proxy: str) -> None:
     no_proxies.setenv("ALL_PROXY", proxy)
     host = ToolHost()
