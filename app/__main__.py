@@ -14,10 +14,6 @@ def main() -> int:
     try:
         if is_heard:
             signal.signal(signal.SIGINT, _interrupt)
-        if sys.argv[1:2] == ["mcp"]:
-            from app.cli import greeting  # before the imports that take long
-
-            greeting.begin()
         from app.cli.main import main as run  # takes a second, during which Ctrl+C must already work
 
         return run()

@@ -7,8 +7,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
-from app.cli import greeting, options, terminal
-from app.cli.loading import POLL_SECONDS, ChosenBackend, load
+from app.cli import options, terminal
+from app.cli.loading import ChosenBackend, load
 from app.cli.stopping import STOPPED, stopping
 from engine import SKILLS, SafelightError, catalog
 from engine.service import Scheduler
@@ -45,21 +45,23 @@ def add(commands: options.Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from engine.server import ServerOptions  # takes a fifth of a second to import
-    from engine.server.mcp.stdio import StdioServer, own_streams  # imports the server
+    from engine.server.mcp.stdio import StdioServer  # imports the server
 
     if args.adapter is not None:
         catalog.resolve_adapter(args.adapter)
-    if sys.stdin is not None and sys.stdin.isatty():
+    if sys.stdin is None or sys.stdout is None:
+        raise SafelightError("standard input or output is closed; let another program start this")
+    if sys.stdin.isatty():
         terminal.say("this command is for programs, which start it themselves (see safelight mcp --help)")
     ended = threading.Event()
-    with stopping() as stop, own_streams() as (source, sink):
+    with stopping() as stop:
 
         def end() -> None:
             ended.set()
             stop.set()
 
         scheduler = Scheduler(ChosenBackend(args))
-        server = StdioServer(scheduler, ServerOptions(), source, sink, end, *greeting.end())
+        server = StdioServer(scheduler, ServerOptions(), end)
         try:
             server.start()
             _load(args, scheduler, stop, server)

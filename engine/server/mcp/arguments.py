@@ -94,22 +94,3 @@ def read_arguments(kind: type[Strict], raw: dict[str, Any]) -> Strict:
         return kind.model_validate(raw)
     except ValidationError as error:
         raise in_words(error, raw) from None
-
-
-def schema_of(kind: type[Strict]) -> dict[str, Any]:
-    """Returns the JSON schema of arguments, without what a reader does not need."""
-    found = kind.model_json_schema()
-    properties = {name: _plain(field) for name, field in found["properties"].items()}
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": found.get("required", []),
-        "additionalProperties": False,
-    }
-
-
-def _plain(field: dict[str, Any]) -> dict[str, Any]:
-    """Returns a field's schema without its title, its default and the type null."""
-    kinds = [kind for kind in field.get("anyOf", ()) if kind.get("type") != "null"]
-    merged = {**field, **kinds[0]} if len(kinds) == 1 else dict(field)
-    return {name: value for name, value in merged.items() if name not in ("title", "default", "anyOf")}

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 from starlette.types import Receive
 
 from engine.events import StepFinished
-from engine.server.answer import ServedAnswer
 from engine.server.context import ServerContext
 from engine.server.planning import RunPlan
 from engine.server.serving import Answering
@@ -62,34 +61,8 @@ class ToolReply:
         return self.facts | ({"caution": self.caution} if self.caution else {})
 
 
-@dataclass(frozen=True, eq=False)
-class WrittenText:
-    """A finished answer: its text, what is known about it, and the id of its run."""
-
-    text: str
-    answer: ServedAnswer
-    run_id: str
-
-    @property
-    def data(self) -> dict[str, Any]:
-        """The facts about the run."""
-        return {
-            "run_id": self.run_id,
-            "steps": self.answer.steps,
-            "tokens": len(self.answer.tokens),
-            "finish_reason": self.answer.finish_reason,
-        }
-
-    @property
-    def note(self) -> str:
-        """The facts in words."""
-        cut = ", cut at the most tokens" if self.answer.finish_reason == "length" else ""
-        steps, tokens = _count(self.answer.steps, "step"), _count(len(self.answer.tokens), "token")
-        return f"run_id {self.run_id}: {steps}, {tokens}{cut}"
-
-
-async def written(call: ServedCall, plan: RunPlan) -> WrittenText:
-    """Runs a plan to its end.
+async def written(call: ServedCall, plan: RunPlan) -> ToolReply:
+    """Runs a plan to its end. Returns its text, with the facts about the run.
 
     Raises:
         ApiError: the answer is incomplete.
@@ -114,7 +87,11 @@ async def written(call: ServedCall, plan: RunPlan) -> WrittenText:
         finally:
             answering.count()
         [answer] = answering.answers
-        return WrittenText(joined_text(parts, ContentPart), answer, run.id)
+        text, count, reason = joined_text(parts, ContentPart), len(answer.tokens), answer.finish_reason
+        cut = ", cut at the most tokens" if reason == "length" else ""
+        note = f"run_id {run.id}: {_count(answer.steps, 'step')}, {_count(count, 'token')}{cut}"
+        facts = {"run_id": run.id, "steps": answer.steps, "tokens": count, "finish_reason": reason}
+        return ToolReply(text, facts, note)
 
 
 def shown(text: str, most: int) -> str:

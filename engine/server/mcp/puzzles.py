@@ -32,7 +32,7 @@ async def sudoku(call: ServedCall, asked: SudokuArguments) -> ToolReply:
     caution = ""
     if not verdict.valid and plan.request.adapter is None and not _is_made_for_it(plan.model):
         caution = f"The model {plan.model.name} was not made for Sudokus; {SUDOKU} was."
-    data = {"grid": grid, "valid": verdict.valid, "givens_kept": verdict.givens_kept, **found.data}
+    data = {"grid": grid, "valid": verdict.valid, "givens_kept": verdict.givens_kept, **found.facts}
     return ToolReply(f"{rules.rows(grid)}\n{said}", data, found.note, caution)
 
 

@@ -6,52 +6,17 @@ import asyncio
 import contextlib
 import logging
 import os
-import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any, TextIO, cast
 
-from engine.errors import SafelightError
 from engine.server.context import ServerContext
-from engine.server.mcp.lines import LineStream
-from engine.server.mcp.tools import ServedTools
 from engine.server.options import ServerOptions
 from engine.service import Scheduler
 
 JOIN_SECONDS = 10.0
+PART_BYTES = 65_536  # read at a time
 log = logging.getLogger("safelight.server")
-
-
-@contextmanager
-def own_streams() -> Iterator[tuple[int, int]]:
-    """Yields the descriptors of standard input and output; meanwhile others read nothing and write to standard error.
-
-    Only messages may stand on standard output, whatever a library prints.
-
-    Raises:
-        SafelightError: one of them is closed.
-    """
-    try:
-        source, sink, nothing = os.dup(0), os.dup(1), os.open(os.devnull, os.O_RDONLY)
-    except OSError:
-        raise SafelightError("standard input or output is closed; let another program start this") from None
-    try:
-        if sys.platform == "win32":
-            import msvcrt  # there alone
-
-            for descriptor in (source, sink):
-                msvcrt.setmode(descriptor, os.O_BINARY)
-        sys.stdout.flush()
-        os.dup2(nothing, 0)
-        os.dup2(2, 1)
-        yield source, sink
-    finally:
-        sys.stdout.flush()
-        os.dup2(source, 0)
-        os.dup2(sink, 1)
-        for descriptor in (source, sink, nothing):
-            os.close(descriptor)
 
 
 class StdioServer:
@@ -60,26 +25,22 @@ class StdioServer:
     It lists its tools at once; calls wait until ``expect_no_more``. The scheduler is not stopped.
 
     Args:
-        source, sink: descriptors that messages are read from and written to.
         on_end: called when the other program has closed its end.
-        read: bytes that were read before. answered: the id of a message in them that was answered.
+        source: the descriptor that messages are read from.
+        sink: takes the answers; None: standard output, which meanwhile belongs to nobody else.
     """
 
     def __init__(
         self,
         scheduler: Scheduler,
         options: ServerOptions,
-        source: int,
-        sink: int,
         on_end: Callable[[], None],
-        read: bytes = b"",
-        answered: int | str | None = None,
+        source: int = 0,
+        sink: TextIO | None = None,
     ) -> None:
         self._context = ServerContext(scheduler, options)
         self._source, self._sink, self._on_end = source, sink, on_end
-        self._before = read, answered
-        self._loaded = threading.Event()
-        self._problem = ""
+        self._problem: str | None = None  # none yet: the model is being loaded
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._runs = threading.Event()
@@ -97,7 +58,6 @@ class StdioServer:
     def expect_no_more(self, problem: str = "") -> None:
         """Lets calls go on: the model is loaded, or could not be, for the ``problem``."""
         self._problem = problem
-        self._loaded.set()
 
     def stop(self) -> None:
         """Cancels the runs and ends the thread; may be called again."""
@@ -112,31 +72,56 @@ class StdioServer:
 
     def _serve(self) -> None:
         try:
-            asyncio.run(self._main())
+            asyncio.run(self._exchange())
         except* (asyncio.CancelledError, OSError):  # stopped, or the other program is gone
             pass
         except* Exception as group:
             log.error("the session failed: %s", type(group.exceptions[0]).__name__)
         finally:
+            self._context.live.stop_all()
             self._runs.set()
             self._on_end()
 
-    async def _main(self) -> None:
-        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-        lines = LineStream(self._source, self._sink, self._context.options.body_bytes, *self._before)
-        try:
-            await self._exchange(lines)
-        finally:
-            self._context.live.stop_all()
-            lines.close()
-
-    async def _exchange(self, lines: LineStream) -> None:
+    async def _exchange(self) -> None:
+        import anyio
         from mcp.server.stdio import stdio_server  # half a second
 
-        from engine.server.mcp.protocol import build_server
+        from engine.server.mcp.tools import build_server
 
-        tools = ServedTools(self._context, lambda: not self._loaded.is_set(), lambda: self._problem)
-        server = build_server(tools)
+        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        server = build_server(self._context, lambda: self._problem)
+        sink = None if self._sink is None else anyio.wrap_file(self._sink)
         self._runs.set()
-        async with stdio_server(cast(Any, lines), cast(Any, lines)) as (read, write):
+        async with stdio_server(cast(Any, _Lines(self._source)), sink) as (read, write):
             await server.run(read, write, server.create_initialization_options())
+
+
+class _Lines:
+    """Lines of a descriptor as the library reads them of a file, by a thread that may wait when the program ends."""
+
+    def __init__(self, source: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._lines: asyncio.Queue[str | None] = asyncio.Queue()  # None: the end
+        threading.Thread(target=self._read, args=(source,), name="safelight-lines", daemon=True).start()
+
+    def __aiter__(self) -> _Lines:
+        return self
+
+    async def __anext__(self) -> str:
+        line = await self._lines.get()
+        if line is None:
+            raise StopAsyncIteration
+        return line
+
+    def _read(self, source: int) -> None:
+        rest = b""
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            with contextlib.suppress(OSError):
+                while part := os.read(source, PART_BYTES):
+                    *whole, rest = (rest + part).split(b"\n")
+                    for line in whole:
+                        self._put(line.decode("utf-8", "replace"))
+            self._put(None)
+
+    def _put(self, line: str | None) -> None:
+        self._loop.call_soon_threadsafe(self._lines.put_nowait, line)

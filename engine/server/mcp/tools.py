@@ -1,4 +1,4 @@
-"""The tools: their names, the words about them, and how they are called. Knows nothing of the protocol's library."""
+"""The tools as a server of the protocol's library, whichever stream carries its messages."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ import asyncio
 import logging
 import traceback
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+from mcp import types
+from mcp.server import Server
+from mcp.server.context import ServerRequestContext
+from starlette.requests import Request
 
 from engine.errors import quoted
 from engine.server.context import ServerContext
@@ -20,133 +25,151 @@ from engine.server.mcp.arguments import (
     InspectArguments,
     SudokuArguments,
     read_arguments,
-    schema_of,
 )
-from engine.server.mcp.calls import ServedCall, ToolReply
+from engine.server.mcp.calls import LEFT, Report, ServedCall, ToolReply
 from engine.server.mcp.deciding import decide
 from engine.server.mcp.inspecting import inspect_run
 from engine.server.mcp.puzzles import sudoku
 from engine.server.mcp.writing import generate, infill
+from engine.server.runs import client_of
 from engine.server.strict import Strict
 
+STDIO = "standard streams"  # the client of a session without an address
 LOOK_SECONDS = 0.1  # between two looks whether the model is loaded
 INSTRUCTIONS = (
     "Safelight runs a language model on this computer. It is a diffusion model: it writes a block of text at once, as "
     "a draft that becomes surer step by step. Nothing is sent anywhere, and nothing on the computer is changed. "
     "inspect_run shows how an answer of another tool came about."
 )
+CallContext: TypeAlias = ServerRequestContext[Any, Any]
+Problem: TypeAlias = Callable[[], str | None]
+"""Returns None while a model is being loaded, a sentence if that failed, else an empty text."""
 log = logging.getLogger("safelight.server")
 
-
-@dataclass(frozen=True)
-class ServedTool:
-    """A tool; ``title`` and ``description`` are for those who have never seen Safelight."""
-
-    name: str
-    title: str
-    description: str
-    arguments: type[Strict]
-    run: Callable[[ServedCall, Any], Awaitable[ToolReply]]
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        """The JSON schema of its arguments."""
-        return schema_of(self.arguments)
+RUNS: dict[str, tuple[type[Strict], Callable[[ServedCall, Any], Awaitable[ToolReply]]]] = {
+    "generate": (GenerateArguments, generate),
+    "decide": (DecideArguments, decide),
+    "infill": (InfillArguments, infill),
+    "sudoku": (SudokuArguments, sudoku),
+    "inspect_run": (InspectArguments, inspect_run),
+}
 
 
-TOOLS = (
-    ServedTool(
+def _tool(name: str, title: str, description: str) -> types.Tool:
+    """Describes a tool to those who have never seen Safelight."""
+    hints = types.ToolAnnotations(title=title, read_only_hint=True, destructive_hint=False, open_world_hint=False)
+    schema = RUNS[name][0].model_json_schema()
+    return types.Tool(name=name, title=title, description=description, input_schema=schema, annotations=hints)
+
+
+TOOLS = [
+    _tool(
         "generate",
         "Write with the local model",
         "Lets a language model on this computer answer a prompt, and returns its text. With a JSON schema the answer "
         "is JSON that fits it. The model has no memory of earlier calls.",
-        GenerateArguments,
-        generate,
     ),
-    ServedTool(
+    _tool(
         "decide",
         "Decide between answers",
         "Lets a language model on this computer answer a question by yes or no, by one of several options, or by a "
         "level on a scale. Returns the answer with the probability of each option, read from the model itself.",
-        DecideArguments,
-        decide,
     ),
-    ServedTool(
+    _tool(
         "infill",
         "Fill a gap in a text",
         "Lets a language model on this computer write what stands between two texts, such as missing words or lines "
         "of code. Returns the text of the gap alone.",
-        InfillArguments,
-        infill,
     ),
-    ServedTool(
+    _tool(
         "sudoku",
         "Solve a Sudoku",
         "Lets a language model on this computer solve a Sudoku. Returns its grid as 81 digits, and whether that grid "
         "is a valid solution. Works best with the model safelight-sudoku; others are mostly wrong.",
-        SudokuArguments,
-        sudoku,
     ),
-    ServedTool(
+    _tool(
         "inspect_run",
         "See how an answer came about",
         "Shows what happened in a run of another tool, step by step: how many tokens were accepted, replaced by noise "
         "again or taken back, and the mean entropy in nats. With a step it shows the draft of the text at that step, "
         "and its most doubtful tokens.",
-        InspectArguments,
-        inspect_run,
     ),
-)
+]
 
 
-class ServedTools:
-    """The tools over one server's model.
+def build_server(context: ServerContext, problem: Problem) -> Server[Any]:
+    """Builds a server of the tools; its calls wait while a model is being loaded."""
+    for name in ("mcp.server", "mcp.shared"):  # log lines of libraries may quote a request
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
-    Args:
-        is_expected: True while a model is being loaded, for which calls wait.
-        problem: why no model could be loaded, in a sentence; empty if one could, or none was to be.
-    """
+    async def list_tools(_context: CallContext, _params: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=TOOLS)
 
-    def __init__(
-        self,
-        context: ServerContext,
-        is_expected: Callable[[], bool] | None = None,
-        problem: Callable[[], str] = lambda: "",
-    ) -> None:
-        self.context = context
-        self._is_expected = is_expected or (lambda: context.scheduler.loading is not None)
-        self._problem = problem
-
-    async def call(self, name: str, arguments: dict[str, Any], call: ServedCall) -> ToolReply:
-        """Calls a tool.
-
-        Raises:
-            ApiError: there is no such tool, the arguments do not fit, or it failed.
-        """
-        tool = next((one for one in TOOLS if one.name == name), None)
-        if tool is None:
-            raise ApiError(404, f"There is no tool {quoted(name)}; use {', '.join(one.name for one in TOOLS)}.")
-        asked = read_arguments(tool.arguments, arguments)
+    async def call_tool(asked: CallContext, params: types.CallToolRequestParams) -> types.CallToolResult:
         try:
-            await self._loaded(call)
-            return await tool.run(call, asked)
-        except ApiError:
-            raise
-        except Exception as error:
-            place, kind = traceback.extract_tb(error.__traceback__)[-1], type(error).__name__
-            log.error("a tool failed: %s in %s:%d", kind, Path(place.filename).name, place.lineno)
-            raise ApiError(500, f"Something went wrong in the server ({kind}).") from None
+            reply = await _called(_call(context, asked), problem, params.name, params.arguments or {})
+        except ApiError as error:
+            return types.CallToolResult(content=[_text(error.message)], is_error=True)
+        return types.CallToolResult(content=[_text(text) for text in reply.texts], structured_content=reply.data)
 
-    async def _loaded(self, call: ServedCall) -> None:
-        """Waits for the model.
+    server: Server[Any] = Server(
+        "safelight",
+        version=version("safelight"),
+        title="Safelight",
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+    server.middleware.clear()  # it is for telemetry
+    return server
 
-        Raises:
-            ApiError: it could not be loaded.
-        """
-        ends = asyncio.get_running_loop().time() + self.context.options.request_seconds
-        if self._is_expected() and call.report is not None:
-            await call.report(0, "The model is being loaded.")
-        while self._is_expected() and asyncio.get_running_loop().time() < ends:
-            await asyncio.sleep(LOOK_SECONDS)
-        if problem := self._problem():
-            raise ApiError(503, f"No model is loaded: {problem.rstrip('.')}.")
+
+def _text(text: str) -> types.TextContent:
+    return types.TextContent(type="text", text=text)
+
+
+def _call(context: ServerContext, asked: CallContext) -> ServedCall:
+    async def report(steps: int, said: str) -> None:
+        await asked.session.report_progress(float(steps), message=said)
+
+    wanted: Report | None = report if (asked.meta or {}).get("progress_token") is not None else None
+    request = asked.request
+    if not isinstance(request, Request):
+        return ServedCall(context, STDIO, report=wanted)
+    return ServedCall(context, client_of(request.scope), request.scope["state"].get(LEFT), wanted)
+
+
+async def _called(call: ServedCall, problem: Problem, name: str, arguments: dict[str, Any]) -> ToolReply:
+    """Calls a tool.
+
+    Raises:
+        ApiError: there is no such tool, the arguments do not fit, or it failed.
+    """
+    if name not in RUNS:
+        raise ApiError(404, f"There is no tool {quoted(name)}; use {', '.join(RUNS)}.")
+    kind, run = RUNS[name]
+    asked = read_arguments(kind, arguments)
+    try:
+        await _loaded(call, problem)
+        return await run(call, asked)
+    except ApiError:
+        raise
+    except Exception as error:
+        place, what = traceback.extract_tb(error.__traceback__)[-1], type(error).__name__
+        log.error("a tool failed: %s in %s:%d", what, Path(place.filename).name, place.lineno)
+        raise ApiError(500, f"Something went wrong in the server ({what}).") from None
+
+
+async def _loaded(call: ServedCall, problem: Problem) -> None:
+    """Waits for the model.
+
+    Raises:
+        ApiError: it could not be loaded.
+    """
+    ends = asyncio.get_running_loop().time() + call.context.options.request_seconds
+    if problem() is None and call.report is not None:
+        await call.report(0, "The model is being loaded.")
+    while (said := problem()) is None and asyncio.get_running_loop().time() < ends:
+        await asyncio.sleep(LOOK_SECONDS)
+    if said:
+        raise ApiError(503, f"No model is loaded: {said.rstrip('.')}.")

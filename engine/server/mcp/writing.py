@@ -21,15 +21,15 @@ async def generate(call: ServedCall, asked: GenerateArguments) -> ToolReply:
     """Answers a prompt."""
     plan = await asyncio.to_thread(_plan_answer, call.context, asked)
     found = await written(call, plan)
-    data = {"text": found.text, "seed": plan.request.seed, **found.data}
-    return ToolReply(found.text, data, found.note, _limit(plan.model))
+    facts = {"text": found.text, "seed": plan.request.seed, **found.facts}
+    return ToolReply(found.text, facts, found.note, _limit(plan.model))
 
 
 async def infill(call: ServedCall, asked: InfillArguments) -> ToolReply:
     """Writes the text of a gap."""
     plan = await asyncio.to_thread(_plan_gap, call.context, asked)
     found = await written(call, plan)
-    return ToolReply(found.text, {"text": found.text, **found.data}, found.note, _limit(plan.model))
+    return ToolReply(found.text, {"text": found.text, **found.facts}, found.note, _limit(plan.model))
 
 
 def _limit(model: LoadedModel) -> str:

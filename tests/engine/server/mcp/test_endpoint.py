@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx2
 import pytest
 
-from engine.server.mcp import endpoint
 from engine.service import Capabilities
 from tests.engine.server.mcp.asking import asking, refusal, texts
 from tests.engine.server.served import ScriptedEngine, Served, serving, within
@@ -145,52 +143,3 @@ def test_the_gate_and_the_bounds_are_those_of_the_other_routes() -> None:
         assert served.http.get("/mcp", headers=ACCEPT).status_code == 405
         assert served.http.post("/mcp", content=b"[", headers={"Content-Type": "application/json"}).status_code == 400
         assert served.http.post("/mcp", json={"text": "x" * 2_000}).status_code == 413
-
-
-def test_a_further_session_ends_the_one_that_was_not_used_for_the_longest_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint, "MOST_SESSIONS", 2)
-    engine = ScriptedEngine()
-    with serving(engine) as served:
-
-        def post(message: dict[str, Any], session: str | None = None) -> httpx2.Response:
-            own = {"mcp-session-id": session, "mcp-protocol-version": "2025-06-18"} if session else {}
-            return served.http.post("/mcp", json={**CALL, **message}, headers=ACCEPT | own)
-
-        def opened() -> str | None:
-            start = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}
-            answer = post({"method": "initialize", "params": start})
-            return answer.headers["mcp-session-id"] if answer.status_code == 200 else None
-
-        def lives(session: str | None) -> bool:
-            assert session is not None
-            return post({"method": "ping"}, session).status_code == 200
-
-        first, second = opened(), opened()
-        assert lives(first)
-        third = opened()  # the second is the oldest by now
-        assert (lives(second), lives(third), lives(first)) == (False, True, True)
-        assert served.http.delete("/mcp", headers={"mcp-session-id": str(third)}).status_code == 200
-        fourth = opened()
-        assert (lives(first), lives(fourth)) == (True, True)
-        engine.hold = True
-        call = {"method": "tools/call", "params": {"name": "generate", "arguments": {"prompt": "Hi"}}}
-        with ThreadPoolExecutor() as threads:
-            calls = [threads.submit(post, call, session) for session in (first, fourth)]
-            assert within(lambda: served.scheduler.running + served.scheduler.waiting == 2)
-            assert opened() is None  # no session is idle
-            for _ in range(100):
-                engine.gate.release()
-            assert [call.result().status_code for call in calls] == [200, 200]
-        assert within(lambda: opened() is not None)
-
-
-@pytest.mark.parametrize(
-    "message",
-    [{}, {"jsonrpc": "2.0"}, {"x": 1}, {**CALL, "jsonrpc": "1.0"}, {**CALL, "method": 5}, {**CALL, "params": []},
-     {"jsonrpc": "2.0", "id": 1, "result": 5}, {"jsonrpc": "2.0", "id": 1, "error": {}}],
-)  # fmt: skip
-def test_what_is_no_message_is_refused_in_our_own_words(message: dict[str, Any]) -> None:
-    with serving(ScriptedEngine()) as served:
-        answer = served.http.post("/mcp", json=message, headers=ACCEPT)
-        error = {"code": -32_600, "message": "Send one message of JSON-RPC 2.0."}
-        assert (answer.status_code, answer.json()) == (400, {"jsonrpc": "2.0", "id": None, "error": error})
