@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import gzip
 from collections.abc import AsyncGenerator
-from functools import lru_cache
 from pathlib import Path
 
 from starlette.requests import Request
@@ -21,12 +19,11 @@ from engine.files import read_bytes
 from engine.pictures import MOST_BYTES
 from engine.server.bodies import JSON_VALUES, read_file, read_object
 from engine.server.context import ServerContext, adapters_of
-from engine.server.errors import ApiError, refusing, too_many, unsupported
-from engine.server.runs import RunChannel, ServedRun, client_of
+from engine.server.errors import ApiError, refusing, unsupported
+from engine.server.runs import ServedRun, client_of
 from engine.server.sse import send_stream
-from engine.service import InfluenceMeasured, LoadedModel, RunAdvanced, RunEnded, RunRequest
+from engine.service import LoadedModel, RunAdvanced, RunEnded, RunRequest
 from engine.service.wire.fields import fields
-from engine.service.wire.measurement import influence_request_from_json, influence_to_json
 from engine.service.wire.model import model_to_json
 from engine.service.wire.request import messages_from_json, request_from_json, tools_from_json
 from engine.service.wire.source import digests_from_json
@@ -37,17 +34,14 @@ from engine.trace.recording import Recording
 
 PREFIX = "/safelight/v1"
 BODY_BYTES = 2 * MOST_HEADER  # a long prompt as tokens takes more than other requests may
-MOST_MEASUREMENTS = 4  # maximum waiting
 
 
 def routes(context: ServerContext) -> list[Route]:
-    measuring = 0
-
     async def model(_request: Request) -> Response:
         return JSONResponse(model_to_json(_as_served(context.model)))
 
-    async def tokenizer(request: Request) -> Response:
-        return await asyncio.to_thread(_tokenizer, context.model, request)
+    async def tokenizer(_request: Request) -> Response:
+        return await asyncio.to_thread(_tokenizer, context.model)
 
     async def count(request: Request) -> Response:
         raw = await read_object(request, context, BODY_BYTES, MOST_VALUES)
@@ -65,17 +59,6 @@ def routes(context: ServerContext) -> list[Route]:
         raw = await read_object(request, context, BODY_BYTES, MOST_VALUES)
         return ReplyStream(context, f"{PREFIX}/run", await asyncio.to_thread(_read_request, context, raw))
 
-    async def measure(request: Request) -> Response:
-        nonlocal measuring
-        raw = await read_object(request, context, BODY_BYTES, MOST_VALUES)
-        if measuring >= MOST_MEASUREMENTS:
-            raise too_many("Too many measurements are waiting; try again later.")
-        measuring += 1
-        try:
-            return await _measure(context, raw)
-        finally:
-            measuring -= 1
-
     return [
         Route(f"{PREFIX}/model", model),
         Route(f"{PREFIX}/tokenizer", tokenizer),
@@ -83,35 +66,22 @@ def routes(context: ServerContext) -> list[Route]:
         Route(f"{PREFIX}/pictures/missing", missing, methods=["POST"]),
         Route(f"{PREFIX}/pictures", picture, methods=["POST"]),
         Route(f"{PREFIX}/run", run, methods=["POST"]),
-        Route(f"{PREFIX}/measure", measure, methods=["POST"]),
     ]
 
 
 def _as_served(model: LoadedModel) -> LoadedModel:
-    """Returns the model as others see it: without the choice of its adapter, and without the adapter's path."""
+    """Returns the model as others see it: what is measured and chosen here alone, and its adapter without the path."""
     adapter = None if model.adapter is None else Path(model.adapter).name
-    return dataclasses.replace(
-        model, adapter=adapter, capabilities=dataclasses.replace(model.capabilities, adapters=False)
-    )
+    able = dataclasses.replace(model.capabilities, adapters=False, influence=False)
+    return dataclasses.replace(model, adapter=adapter, capabilities=able)
 
 
-def _tokenizer(model: LoadedModel, request: Request) -> Response:
-    tag = f'"{model.fingerprint}"'
-    if model.fingerprint and request.headers.get("if-none-match") == tag:
-        return Response(status_code=304, headers={"ETag": tag})
+def _tokenizer(model: LoadedModel) -> Response:
     try:
-        data = _packed(resolve(model.path_or_id) / "tokenizer.json", model.fingerprint)
+        data = read_bytes(resolve(model.path_or_id) / "tokenizer.json", FILE_BYTES)
     except (SafelightError, OSError):
         raise ApiError(404, "The tokenizer of this model is not available here.") from None
-    headers = {"ETag": tag, "Vary": "Accept-Encoding"}
-    if "gzip" in request.headers.get("accept-encoding", ""):
-        return Response(data, headers=headers | {"Content-Encoding": "gzip"}, media_type="application/json")
-    return Response(gzip.decompress(data), headers=headers, media_type="application/json")
-
-
-@lru_cache(maxsize=1)
-def _packed(path: Path, _fingerprint: str) -> bytes:
-    return gzip.compress(read_bytes(path, FILE_BYTES), 6, mtime=0)
+    return Response(data, media_type="application/json")
 
 
 def _count(context: ServerContext, raw: object) -> int:
@@ -171,28 +141,6 @@ def _check_source(source: Recording, model: LoadedModel) -> None:
             param="source",
             code="other_model",
         )
-
-
-async def _measure(context: ServerContext, raw: object) -> Response:
-    model = context.model
-    with refusing(code="invalid_value"):
-        request = influence_request_from_json(raw, context.pictures.find)
-    if not model.capabilities.influence:
-        raise unsupported("This model's influence cannot be measured.")
-    _check_source(request.trace, model)
-    channel = RunChannel(context.scheduler.wake)
-    context.scheduler.measure(request, channel)
-    try:
-        async with asyncio.timeout(context.options.request_seconds):
-            reply = await channel.get()
-    except TimeoutError:
-        raise ApiError(503, "The measurement waited too long; try again later.", code="timeout") from None
-    finally:
-        channel.close()
-    if not isinstance(reply, InfluenceMeasured) or reply.found is None:
-        said = reply.message if isinstance(reply, InfluenceMeasured) else "It could not be measured"
-        raise ApiError(400, f"{said.rstrip('.')}.", param="canvas")
-    return JSONResponse(influence_to_json(reply.found))
 
 
 class ReplyStream:

@@ -27,8 +27,8 @@ def test_vllm_itself_listens_on_its_own_machine_alone() -> None:
     assert "0.0.0.0" not in PAGE
 
 
-def test_three_paths_are_let_through_and_a_photograph_fits() -> None:
-    assert re.findall(r"location ([^{]+?) *\{", GUARD) == ["/v1/", "= /tokenize", "= /health"]
+def test_two_paths_are_let_through_and_a_photograph_fits() -> None:
+    assert re.findall(r"location ([^{]+?) *\{", GUARD) == ["/v1/", "= /health"]
     assert "client_max_body_size 64m;" in GUARD
 
 
@@ -37,8 +37,8 @@ def test_nginx_passes_them_on_and_nothing_else(tmp_path: Path) -> None:
     def sizes(request: Request) -> None:
         in_json({"bytes": len(request.body)})(request)
 
-    open_paths = ("v1_chat_completions", "tokenize", "health")
-    routes: dict[str, Any] = dict.fromkeys((*open_paths, "invocations", "metrics"), sizes)
+    open_paths = ("v1_chat_completions", "health")
+    routes: dict[str, Any] = dict.fromkeys((*open_paths, "invocations", "tokenize"), sizes)
     with serving() as free:
         port = free.port
     with serving(**routes) as vllm:
@@ -55,14 +55,14 @@ def test_nginx_passes_them_on_and_nothing_else(tmp_path: Path) -> None:
         )
         nginx = subprocess.Popen(["nginx", "-c", str(config), "-e", str(tmp_path / "log")])
         try:
-            paths = ("/v1/chat/completions", "/tokenize", "/health")
+            paths = ("/v1/chat/completions", "/health")
             found = {path: _status(f"http://127.0.0.1:{port}{path}") for path in paths}
-            closed = {path: _status(f"http://127.0.0.1:{port}{path}") for path in ("/invocations", "/metrics", "/v2/")}
+            closed = {path: _status(f"http://127.0.0.1:{port}{path}") for path in ("/invocations", "/tokenize", "/v2/")}
         finally:
             nginx.terminate()
             nginx.wait(10)
     assert found == dict.fromkeys(paths, 200)
-    assert closed == {"/invocations": 404, "/metrics": 404, "/v2/": 404}
+    assert closed == {"/invocations": 404, "/tokenize": 404, "/v2/": 404}
 
 
 def _status(url: str) -> int:

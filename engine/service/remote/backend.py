@@ -8,13 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.errors import SafelightError
+from engine.errors import SafelightError, Sentence
 from engine.pictures import BLIND
 from engine.service.backend import RunSteps
 from engine.service.capabilities import Capabilities
 from engine.service.failures import explained
 from engine.service.recorder import Recorder
-from engine.service.remote import chat, systemone
 from engine.service.remote.address import RemoteAddress
 from engine.service.remote.calls import PATIENCE, Calls, RemotePatience, anywhere
 from engine.service.remote.discovery import RemoteModel, models_of
@@ -114,25 +113,21 @@ class RemoteBackend:
             found = RemoteModel(address, "openai")
         if found.kind == "safelight":
             return SafelightModel(calls, request.title, self._tokenizers, check)
-        if found.kind == "vllm":
-            found = chat.probed(found, calls, check)
-        return ForeignModel(calls, found, request.title, systemone.offer_of(calls, check))
+        return ForeignModel(calls, found, request.title)
 
     def unload(self) -> ModelUnloaded:
         self._model = None
         return ModelUnloaded()
 
     def set_adapter(self, request: AdapterRequest) -> AdapterChanged:
-        try:
-            return self._require_model().set_adapter(request)
-        except Exception as error:  # as in ``load``
-            return AdapterChanged(request.path_or_id, "", *_explained(error))
+        model = None if self._model is None else self._model.loaded
+        if model is not None and request.path_or_id == model.adapter:
+            return AdapterChanged(request.path_or_id, model.adapter_title)
+        message = Sentence("The server chooses its adapters; choose one of its models instead.")
+        return AdapterChanged(request.path_or_id, message=message)
 
     def measure(self, request: InfluenceRequest) -> InfluenceMeasured:
-        try:
-            return InfluenceMeasured(request, self._require_model().measure(request))
-        except Exception as error:  # as in ``load``
-            return InfluenceMeasured(request, None, _explained(error)[0])
+        return InfluenceMeasured(request, None, "Influence is measured where the model runs.")
 
     def sibling(self) -> RemoteBackend:
         return RemoteBackend(self._recorder.folder, self._key_of, self._is_allowed, self._patience)

@@ -44,10 +44,8 @@ class RemotePatience:
 
     connect: float = 10.0
     short: float = 15.0  # for an answer that needs no model
-    measure: float = 60.0  # for an answer that needs a pass; nothing else is done meanwhile
     answer: float = 900.0  # until an answer begins: a long prompt is read, or the server has others before us
     stall: float = 300.0  # without a byte in the middle of one
-    silence: float = 10.0  # without a byte, until the server is asked whether it still runs
 
 
 PATIENCE = RemotePatience()
@@ -102,16 +100,6 @@ class Calls:
         except (SafelightError, UnicodeDecodeError):
             raise problems.strange(self.address) from None
 
-    def refusal(self, url: str, body: Any, check: Check = no_check) -> tuple[int, bytes]:
-        """Returns the HTTP status of the answer to a POST of ``body`` as JSON, and the beginning of its error.
-
-        Raises:
-            RemoteError: there is no answer.
-        """
-        with self._exchange(url, body, "application/json", check, self.patience.short) as exchange:
-            status = exchange.status
-            return status, b"" if status < 400 else self._error_body(exchange)
-
     @contextmanager
     def asking(
         self, url: str, body: Any, accept: str, check: Check = no_check, seconds: float | None = None
@@ -121,17 +109,6 @@ class Calls:
         Raises:
             RemoteError: it does not come, or has another status.
         """
-        seconds = self.patience.answer if seconds is None else seconds
-        with self._exchange(url, body, accept, check, seconds) as exchange:
-            if exchange.status != 200:
-                raise problems.of_status(exchange.status, self._error_body(exchange), self.address)
-            if exchange.headers.get("Content-Encoding", "identity").lower() != "identity":
-                raise problems.strange(self.address)  # compressed, which was not requested
-            yield exchange
-
-    @contextmanager
-    def _exchange(self, url: str, body: Any, accept: str, check: Check, seconds: float) -> Iterator[Exchange]:
-        """Yields an answer of any status, once its head is there."""
         if not self.is_allowed(self.address.host):
             raise problems.offline(self.address)
         with self._in_words():
@@ -139,7 +116,7 @@ class Calls:
                 url,
                 self._headers(accept, body),
                 check,
-                seconds=seconds,
+                seconds=self.patience.answer if seconds is None else seconds,
                 stall=self.patience.stall,
                 connect=self.patience.connect,
                 body=body if body is None or isinstance(body, bytes) else json.dumps(body).encode(),
@@ -147,6 +124,10 @@ class Calls:
             )
             exchange.__enter__()
         try:
+            if exchange.status != 200:
+                raise problems.of_status(exchange.status, self._error_body(exchange), self.address)
+            if exchange.headers.get("Content-Encoding", "identity").lower() != "identity":
+                raise problems.strange(self.address)  # compressed, which was not requested
             yield exchange
         finally:
             exchange.__exit__(None)

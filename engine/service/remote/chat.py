@@ -1,15 +1,11 @@
 """A chat with a server of OpenAI's kind: makes the request, and turns the answer into events of a run without steps.
 
-Only settings that the server follows are sent. For a diffusion model vLLM refuses a seed and a temperature other than
-its own (``SamplingParams._validate_diffusion``); it takes the steps of a canvas and its length. Other models get the
-seed that a user set: a drawn one ends a vLLM without a card that reads a long prompt in parts. They also get
-temperature, top-k, top-p and the bound of a thought, unless these are neutral; neutral ones leave the choice to the
-server. The length of the answer is always sent.
+Settings are sent where the user changed them: neutral ones, and a seed that was drawn, leave the choice to the server,
+which may refuse what it does not follow. The length of the answer is always sent.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,8 +20,8 @@ from engine.files import parse_json, storable
 from engine.pictures import Picture, data_url
 from engine.service.remote import problems
 from engine.service.remote.address import RemoteAddress
-from engine.service.remote.calls import Calls, Check, count_of, field_of, no_check
-from engine.service.remote.discovery import RemoteModel, ServerKind
+from engine.service.remote.calls import count_of, field_of
+from engine.service.remote.discovery import RemoteModel
 from engine.service.remote.problems import WIRE_ERRORS, RemoteError
 from engine.service.remote.sse import EventReader
 from engine.service.remote.wire import Exchange
@@ -45,83 +41,41 @@ Reason = Literal["eos", "length", "cancelled"]
 
 NEUTRAL = GenerationConfig(sampling_temperature=1.0, eos_token_ids=())
 """The settings of which nothing is sent: the server's own stand for them."""
-_BUDGET = "thinking_token_budget"  # the bound of a thought, for vLLM
-_SAMPLING = {
-    "sampling_temperature": "temperature",
-    "sampling_top_k": "top_k",
-    "sampling_top_p": "top_p",
-    "thinking_tokens": _BUDGET,
-}
-_CANVAS = {"max_denoising_steps": "diffusion_max_steps", "canvas_length": "diffusion_canvas_length"}
-
-
-def settings_of(model: RemoteModel) -> frozenset[str]:
-    """Returns the settings of a run that are sent to a model's server and that it follows, by their names here."""
-    own = {"max_new_tokens"}
-    if model.kind == "vllm" and model.denoises is not False:
-        own |= set(_CANVAS)
-    if model.kind != "vllm" or model.denoises is not None:
-        own |= {"sampling_top_k", "sampling_top_p"}
-    if not model.denoises and "sampling_top_k" in own:
-        own |= {"sampling_temperature", "seed"}
-    if model.bounds:
-        own.add("thinking_tokens")
-    return frozenset(own)
-
-
-def probed(model: RemoteModel, calls: Calls, check: Check = no_check) -> RemoteModel:
-    """Returns a vLLM model with ``denoises`` and ``bounds`` by the server's refusals; unchanged without an answer.
-
-    A diffusion model refuses a seed. Another one refuses to bound a thought if the server has no reasoning parser
-    (``InputProcessor._validate_params``, which checks that last); else it writes one token. Uses the network.
-    """
-    messages = [{"role": "user", "content": "."}]
-    body = {"model": calls.address.model, "messages": messages, "max_tokens": 1, "seed": 0, _BUDGET: 1}
-    try:
-        status, said = calls.refusal(calls.address.base + "/chat/completions", body, check)
-    except RemoteError:
-        return model
-    why = said.decode("utf-8", "replace").lower() if status == 400 else ""
-    if "diffusion" in why:
-        return dataclasses.replace(model, denoises=True)
-    if status == 200 or _BUDGET in why:
-        return dataclasses.replace(model, denoises=False, bounds=status == 200)
-    return model
+_SAMPLING = {"sampling_temperature": "temperature", "sampling_top_k": "top_k", "sampling_top_p": "top_p"}
+SETTINGS = frozenset((*_SAMPLING, "max_new_tokens", "seed"))
+"""The settings of a run that are sent, by their names here."""
 
 
 def body_of(request: RunRequest, messages: tuple[Message, ...], model: RemoteModel) -> dict[str, Any]:
     """Returns the JSON body of a request. Slow if there are pictures."""
-    config, kind, shown, own = request.config, model.kind, image_digests(messages), settings_of(model)
+    config, shown, is_vllm = request.config, image_digests(messages), model.kind == "vllm"
     urls = {picture.digest: url_of(picture) for picture in request.pictures if picture.digest in shown}
     body: dict[str, Any] = {
         "model": model.id,
         "messages": [plain_message(message, urls) for message in messages],
         "max_tokens": min(config.max_new_tokens, model.context or config.max_new_tokens),
         "stream": True,
-        "stream_options": {"include_usage": True},
+        "stream_options": {"include_usage": True} | ({"continuous_usage_stats": True} if is_vllm else {}),
     }
-    if kind == "vllm":
-        body["stream_options"]["continuous_usage_stats"] = True
+    if is_vllm or request.think:
         body["chat_template_kwargs"] = {"enable_thinking": request.think}
-        if arguments := _changed(config, _CANVAS, own):
-            body["vllm_xargs"] = arguments
-    elif request.think:
-        body["chat_template_kwargs"] = {"enable_thinking": True}
-    body |= _changed(config, _SAMPLING, own)
-    if "seed" in own and request.is_seed_set:
+    for name, theirs in _SAMPLING.items():
+        if getattr(config, name) != getattr(NEUTRAL, name):
+            body[theirs] = getattr(config, name)
+    if request.is_seed_set:
         body["seed"] = request.seed & LARGEST_SEED
     if request.tools:
         body["tools"] = [dict(tool) for tool in request.tools]
     if request.output_format is not None:
-        body |= _format_fields(request.output_format, kind, body.get("tools", ()))
+        body |= _format_fields(request.output_format, body.get("tools", ()))
     return body
 
 
-def _format_fields(asked: OutputFormat, kind: ServerKind, tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _format_fields(asked: OutputFormat, tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Returns the fields that request an answer in a format; ``tools`` are those that the model is offered.
 
     Raises:
-        RemoteError: servers of its kind do not take such a format.
+        RemoteError: servers do not take such a format.
     """
     match asked.kind:
         case "json_schema":
@@ -136,16 +90,7 @@ def _format_fields(asked: OutputFormat, kind: ServerKind, tools: Sequence[Mappin
             offered = [tool for tool in tools if tool["function"]["name"] in wanted]
             functions = [{"type": "function", "function": dict(tool)} for tool in asked.tools]
             return {"tools": offered or functions, "tool_choice": "required"}
-    if kind != "vllm":
-        raise RemoteError("This server only supports JSON as a format, not a pattern or choices.")
-    is_pattern = asked.kind == "regex"
-    return {"structured_outputs": {"regex": asked.pattern} if is_pattern else {"choice": list(asked.choices)}}
-
-
-def _changed(config: GenerationConfig, names: Mapping[str, str], own: frozenset[str]) -> dict[str, Any]:
-    """Returns the settings among ``own`` that are not neutral, by the server's ``names`` for them."""
-    given = {name: getattr(config, name) for name in names if name in own}
-    return {names[name]: value for name, value in given.items() if value != getattr(NEUTRAL, name)}
+    raise RemoteError("This server only supports JSON as a format, not a pattern or choices.")
 
 
 def url_of(picture: Picture) -> str:
@@ -181,7 +126,7 @@ class ChatReader:
 
     def __init__(self, address: RemoteAddress, *, offers_tools: bool = False) -> None:
         self._address, self._offers_tools = address, offers_tools
-        self._asked = self.heard = time.monotonic()  # ``heard``: when the server last sent anything
+        self._asked = time.monotonic()
         self._begun: float | None = None  # when the first text came
         self._reason: Reason | None = None
         self._length = 0  # characters
@@ -223,7 +168,6 @@ class ChatReader:
         reader = EventReader()
         try:
             for piece in answer.pieces():
-                self.heard = time.monotonic()
                 for data in reader.feed(piece):
                     yield from self._data(data)
                     if self._is_done:

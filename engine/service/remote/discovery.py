@@ -15,7 +15,6 @@ from engine.service.remote.problems import RemoteError
 
 ServerKind = Literal["safelight", "vllm", "openai"]
 MOST_MODELS = 10_000
-_SIGHT = ("image", "vision", "multimodal")
 _CONTEXTS = (
     ("max_model_len",),
     ("context_length",),
@@ -32,9 +31,6 @@ class RemoteModel:
     address: RemoteAddress  # with the model's name; its ``str`` is the path that it is loaded by
     kind: ServerKind
     context: int = 0  # tokens; 0 where the server does not say
-    sees: bool | None = None  # pictures; None: the server does not say
-    denoises: bool | None = None  # a diffusion model; None: not known
-    bounds: bool = False  # bounds thoughts by a number of tokens, as far as is known
 
     @property
     def id(self) -> str:
@@ -93,12 +89,11 @@ def models_of(calls: Calls, check: Check = no_check) -> tuple[RemoteModel, ...]:
     listed = field_of(raw, "data")
     if not isinstance(listed, list) or len(listed) > MOST_MODELS:
         raise problems.strange(calls.address)
-    more = raw.get("models")  # llama.cpp lists the abilities of its models here
-    found = (_model(one, calls.address, more if isinstance(more, list) else []) for one in listed)
+    found = (_model(one, calls.address) for one in listed)
     return tuple(model for model in found if model is not None)
 
 
-def _model(raw: Any, address: RemoteAddress, more: list[Any]) -> RemoteModel | None:
+def _model(raw: Any, address: RemoteAddress) -> RemoteModel | None:
     """Returns a model of the list; None if it has no usable name."""
     name = field_of(raw, "id")
     if not isinstance(name, str) or not name:
@@ -109,17 +104,7 @@ def _model(raw: Any, address: RemoteAddress, more: list[Any]) -> RemoteModel | N
         return None
     owner = raw.get("owned_by")
     kind: ServerKind = owner if owner in ("safelight", "vllm") else "openai"
-    seen = (_sees(one) for one in (raw, *more) if isinstance(one, dict) and name in (one.get("id"), one.get("name")))
-    return RemoteModel(named, kind, _context(raw), next((one for one in seen if one is not None), None))
-
-
-def _sees(raw: dict[str, Any]) -> bool | None:
-    """True if a model takes pictures, as llama.cpp, LM Studio, Mistral and OpenRouter say it; None if unknown."""
-    able, vision = raw.get("capabilities"), field_of(raw, "capabilities", "vision")
-    if isinstance(vision, bool):
-        return vision
-    inputs = field_of(raw, "architecture", "input_modalities") if isinstance(raw.get("architecture"), dict) else able
-    return any(name in inputs for name in _SIGHT) if isinstance(inputs, list) else None
+    return RemoteModel(named, kind, _context(raw))
 
 
 def _context(raw: dict[str, Any]) -> int:

@@ -29,21 +29,13 @@ class KeyRefusedError(RemoteError):
     """The server needs a key, or another one."""
 
 
-class LostError(RemoteError):
-    """The server behind an address is gone; behind a balancer another one may answer."""
-
-
-class NotReadyError(LostError):
-    """The server, or a balancer, takes no request now; another one that it answers may go on."""
-
-
 class RefusedError(RemoteError):
     """The server refuses a request, and says why."""
 
 
 def broken_off() -> RemoteError:
     """Returns the error for a stream that ended before the answer did."""
-    return LostError("The connection to the server was lost during the answer. Try again.")
+    return RemoteError("The connection to the server was lost during the answer. Try again.")
 
 
 def in_the_midst(error: Exception, address: RemoteAddress) -> RemoteError:
@@ -94,21 +86,16 @@ def of_wire(error: Exception, address: RemoteAddress) -> RemoteError:
             where=where,
         )
     if isinstance(error, httpx2.ConnectTimeout | httpx2.ConnectError):
-        return LostError(
+        return RemoteError(
             "There is no server at {where}. Check the address, and that the server is running.", where=where
         )
     if _is_slow(error):
         return RemoteError("The server at {where} does not answer in time. Try again later.", where=where)
     if isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
         return RemoteError("{where} is not a valid address. Check it.", where=where)
-    return LostError(
+    return RemoteError(
         "The connection to {where} was lost before it answered. Check that the server is running.", where=where
     )
-
-
-def stopped(address: RemoteAddress) -> RemoteError:
-    """Returns the error for an answer that went silent because its server is gone."""
-    return LostError("The server at {where} has stopped. The text so far is kept.", where=address.origin)
 
 
 def of_status(status: int, body: bytes, address: RemoteAddress) -> RemoteError:
@@ -132,14 +119,14 @@ def of_status(status: int, body: bytes, address: RemoteAddress) -> RemoteError:
     if status == 429:
         return RemoteError("The server at {where} is busy. Try again in a moment.", where=where)
     if status in (502, 504):
-        return LostError(
+        return RemoteError(
             "{where} passes requests on to a server that does not answer ({status}). Check that the server behind it "
             "is running, then try again.",
             where=where,
             status=status,
         )
     if status == 503:
-        return NotReadyError("The server at {where} is not ready, its model may still be loading: {said}", **known)
+        return RemoteError("The server at {where} is not ready, its model may still be loading: {said}", **known)
     if status < 500:
         return RefusedError("The server at {where} refuses the request: {said}", **known)
     return RefusedError("The server at {where} failed: {said}", **known)

@@ -9,12 +9,12 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Generic, Protocol, TypeVar
 
-from engine.events import Event, GenerationFinished, Influence, TextArrived
+from engine.events import Event, GenerationFinished, TextArrived
 from engine.service.backend import RunSteps
 from engine.service.recorder import Recorder, RunRecord, cancelled
 from engine.service.remote.calls import Check
-from engine.service.replies import AdapterChanged, LoadedModel, PassWanted, RunAdvanced, RunStarted
-from engine.service.requests import AdapterRequest, InfluenceRequest, RunRequest
+from engine.service.replies import LoadedModel, PassWanted, RunAdvanced, RunStarted
+from engine.service.requests import RunRequest
 from engine.text.message import Message
 from engine.trace.header import TraceHeader
 from engine.trace.recording import Recording
@@ -35,12 +35,6 @@ class Dialect(Protocol):
 
     def count_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> int:
         """Returns the number of tokens of a conversation with tools, or an estimate."""
-
-    def set_adapter(self, request: AdapterRequest) -> AdapterChanged:
-        """Attaches an adapter to the model, or detaches it, for all clients of the server."""
-
-    def measure(self, request: InfluenceRequest, /) -> Influence:
-        """Measures how strongly one token influences the others."""
 
 
 class RequestCancelledError(Exception):

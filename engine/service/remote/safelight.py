@@ -1,4 +1,4 @@
-"""A model on another Safelight: its runs come with their steps, and can be forked, infilled and measured."""
+"""A model on another Safelight: its runs come with their steps, and can be forked and infilled."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 from engine.errors import SafelightError, Sentence
-from engine.events import Event, Influence
+from engine.events import Event
 from engine.pictures import Picture
 from engine.service.remote import problems
 from engine.service.remote.calls import Calls, Check, count_of, field_of, no_check
 from engine.service.remote.problems import WIRE_ERRORS, RemoteError
-from engine.service.replies import AdapterChanged, LoadedModel
-from engine.service.requests import AdapterRequest, InfluenceRequest, RunRequest
+from engine.service.replies import LoadedModel
+from engine.service.requests import RunRequest
 from engine.service.run_task import with_unmarked
-from engine.service.wire.measurement import influence_from_json, influence_request_to_json
 from engine.service.wire.model import model_from_json
 from engine.service.wire.request import request_to_json
 from engine.service.wire.stream import CONTENT_TYPE, Ended, ReplyReader
@@ -32,7 +31,7 @@ PREFIX = "/safelight/v1"
 
 
 class SafelightModel:
-    """A ``Dialect`` with everything that the server's own backend has, except adapters, which the server chooses."""
+    """A ``Dialect`` with everything that the server's own backend has, except measured influence and adapters."""
 
     def __init__(self, calls: Calls, title: str, tokenizers: dict[str, Tokenizer], check: Check) -> None:
         """Fetches the model's description, and its tokenizer, unless that was fetched before.
@@ -142,17 +141,6 @@ class SafelightModel:
         if found is None:
             raise problems.strange(self._calls.address)
         return found
-
-    def measure(self, request: InfluenceRequest, /) -> Influence:
-        self._send(request.trace.pictures)
-        body, seconds = influence_request_to_json(request), self._calls.patience.measure
-        return influence_from_json(self._calls.json(self._url("measure"), body, seconds=seconds))
-
-    def set_adapter(self, request: AdapterRequest) -> AdapterChanged:
-        if request.path_or_id == self.loaded.adapter:
-            return AdapterChanged(request.path_or_id, self.loaded.adapter_title)
-        message = Sentence("The server chooses its adapters; choose one of its models instead.")
-        return AdapterChanged(request.path_or_id, message=message)
 
 
 def _options(decision: Decision | None) -> list[int]:

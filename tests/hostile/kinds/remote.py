@@ -112,15 +112,6 @@ def _stream(random: Random) -> Callable[[Request], None]:
     return _cut(random, body, random.choice((SSE, SSE, SSE, "application/json", "text/html", "")))
 
 
-def _systemone(random: Random) -> Callable[[Request], None]:
-    """Decisions that are damaged; a request without questions is refused as those do that decide."""
-    from tests.engine.service.remote.test_systemone import ANSWER
-
-    raw = ANSWER if random.random() < 0.2 else mutate.tree(random, ANSWER)
-    answer = _cut(random, mutate.dumped(random, raw), "application/json")
-    return lambda request: answer(request) if b"Is it so?" in request.body else request.reply(b"{}", status="400 x")
-
-
 def _run(random: Random) -> Callable[[Request], None]:
     """A run of another Safelight: records that are sound by their checksums and hold what they should not."""
     from engine.service.wire.stream import CONTENT_TYPE
@@ -188,8 +179,6 @@ def _answers(random: Random, *, safelight: bool) -> dict[str, Callable[[Request]
     found = {
         "/v1/models": _sound(_listing("safelight" if safelight else random.choice(("vllm", "somebody", "me")))),
         "/v1/chat/completions": _stream,
-        "/v1/systemone": _systemone,
-        "/tokenize": _sound({"count": 3, "tokens": [1, 2, 3], "max_model_len": 4096}),
     }
     if safelight:
         loaded, tokenizer, _ = _safelight()
@@ -202,7 +191,6 @@ def _answers(random: Random, *, safelight: bool) -> dict[str, Callable[[Request]
             ),
             "/safelight/v1/tokens/count": _sound({"tokens": 3}),
             "/safelight/v1/run": _run,
-            "/safelight/v1/measure": _sound({"position": 0, "token": 5, "kl": [0.5], "measured": [True]}),
         }
     return {path: _route(random, usual) for path, usual in found.items()}
 
@@ -219,7 +207,7 @@ def _attempt(seed: int, *, safelight: bool) -> None:
     answers = _answers(Random(seed), safelight=safelight)
     nothing = answers.get("", lambda request: request.reply(b"{}", status="404 x"))
     threads = set(threading.enumerate())
-    patience = RemotePatience(connect=1.0, short=0.5, measure=0.5, answer=0.5, stall=0.2)
+    patience = RemotePatience(connect=1.0, short=0.5, answer=0.5, stall=0.2)
     with answering(lambda request: answers.get(request.path.partition("?")[0], nothing)(request)) as server:
         backend, told = RemoteBackend(patience=patience), list[Any]()
         backend.load(LoadRequest(f"{server.endpoint}/v1#m", "M"), told.append)
@@ -229,8 +217,6 @@ def _attempt(seed: int, *, safelight: bool) -> None:
             _check_sentence(last.message, last.details)
             raise SafelightError(last.message)
         failure = _check_run(backend)
-        if backend.capabilities.decisions and not safelight:
-            failure = _check_decision(backend) or failure
     ends = time.monotonic() + SECONDS
     while set(threading.enumerate()) - threads and time.monotonic() < ends:
         time.sleep(0.005)
@@ -243,7 +229,7 @@ def _attempt(seed: int, *, safelight: bool) -> None:
 def _check_run(backend: RemoteBackend) -> str:
     """What a run and the other questions come to; the run's failure."""
     from engine import SafelightError
-    from engine.service import InfluenceRequest, RunEnded, RunStarted
+    from engine.service import RunEnded, RunStarted
     from engine.service.backend import run_alone
     from tests.engine.service.remote.servers import question
 
@@ -255,34 +241,11 @@ def _check_run(backend: RemoteBackend) -> str:
     for trace in (reply.trace for reply in replies if isinstance(reply, RunStarted)):
         for event in trace.events:
             assert event is not None
-        measured = backend.measure(InfluenceRequest(trace, 0, (1, 2, 3), 0, 1, 0.5))
-        _check_sentence(measured.message, "")
     try:
         assert backend.count_tokens(question().messages) >= 0
     except SafelightError as error:
         _check_sentence(str(error), "")
     return ends[0].message
-
-
-def _check_decision(backend: RemoteBackend) -> str:
-    """What a decision comes to: answers with probabilities, or a failure."""
-    from engine import GenerationConfig
-    from engine.service import DecisionReads, RunEnded, RunRequest
-    from engine.service.backend import run_alone
-    from engine.tasks.decisions.questions import Decision
-    from tests.engine.service.remote.test_systemone import QUESTIONS
-
-    decision = Decision("It is so.", QUESTIONS)
-    reads = DecisionReads(decision)
-    for reply in run_alone(backend, RunRequest("decision", (), GenerationConfig(), 0, decision=decision)):
-        reads.add(reply)
-        if isinstance(reply, RunEnded):
-            _check_sentence(reply.message, reply.details)
-    if not reads.message:
-        for answer in reads.answers():
-            assert all(0 <= share <= 1 for share in answer.probabilities), answer
-            assert 0 <= answer.label_mass <= 1, answer
-    return reads.message
 
 
 def _check_sentence(message: str, details: str) -> None:

@@ -6,14 +6,11 @@ import base64
 import io
 from typing import Any
 
-import pytest
 from PIL import Image
 
 from engine.config import GenerationConfig
 from engine.pictures import Picture, open_picture
-from engine.service import RunRequest, decision_requests
-from engine.service.remote import RemoteAddress, list_models
-from engine.tasks.decisions.questions import YesNo
+from engine.service import RunRequest
 from engine.text.message import image_of
 from engine.trace import open_trace
 from tests.engine.drawn import picture
@@ -70,44 +67,6 @@ def test_they_stand_in_the_message_as_any_server_reads_them(tmp_path: Any) -> No
     assert [image["digest"] for image in stored.header.messages[0]["images"]] == [one.digest for one in shown]
 
 
-VISION = {"capabilities": {"vision": True}}
-
-
-@pytest.mark.parametrize(
-    ("listed", "sees"),
-    [
-        ({}, None),
-        (VISION, True),
-        ({"capabilities": {"vision": False}}, False),
-        ({"capabilities": {"tools": True}}, None),
-        ({"capabilities": ["completion"]}, False),
-        ({"architecture": {"input_modalities": ["text", "image"]}}, True),
-        ({"architecture": {"input_modalities": ["text"]}}, False),
-        ({"architecture": {}, "capabilities": "vision"}, None),
-    ],
-)
-def test_who_sees_is_taken_from_the_list_of_models(listed: dict[str, Any], sees: bool | None) -> None:
-    with serving(v1_models=models("m", **listed)) as server:
-        [model] = list_models(RemoteAddress.parse(f"{server.endpoint}/v1"))
-        assert model.sees is sees
-        backend = loaded(server)
-        assert backend.capabilities.images is (sees is not False)
-        if sees is False:
-            assert "cannot see images" in ask(backend, asking(RED)).ended.message
-            assert bodies(server) == []
-
-
-def test_llama_cpp_says_it_beside_the_list() -> None:
-    data = [{"id": name, "object": "model", "owned_by": "llamacpp"} for name in ("a", "b")]
-    beside = [
-        {"name": "a", "capabilities": ["completion", "multimodal"]},
-        {"name": "b", "capabilities": ["completion"]},
-    ]
-    with serving(v1_models=in_json({"models": [7, *beside], "object": "list", "data": data})) as server:
-        found = list_models(RemoteAddress.parse(f"{server.endpoint}/v1"))
-    assert [model.sees for model in found] == [True, False]
-
-
 def test_who_turns_out_to_be_blind_is_one_line_that_says_what_to_do() -> None:
     error = {"error": {"code": 500, "message": "image input is not supported", "type": "server_error"}}
     refusing = in_json(error, "500 Internal Server Error")
@@ -116,24 +75,3 @@ def test_who_turns_out_to_be_blind_is_one_line_that_says_what_to_do() -> None:
         said = ask(backend, asking(RED)).ended.message
         assert "failed: image input is not supported. Perhaps its model cannot see pictures" in said
         assert "Perhaps" not in ask(backend).ended.message
-    with serving(v1_models=models("m", **VISION), v1_chat_completions=refusing) as server:
-        assert "Perhaps" not in ask(loaded(server), asking(RED)).ended.message
-
-
-def test_a_decision_s_pictures_are_sent_with_its_state() -> None:
-    answer = {"answers": {"q1": {"type": "noul", "noul": 0.9}}, "usage": {"input_tokens": 5, "output_tokens": 1}}
-
-    def systemone(request: Any) -> None:
-        is_asked = b'"images"' in request.body
-        in_json(answer if is_asked else {"detail": "no questions"}, "200 OK" if is_asked else "400 Bad Request")(
-            request
-        )
-
-    with serving(v1_models=models("m"), v1_systemone=systemone) as server:
-        backend = loaded(server)
-        [request] = decision_requests(backend._require_model().loaded, "s", [YesNo("Is it red?")], pictures=(RED,))
-        ran = ask(backend, request)
-    assert ran.ended.message == ""
-    body = bodies(server, "/v1/systemone")[-1]
-    assert [opened(url).size for url in body["images"]] == [(6, 3)]
-    assert ran.trace.pictures == (RED,)

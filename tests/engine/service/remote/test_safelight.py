@@ -19,7 +19,6 @@ from engine.forks import Fork, Mark
 from engine.server.options import ServerOptions
 from engine.server.running import RunningServer
 from engine.service import (
-    InfluenceRequest,
     LoadRequest,
     LocalBackend,
     ModelLoaded,
@@ -128,7 +127,7 @@ def test_it_is_found_and_described(server: RemoteAddress, local: LocalBackend, r
     refused = probe(server, "wrong")
     assert (refused.is_reachable, refused.wants_key) == (False, True)
     able = remote.capabilities
-    assert (able.steps, able.forks, able.infill, able.influence, able.adapters) == (True, True, True, True, False)
+    assert (able.steps, able.forks, able.infill, able.influence, able.adapters) == (True, True, True, False, False)
     assert able.parallel_runs == local.capabilities.parallel_runs
     told = [{"role": "user", "content": PROMPT}]
     assert remote.count_tokens(told) == local.count_tokens(told)
@@ -183,22 +182,6 @@ def test_an_infill_is_the_same_as_here(local: LocalBackend, remote: RemoteBacken
     )
     assert its.ended.message == ""
     assert_same(its.events, mine.events)
-
-
-def test_influence_is_the_same_as_here(local: LocalBackend, remote: RemoteBackend, pair: tuple[Ran, Ran]) -> None:
-    found = []
-    for backend, ran in ((local, pair[0]), (remote, pair[1])):
-        canvas = tuple(ran.trace.committed[1].tokens.tolist())
-        reply = backend.measure(InfluenceRequest(ran.trace, 1, canvas, 1, canvas[0], 1.0))
-        assert reply.message == ""
-        assert reply.found is not None
-        found.append(reply.found)
-    np.testing.assert_array_equal(found[1].kl, found[0].kl)
-    np.testing.assert_array_equal(found[1].measured, found[0].measured)
-    for one, other in zip(
-        found[1].before_top + found[1].after_top, found[0].before_top + found[0].after_top, strict=True
-    ):
-        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("is_joint", [False, True])

@@ -14,6 +14,7 @@ from engine.config import GenerationConfig
 from engine.events import TextArrived
 from engine.service import LoadFailed, LoadRequest, RunRequest
 from engine.service.remote import RemoteBackend
+from engine.service.remote.chat import NEUTRAL
 from engine.text.output_format import OutputFormat
 from engine.trace import open_trace
 from tests.engine.hub.rude_server import Request
@@ -42,13 +43,6 @@ CRASHED = "EngineCore encountered an issue. See stack trace (above) for the root
 
 def usage(prompt: int, written: int) -> dict[str, Any]:
     return {"usage": {"prompt_tokens": prompt, "total_tokens": prompt + written, "completion_tokens": written}}
-
-
-def tokenize(request: Request) -> None:
-    """A token a word, and four for the turns."""
-    told = json.loads(request.body)
-    count = sum(len(message["content"].split()) for message in told["messages"]) + 4
-    in_json({"count": count, "max_model_len": 4096, "tokens": list(range(count)), "token_strs": None})(request)
 
 
 def chat(request: Request) -> None:
@@ -80,7 +74,6 @@ def vllm() -> Any:
     return serving(
         v1_models=models(NAME, owner="vllm", root=NAME, parent=None, max_model_len=4096, permission=[]),
         v1_chat_completions=chat,
-        tokenize=tokenize,
         version=in_json({"version": "0.33.0"}),
     )
 
@@ -88,7 +81,7 @@ def vllm() -> Any:
 def test_a_chat_comes_in_a_burst_a_canvas(tmp_path: Any) -> None:
     with vllm() as server:
         backend = loaded(server, NAME, traces=tmp_path)
-        ran = ask(backend, question(config=GenerationConfig(max_new_tokens=1024)))
+        ran = ask(backend, question(config=NEUTRAL.replace(max_new_tokens=1024), is_seed_set=False))
     assert ran.ended.message == ""
     assert ran.text == "First canvas. Second canvas."
     assert (ran.thinking, ran.finished.reason) == ("", "eos")
@@ -114,29 +107,14 @@ def test_a_chat_comes_in_a_burst_a_canvas(tmp_path: Any) -> None:
 def test_it_thinks_where_it_is_allowed_to_and_is_cut_where_its_length_is() -> None:
     with vllm() as server:
         backend = loaded(server, NAME)
-        ran = ask(backend, question(think=True, config=GenerationConfig(max_new_tokens=256)))
+        ran = ask(backend, question(think=True, config=NEUTRAL.replace(max_new_tokens=256), is_seed_set=False))
     assert ran.thinking == "Let me see. " * 20
     assert ran.trace.reply().thinking == ran.thinking.strip()
     assert (ran.text, ran.finished.reason) == ("First canvas. Second canvas.", "length")
 
 
-def test_the_settings_that_it_honours_are_sent_and_no_others() -> None:
-    config = GenerationConfig(max_denoising_steps=16, canvas_length=64, t_max=0.9, entropy_bound=0.5)
-    with vllm() as server:
-        ran = ask(loaded(server, NAME), question(config=config, seed=123))
-    assert ran.ended.message == ""
-    [body] = bodies(server)
-    assert body["vllm_xargs"] == {"diffusion_max_steps": 16, "diffusion_canvas_length": 64}
-    assert not {"seed", "temperature", "top_k", "entropy_bound"} & body.keys()
-    assert ran.trace.header.seed is None
-
-
 def plain(request: Request) -> None:
     """Answers as SmolLM2 on vLLM 0.32: usage in every chunk, the cached tokens with the last alone."""
-    asked = json.loads(request.body)
-    if asked["max_tokens"] == 1:
-        in_json({"choices": [{"index": 0, "message": {"content": "Hi"}, "finish_reason": "length"}]})(request)
-        return
     last = {"usage": {**usage(355, 2)["usage"], "prompt_tokens_details": {"cached_tokens": 256}}}
     parts = [
         chunk({"role": "assistant", "content": ""}, **usage(355, 0)),
@@ -147,9 +125,9 @@ def plain(request: Request) -> None:
     request.reply(events(*parts), *SSE)
 
 
-def plain_vllm(answer: Any = plain, **routes: Any) -> Any:
+def plain_vllm(answer: Any = plain) -> Any:
     listed = models("smollm2", owner="vllm", root="smol", parent=None, max_model_len=4096, permission=[])
-    return serving(v1_models=listed, v1_chat_completions=answer, tokenize=tokenize, **routes)
+    return serving(v1_models=listed, v1_chat_completions=answer)
 
 
 def test_a_plain_model_follows_seed_and_sampling() -> None:
@@ -165,29 +143,6 @@ def test_a_plain_model_follows_seed_and_sampling() -> None:
     assert not {"temperature", "top_k", "top_p"} & second.keys()
     assert (ran.trace.header.seed, second["seed"]) == (5, 6)
     assert backend.capabilities.structured
-
-
-def test_a_thought_is_bounded_where_the_server_takes_it() -> None:
-    def unparsed(request: Request) -> None:
-        """As a server without a reasoning parser refuses in ``InputProcessor._validate_params``."""
-        if "thinking_token_budget" not in json.loads(request.body):
-            plain(request)
-            return
-        why = "thinking_token_budget is set but reasoning_config is not configured."
-        in_json({"error": {"message": why, "type": "BadRequestError", "code": 400}}, "400 Bad Request")(request)
-
-    config = GenerationConfig(thinking_tokens=40)
-    for answer, is_taken in ((plain, True), (unparsed, False)):
-        with plain_vllm(answer) as server:
-            backend = loaded(server, "smollm2")
-            assert ask(backend, question(config=config, think=True)).ended.message == ""
-        [body] = bodies(server)
-        assert body.get("thinking_token_budget") == (40 if is_taken else None)
-        own = backend._model.loaded.settings  # type: ignore[union-attr]
-        assert {"seed", "sampling_temperature"} < own
-        assert ("thinking_tokens" in own) is is_taken
-    with vllm() as server:  # of a diffusion model, which bounds none
-        assert "thinking_tokens" not in loaded(server, NAME)._model.loaded.settings  # type: ignore[union-attr]
 
 
 def test_what_vllm_had_cached_is_taken_from_the_last_figures() -> None:
@@ -208,9 +163,6 @@ def test_a_stopped_answer_took_as_long_as_it_was_written() -> None:
     stop = threading.Event()
 
     def slow(request: Request) -> None:
-        if json.loads(request.body)["max_tokens"] == 1:
-            plain(request)
-            return
         request.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
         request.send(events(chunk({"content": "so"}), end=b""))
         request.wait(0.3)
@@ -223,39 +175,6 @@ def test_a_stopped_answer_took_as_long_as_it_was_written() -> None:
     assert ran.finished.seconds >= 0.25
 
 
-def test_an_engine_that_ended_is_said_in_words_of_use() -> None:
-    def crash(request: Request) -> None:
-        if json.loads(request.body)["max_tokens"] == 1:
-            plain(request)
-            return
-        error = {"error": {"message": CRASHED, "type": "InternalServerError", "param": None, "code": 500}}
-        request.reply(events(chunk({"content": "so"}), error), *SSE)
-
-    with plain_vllm(crash) as server:
-        ran = ask(loaded(server, "smollm2"))
-    assert ran.text == "so"
-    assert ran.ended.message == (
-        f"The model on the server at {server.endpoint} stopped running; its log has the reason. Start the server again."
-    )
-
-
-def test_a_call_without_an_object_is_shown_and_questioned() -> None:
-    def calling(request: Request) -> None:
-        if json.loads(request.body)["max_tokens"] == 1:
-            plain(request)
-            return
-        function = {"name": "get_weather", "arguments": '"Paris"'}
-        called = {"index": 0, "id": "c", "type": "function", "function": function}
-        request.reply(events(chunk({"tool_calls": [called]}), chunk({}, "tool_calls")), *SSE)
-
-    with plain_vllm(calling) as server:
-        ran = ask(loaded(server, "smollm2"))
-    assert 'get_weather("Paris")' in ran.text
-    assert ran.ended.message.startswith(
-        "The server's call of 'get_weather' cannot be used: its arguments are not a JSON"
-    )
-
-
 def test_calls_of_tools_are_shown_and_sent_back_as_the_wire_has_them() -> None:
     tool = {"type": "function", "function": {"name": "look", "parameters": {}}}
     called = [{"id": "call-1", "type": "function", "function": {"name": "look", "arguments": {"at": "it"}}}]
@@ -266,7 +185,7 @@ def test_calls_of_tools_are_shown_and_sent_back_as_the_wire_has_them() -> None:
     )
     with vllm() as server:
         backend = loaded(server, NAME)
-        ran = ask(backend, RunRequest("chat", messages, GenerationConfig(), 0, tools=(tool,)))
+        ran = ask(backend, RunRequest("chat", messages, NEUTRAL, 0, tools=(tool,), is_seed_set=False))
     assert ran.text == '\n<tool_call>\n{"name": "look", "arguments": {"at": "it"}}\n</tool_call>'
     [body] = bodies(server)
     assert body["tools"] == [tool]
@@ -294,20 +213,6 @@ def test_a_server_that_refuses_tools_answers_without_them() -> None:
         assert not backend._model.loaded.reads_tools  # type: ignore[union-attr]
         assert ask(backend, wanted).text == "so."
         assert ["tools" in body for body in bodies(server)] == [True, False, False]
-
-
-def test_it_counts_the_tokens_and_the_oldest_turns_are_left_out() -> None:
-    with vllm() as server:
-        backend = loaded(server, NAME)
-        assert backend.count_tokens([{"role": "user", "content": "one two three"}]) == 7
-        told = [{"role": "user", "content": "word " * 3000}, {"role": "assistant", "content": "Yes."}]
-        told.append({"role": "user", "content": "short"})
-        request = RunRequest("chat", tuple(told), GenerationConfig(), 0, reserve=1500)
-        assert ask(backend, request).ended.message == ""
-        [body] = bodies(server)
-        assert [message["content"] for message in body["messages"]] == ["short"]
-        refused = ask(backend, RunRequest("chat", tuple(told[:1]), GenerationConfig(), 0, reserve=1500))
-    assert "Shorten the prompt" in refused.ended.message
 
 
 def test_what_it_refuses_is_said_in_its_words() -> None:

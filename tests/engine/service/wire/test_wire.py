@@ -10,17 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import CanvasCommitted, Fork, GenerationConfig, Influence, Mark, Recording, SafelightError, SlotsRead, Trace
+from engine import CanvasCommitted, Fork, GenerationConfig, Mark, Recording, SafelightError, SlotsRead, Trace
 from engine.catalog import Traits
 from engine.files import parse_json
 from engine.pictures import ImageCost
-from engine.service import Capabilities, InfluenceRequest, RunAdvanced, RunEnded, RunRequest, RunStarted
-from engine.service.wire.measurement import (
-    influence_from_json,
-    influence_request_from_json,
-    influence_request_to_json,
-    influence_to_json,
-)
+from engine.service import Capabilities, RunAdvanced, RunEnded, RunRequest, RunStarted
 from engine.service.wire.model import model_from_json, model_to_json
 from engine.service.wire.request import request_from_json, request_to_json
 from engine.service.wire.stream import IDLE, Ended, ReplyReader, ReplyWriter, decode_event, encode_event
@@ -365,28 +359,6 @@ def test_a_model_with_a_wrong_fact_is_refused(name: str) -> None:
     for wrong in ([0], "x" * 5000, -1):
         with pytest.raises(SafelightError):
             model_from_json(sent(some_model() | {name: wrong}), "")
-
-
-def test_measurements_come_back_bit_for_bit() -> None:
-    draw = np.random.default_rng(0)
-    trace = recorded(1)
-    asked = InfluenceRequest(trace, 1, (1, 2, 3, 4, 5, 6), 2, 9, 0.1 + 0.2)
-    again = influence_request_from_json(sent(influence_request_to_json(asked)))
-    assert gone_on_from(again.trace) == gone_on_from(trace)
-    assert [again.block, again.canvas, again.position, again.token, again.temperature] == [
-        *(asked.block, asked.canvas, asked.position, asked.token, asked.temperature)
-    ]
-    tops = [(draw.integers(0, 50, (6, 3)).astype(np.int32), draw.random((6, 3)).astype(np.float32)) for _ in range(2)]
-    found = Influence(2, 9, draw.random(6).astype(np.float32), draw.random(6) < 0.5, *tops)
-    back = influence_from_json(sent(influence_to_json(found)))
-    assert back.kl.tobytes() == found.kl.tobytes()
-    assert (back.position, back.token, back.measured.tolist()) == (2, 9, found.measured.tolist())
-    for one, other in zip((*back.before_top, *back.after_top), (*found.before_top, *found.after_top), strict=True):
-        assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes())
-    for name in ("kl", "measured", "before", "position"):
-        for wrong in ([0], [True], None, 10**9, {"tokens": [[0]], "shares": [[0]]}):
-            with pytest.raises(SafelightError):
-                influence_from_json(sent(influence_to_json(found) | {name: wrong}))
 
 
 def test_a_source_stands_at_once() -> None:
