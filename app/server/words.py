@@ -74,7 +74,6 @@ def endpoint_name(endpoint: str) -> str:
         "/api/chat": tr("Chat"),
         "/api/generate": tr("Completion"),
         "/v1/decisions": tr("Decision"),
-        "/v1/systemone": tr("Decision"),
         "/mcp": tr("Tool"),
     }
     return known.get(endpoint, endpoint)

@@ -24,10 +24,8 @@ from engine.server import (
     infill,
     info,
     ollama,
-    openapi,
     page,
     responses,
-    tokens,
 )
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError
@@ -43,9 +41,7 @@ ROUTES = (
     responses.routes,
     anthropic.routes,
     ollama.routes,
-    openapi.routes,
     decisions.routes,
-    tokens.routes,
     dialect.routes,
     mcp.routes,
     page.routes,
@@ -60,11 +56,9 @@ log = logging.getLogger("safelight.server")
 def build_app(context: ServerContext) -> Starlette:
     """Builds the application with all routes of one server."""
     routes = [route for make in ROUTES for route in make(context)]
-    known = frozenset(route.path for route in routes)
     return Starlette(
         routes=routes,
         middleware=[
-            Middleware(_Counted, context=context, known=known),
             Middleware(_Noted),
             Middleware(Gate, options=context.options),
             Middleware(_Caught),
@@ -107,23 +101,6 @@ class _Caught:
             if not is_started:
                 failure = ApiError(500, f"Something went wrong in the server ({kind}).")
                 await failure.response(scope, receive, send)
-
-
-class _Counted:
-    """ASGI middleware that counts the answers."""
-
-    def __init__(self, app: ASGIApp, context: ServerContext, known: frozenset[str]) -> None:
-        self._app, self._context, self._known = app, context, known
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def sending(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                path = scope["path"] if scope["path"] in self._known else "other"
-                labels = f'path="{path}",status="{message["status"]}"'
-                self._context.metrics.add("requests_total", labels=labels)
-            await send(message)
-
-        await self._app(scope, receive, sending)
 
 
 class _Noted:

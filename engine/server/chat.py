@@ -152,8 +152,6 @@ def _predicted(found: RunPlan, body: ChatRequest) -> RunPlan:
     assert body.prediction is not None
     if not found.request.config.is_block_diffusion:
         raise unsupported(f"prediction needs the decoder {BLOCK_DIFFUSION}.", "prediction")
-    if found.request.changes:
-        raise ApiError(400, "prediction and diffusion_seed_canvas contradict each other.", param="prediction")
     content = body.prediction.content
     text = content if isinstance(content, str) else read_content([part.model_dump() for part in content], "prediction")
     return found.with_prediction(found.model.encode(text), body.diffusion_noise or 0.0)

@@ -12,7 +12,6 @@ from engine.server.errors import ApiError, loading, no_model
 from engine.server.images import ServedPictures
 from engine.server.kept import KeptResponses
 from engine.server.live import LiveRequests
-from engine.server.metrics import Metrics
 from engine.server.options import ServerOptions
 from engine.service import LoadedModel, Scheduler
 
@@ -24,7 +23,6 @@ class ServerContext:
     scheduler: Scheduler
     options: ServerOptions
     live: LiveRequests = field(default_factory=LiveRequests)
-    metrics: Metrics = field(default_factory=Metrics)
     started: float = field(default_factory=time.time)
     is_stopping: bool = False
     pictures: ServedPictures = field(default_factory=ServedPictures)

@@ -1,4 +1,4 @@
-"""``/v1/decisions`` and ``/v1/systemone``: typed answers about a state, each read from one denoising step."""
+"""``/v1/decisions``: typed answers about a state, each read from one denoising step."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import asyncio
 import dataclasses
 import json
 import threading
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,11 +20,8 @@ from engine.server.chunks import usage_of_items
 from engine.server.context import ServerContext
 from engine.server.decisions_request import (
     AskedQuestions,
-    AskedRequest,
     DecisionsRequest,
-    SystemoneRequest,
     read_decisions,
-    read_systemone,
 )
 from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, other_model, refusing, sentence, unsupported
 from engine.server.images import SentImages
@@ -42,8 +37,7 @@ from engine.service import (
     is_remote,
 )
 from engine.tasks.decisions.answers import TypedAnswer
-from engine.tasks.decisions.forms import spread_of, systemone_answer
-from engine.tasks.decisions.questions import OneOf, Question, Score, YesNo
+from engine.tasks.decisions.questions import OneOf, Score, YesNo
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,17 +49,6 @@ class DecisionPlan:
     name: str  # of the model, as shown in the answer
     temperature: float = 1.0
     has_repeats: bool = False  # the request asked for them
-    is_joint: bool = False
-    id: str | None = None  # the request's own id
-
-
-@dataclass(frozen=True)
-class ReadCanvas:
-    """A canvas that questions were read from: its tokens, and the slot of each question."""
-
-    questions: tuple[Question, ...]
-    width: int
-    slots: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -74,10 +57,9 @@ class Decided:
 
     answers: tuple[TypedAnswer, ...]
     usage: DecisionUsage
-    canvases: tuple[ReadCanvas, ...]
 
 
-def plan_decision(context: ServerContext, body: AskedRequest, asked: AskedQuestions) -> DecisionPlan:
+def plan_decision(context: ServerContext, body: DecisionsRequest, asked: AskedQuestions) -> DecisionPlan:
     """Plans the runs of a request. Slow: it counts tokens, and decodes images.
 
     Raises:
@@ -91,15 +73,15 @@ def plan_decision(context: ServerContext, body: AskedRequest, asked: AskedQuesti
     if asked.instructions and not model.reads_system:
         raise unsupported(
             f"The model {model.name} reads no system message; put the instructions into the state or the questions.",
-            asked.instructions_field,
+            "input",
         )
     images = SentImages(model, context.pictures)
     for place, sent in enumerate(asked.images):
         images.open(sent)
         if len(images.pictures) <= place:
             raise unsupported("An image is there twice; send it once.", sent.where)
-    config = images.budget(model.defaults)
-    with refusing(asked.state_field):
+    config = images.budget(body.image_tokens, model.defaults)
+    with refusing("input"):
         requests = decision_requests(
             model,
             asked.state,
@@ -119,30 +101,20 @@ def plan_decision(context: ServerContext, body: AskedRequest, asked: AskedQuesti
         body.model or model.name,
         body.temperature or 1.0,
         bool(body.repeats),
-        bool(body.joint) and len(asked.questions) > 1,
-        asked.id,
     )
 
 
 class DecisionResponse:
-    """An ASGI application that runs a plan; ``write`` makes the body of its answer."""
+    """An ASGI application that runs a plan."""
 
-    def __init__(
-        self,
-        context: ServerContext,
-        plan: DecisionPlan,
-        endpoint: str,
-        write: Callable[[DecisionPlan, Decided], dict[str, Any]],
-    ) -> None:
-        self._answering = DecisionAnswering(context, plan)
-        self._plan, self._endpoint, self._write = plan, endpoint, write
+    def __init__(self, context: ServerContext, plan: DecisionPlan) -> None:
+        self._answering, self._plan = DecisionAnswering(context, plan), plan
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self._answering.run(self._endpoint, client_of(scope)) as run:
+        async with self._answering.run(PATH, client_of(scope)) as run:
             run.watch(receive)
             decided = await self._answering.decided(run)
-            await JSONResponse(self._write(self._plan, decided))(scope, receive, send)
-        self._answering.count(decided)
+            await JSONResponse(_body(self._plan, decided))(scope, receive, send)
 
 
 class DecisionAnswering:
@@ -153,7 +125,6 @@ class DecisionAnswering:
         self._reads = {
             request.run_id: DecisionReads(request.decision) for request in plan.requests if request.decision is not None
         }
-        self._canvases: dict[str, ReadCanvas] = {}
 
     def run(self, endpoint: str, client: str) -> ServedRun:
         """Returns the runs, which begin once the context is entered."""
@@ -169,21 +140,16 @@ class DecisionAnswering:
         async for reply in run.replies():
             if isinstance(reply, RunAdvanced):
                 self._reads[reply.run_id].add(reply)
-            elif isinstance(reply, RunStarted):
-                self._note_start(reply)
+            elif isinstance(reply, RunStarted) and self._is_other(reply):
+                raise other_model()
         if run.failure is not None:
             raise run.failure
         found = self._decided()
         run.note_tokens(found.usage.answer_tokens)
         return found
 
-    def _note_start(self, reply: RunStarted) -> None:
-        header = reply.trace.header
-        if header.model.fingerprint != self._plan.model.fingerprint:
-            raise other_model()
-        questions = () if header.decision is None else header.decision.questions
-        slots = tuple(slot.position for slot in header.slots)
-        self._canvases[reply.run_id] = ReadCanvas(questions, header.config.canvas_length or 0, slots)
+    def _is_other(self, reply: RunStarted) -> bool:
+        return reply.trace.header.model.fingerprint != self._plan.model.fingerprint
 
     def _decided(self) -> Decided:
         """Returns the answers; raises ``ApiError`` if a run ended without a read."""
@@ -197,75 +163,36 @@ class DecisionAnswering:
             sum(one.reused_tokens for one in taken),
             sum(one.answer_tokens for one in taken),
         )
-        return Decided(tuple(answers), usage, tuple(self._canvases[run] for run in self._reads))
-
-    def count(self, decided: Decided) -> None:
-        """Adds the answers to the server's counters."""
-        add, usage = self._context.metrics.add, decided.usage
-        add("decisions_total", len(decided.answers))
-        add("prompt_tokens_total", usage.prompt_tokens)
-        add("cached_tokens_total", usage.reused_tokens)
-        for run, reads in self._reads.items():
-            add("denoising_steps_total", reads.reads)
-            add("canvas_positions_total", reads.reads * self._canvases[run].width)
+        return Decided(tuple(answers), usage)
 
 
-DECISIONS, SYSTEMONE = "/v1/decisions", "/v1/systemone"
+PATH = "/v1/decisions"
 SMALL = 4_096  # bytes of a request whose tokens are counted at once: passing it to another thread takes longer
 
 
 def routes(context: ServerContext) -> list[Route]:
     async def decide(request: Request) -> DecisionResponse:
         async with large_body(request, context, DecisionsRequest) as body:
-            plan = await _planned(request, context, body, read_decisions(body))
-        return DecisionResponse(context, plan, DECISIONS, decisions_body)
+            plan = await _planned(request, context, body)
+        return DecisionResponse(context, plan)
 
-    async def systemone(request: Request) -> DecisionResponse:
-        async with large_body(request, context, SystemoneRequest) as body:
-            plan = await _planned(request, context, body, read_systemone(body))
-        return DecisionResponse(context, plan, SYSTEMONE, systemone_body)
-
-    return [Route(DECISIONS, decide, methods=["POST"]), Route(SYSTEMONE, systemone, methods=["POST"])]
+    return [Route(PATH, decide, methods=["POST"])]
 
 
-async def _planned(request: Request, context: ServerContext, body: AskedRequest, asked: AskedQuestions) -> DecisionPlan:
+async def _planned(request: Request, context: ServerContext, body: DecisionsRequest) -> DecisionPlan:
+    asked = read_decisions(body)
     size = request.headers.get("content-length", "")
     if 0 < len(size) < 5 and int(size) <= SMALL and not asked.images:  # it was read, so it is a number
         return plan_decision(context, body, asked)
     return await asyncio.to_thread(plan_decision, context, body, asked)
 
 
-def decisions_body(plan: DecisionPlan, decided: Decided) -> dict[str, Any]:
-    """Returns the body of an answer of ``/v1/decisions``."""
+def _body(plan: DecisionPlan, decided: Decided) -> dict[str, Any]:
     usage = decided.usage
     return {
         "model": plan.name,
         "answers": [_decisions_answer(answer, has_repeats=plan.has_repeats) for answer in decided.answers],
         "usage": usage_of_items(usage.prompt_tokens, usage.reused_tokens, usage.answer_tokens),
-    }
-
-
-def systemone_body(plan: DecisionPlan, decided: Decided) -> dict[str, Any]:
-    """Returns the body of an answer of ``/v1/systemone``."""
-    named = [(answer.question.name, answer) for answer in decided.answers]
-    canvases = [
-        {"questions": [question.name for question in one.questions], "width": one.width, "slots": list(one.slots)}
-        for one in decided.canvases
-    ]
-    return {
-        "id": f"decision-{plan.id or plan.requests[0].run_id}",
-        "object": "structured_decision",
-        "created": int(time.time()),
-        "model": plan.name,
-        "answers": {
-            name: systemone_answer(answer) | (_repeats(answer, spread_of(answer)) if plan.has_repeats else {})
-            for name, answer in named
-        },
-        "usage": {"input_tokens": decided.usage.prompt_tokens, "output_tokens": decided.usage.answer_tokens},
-        "diagnostics": {
-            name: {"label_mass": answer.label_mass, "argmax_is_label": answer.argmax_is_label} for name, answer in named
-        },
-        "joint": {"canvases": canvases} if plan.is_joint else None,
     }
 
 

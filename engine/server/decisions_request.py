@@ -1,12 +1,8 @@
-"""The bodies of ``/v1/decisions`` and ``/v1/systemone``, and their conversion to questions about a state.
-
-They are OpenAI's and TypeSafe's, with four fields of ours.
-"""
+"""The body of ``/v1/decisions``, and its conversion to questions about a state: OpenAI's, with four fields of ours."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias
@@ -15,32 +11,16 @@ from pydantic import Field, StrictBool, StrictStr, field_validator
 
 from engine.errors import quoted
 from engine.server.bodies import MOST_FIELD
-from engine.server.errors import ApiError, refusing, unread, unsupported
+from engine.server.errors import ApiError, refusing, unread
 from engine.server.images import SentImage, input_image
-from engine.server.schemas import MOST_MESSAGES, ModelName, TemplateOptions
+from engine.server.schemas import MOST_MESSAGES, ModelName
 from engine.server.strict import Strict
-from engine.tasks.decisions.forms import question_from_json
 from engine.tasks.decisions.questions import MOST_QUESTIONS, OneOf, Option, Question, Score, YesNo
 
 MOST_REPEATS = 16
 ChoiceValue: TypeAlias = StrictStr | StrictBool
 Content: TypeAlias = str | list[dict[str, Any]]
 _TEXTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
-
-
-class AskedRequest(Strict):
-    """The fields that both have in common.
-
-    Args:
-        joint: the questions are read from the fewest canvases that hold them. vLLM's.
-        repeats: further reads of a doubtful answer. Ours.
-        temperature: the probabilities are made flatter by it, or steeper; 1 leaves them as they are. Ours.
-    """
-
-    model: ModelName | None = None
-    joint: bool | None = None
-    repeats: Annotated[int, Field(ge=0, le=MOST_REPEATS)] | None = None
-    temperature: Annotated[float, Field(ge=0.01, le=100)] | None = None
 
 
 class StateMessage(Strict):
@@ -91,8 +71,21 @@ class AskedScore(Strict):
 AskedQuestion: TypeAlias = Annotated[AskedPredicate | AskedChoice | AskedScore, Field(discriminator="type")]
 
 
-class DecisionsRequest(AskedRequest):
-    """Body of ``/v1/decisions``."""
+class DecisionsRequest(Strict):
+    """Body of ``/v1/decisions``.
+
+    Args:
+        joint: the questions are read from the fewest canvases that hold them. vLLM's.
+        repeats: further reads of a doubtful answer. Ours.
+        temperature: the probabilities are made flatter by it, or steeper; 1 leaves them as they are. Ours.
+        image_tokens: the most tokens that an image may take. Ours.
+    """
+
+    model: ModelName | None = None
+    joint: bool | None = None
+    repeats: Annotated[int, Field(ge=0, le=MOST_REPEATS)] | None = None
+    temperature: Annotated[float, Field(ge=0.01, le=100)] | None = None
+    image_tokens: int | None = None
 
     input: str | Annotated[list[StateMessage], Field(min_length=1, max_length=MOST_MESSAGES)]
     questions: Annotated[list[AskedQuestion], Field(min_length=1)]
@@ -112,43 +105,18 @@ class DecisionsRequest(AskedRequest):
         return raw
 
 
-class SystemoneRequest(AskedRequest):
-    """Body of ``/v1/systemone``. ``engine.tasks.decisions.forms`` reads its questions."""
-
-    state: Any
-    questions: Annotated[dict[str, Any], Field(min_length=1)]
-    instructions: str | None = None
-    images: list[str] | None = None
-    chat_template_kwargs: TemplateOptions | None = None
-    request_id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-
-    @field_validator("chat_template_kwargs", mode="after")
-    @classmethod
-    def _check_thinking(cls, options: TemplateOptions | None) -> None:
-        if options is not None and options.enable_thinking:
-            raise unsupported(
-                "An answer is read from the first token, without thinking; leave enable_thinking false.",
-                "chat_template_kwargs.enable_thinking",
-            )
-
-
 @dataclass(frozen=True)
 class AskedQuestions:
     """Questions about a state.
 
     Args:
         images: the questions are about these, too.
-        state_field, instructions_field: fields of the request that they were read from.
-        id: the request's own name.
     """
 
     state: str
     questions: tuple[Question, ...]
     instructions: str = ""
     images: tuple[SentImage, ...] = ()
-    state_field: str = "state"
-    instructions_field: str = "instructions"
-    id: str | None = None
 
 
 def read_decisions(body: DecisionsRequest) -> AskedQuestions:
@@ -157,28 +125,15 @@ def read_decisions(body: DecisionsRequest) -> AskedQuestions:
     Raises:
         ApiError: there are more questions or options than can be read, or something is no text.
     """
-    _check_number(len(body.questions))
+    if len(body.questions) > MOST_QUESTIONS:
+        said = f"There are {len(body.questions)} questions; at most {MOST_QUESTIONS} are answered in a request."
+        raise ApiError(400, said, param="questions")
     images: list[SentImage] = []
     state, instructions = _state_of(body.input, images)
-    _check_state(state, images, "input")
+    if not state.strip() and not images:
+        raise ApiError(400, "The input is empty; send what the questions are about.", param="input")
     questions = (_question(question, f"questions.{place}") for place, question in enumerate(body.questions))
-    return AskedQuestions(state, tuple(questions), instructions, tuple(images), "input", "input")
-
-
-def read_systemone(body: SystemoneRequest) -> AskedQuestions:
-    """Reads the body of ``/v1/systemone``; raises as ``read_decisions``."""
-    _check_number(len(body.questions))
-    is_empty = body.state in (None, "", {}, [])
-    state = body.state if isinstance(body.state, str) else "" if is_empty else _written(body.state)
-    images = tuple(SentImage(url, f"images.{place}") for place, url in enumerate(body.images or ()))
-    _check_state(state, images, "state")
-    questions = []
-    for name, question in body.questions.items():
-        if not name:
-            raise ApiError(400, "A question has no name; give it one.", param="questions")
-        with _refusing(f"questions.{name}"):
-            questions.append(question_from_json(name, question))
-    return AskedQuestions(state, tuple(questions), body.instructions or "", images, id=body.request_id)
+    return AskedQuestions(state, tuple(questions), instructions, tuple(images))
 
 
 def _question(asked: AskedQuestion, where: str) -> Question:
@@ -204,18 +159,6 @@ def _written(value: object) -> str:
 
 def _refusing(where: str) -> AbstractContextManager[None]:
     return refusing(where[:MOST_FIELD])
-
-
-def _check_number(count: int) -> None:
-    if count > MOST_QUESTIONS:
-        raise ApiError(
-            400, f"There are {count} questions; at most {MOST_QUESTIONS} are answered in a request.", param="questions"
-        )
-
-
-def _check_state(state: str, images: Sequence[SentImage], where: str) -> None:
-    if not state.strip() and not images:
-        raise ApiError(400, f"The {where} is empty; send what the questions are about.", param=where)
 
 
 def _state_of(sent: str | list[StateMessage], images: list[SentImage]) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from engine.catalog import resolve
 from engine.errors import SafelightError
-from engine.events import CanvasCommitted, Event, PrefillFinished, StepFinished, TextArrived
+from engine.events import CanvasCommitted, Event, TextArrived
 from engine.files import read_bytes
 from engine.pictures import MOST_BYTES
 from engine.server.bodies import JSON_VALUES, read_file, read_object
@@ -181,17 +181,7 @@ class ReplyStream:
         return not self._marked or block is None or block in self._marked
 
     def _count(self, event: Event) -> None:
-        add = self._context.metrics.add
-        match event:
-            case PrefillFinished():
-                add("prompt_tokens_total", event.prompt_tokens)
-                add("cached_tokens_total", event.reused_tokens)
-            case StepFinished():
-                add("denoising_steps_total")
-                add("canvas_positions_total", len(event.argmax_canvas))
-            case CanvasCommitted():
-                add("generated_tokens_total", event.text_length)
-                self._tokens += event.text_length
-            case TextArrived():
-                add("generated_tokens_total", event.counted)
-                self._tokens += event.counted
+        if isinstance(event, CanvasCommitted):
+            self._tokens += event.text_length
+        elif isinstance(event, TextArrived):
+            self._tokens += event.counted

@@ -94,8 +94,6 @@ class AskedFormat:
         asked = config if names_decoder else config.replace(decoder="")
         with refusing(self.field, UNSUPPORTED):
             decoder = formatting(asked, model.decoders, next(iter(model.decoders), ""))
-        if (config.pinned, config.allowed_tokens, config.eos_token_ids) != ((), None, model.defaults.eos_token_ids):
-            raise unsupported("A format takes neither pinned, constrained nor read-only tokens.", self.field)
         return config.replace(decoder="" if decoder == BLOCK_DIFFUSION else decoder)
 
 

@@ -1,4 +1,4 @@
-"""Health, models, metrics, and unsupported endpoints."""
+"""Health, models, and unsupported endpoints."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from engine.server.context import ServerContext, adapters_of
@@ -28,11 +28,6 @@ def routes(context: ServerContext) -> list[Route]:
         context.pick(name)
         return JSONResponse(_models(context).get(name) or next(iter(_models(context).values())))
 
-    async def metrics(_request: Request) -> Response:
-        scheduler = context.scheduler
-        text = context.metrics.text(scheduler.running, scheduler.waiting)
-        return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
-
     async def embeddings(_request: Request) -> Response:
         raise ApiError(501, "This server makes no embeddings; ask an embedding model elsewhere.")
 
@@ -41,7 +36,6 @@ def routes(context: ServerContext) -> list[Route]:
         Route("/v1/health", health),
         Route("/v1/models", models),
         Route("/v1/models/{name:path}", model),
-        Route("/metrics", metrics),
         Route("/v1/embeddings", embeddings, methods=["GET", "POST"]),
         Route("/embeddings", embeddings, methods=["GET", "POST"]),
     ]

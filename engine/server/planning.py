@@ -18,7 +18,7 @@ from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, refusing, uns
 from engine.server.formats import AskedFormat
 from engine.server.schemas import OF_SAMPLING, SampledRequest
 from engine.server.strict import Ignored
-from engine.server.xargs import apply_xargs, first_canvas, is_read_only
+from engine.server.xargs import apply_xargs
 from engine.service import LoadedModel, RunRequest, is_remote
 from engine.service.outlining import noise_places
 from engine.text.tags import end_of_thought, starts_in_thought
@@ -125,7 +125,7 @@ def config_of(body: SampledRequest, model: LoadedModel, top_logprobs: int | None
         "diffusion_min_canvas_length": body.diffusion_min_canvas_length,
     }
     xargs = {name: value for name, value in of_mlx_vlm.items() if value is not None} | (body.vllm_xargs or {})
-    return apply_xargs(config, xargs, body.logprob_token_ids, model)
+    return apply_xargs(config, xargs, model)
 
 
 def _decoding(body: SampledRequest, model: LoadedModel) -> dict[str, Any]:
@@ -217,8 +217,6 @@ def plan(
     config, ids = request.config, [] if request.gap is not None else prompt_of(model, request)
     if request.gap is not None:  # its run cuts the text around the gap to the rest of the context
         longest = min(model.context if longest is None else longest, model.context // GAP_SHARE)
-    if is_read_only(body.vllm_xargs or {}):
-        longest = config.max_new_tokens
     is_open = starts_in_thought(model.write(ids))
     if longest and config.is_block_diffusion:
         config = config.replace(smallest_canvas=config.smallest_canvas or SMALLEST_CANVAS, max_new_tokens=longest)

@@ -126,7 +126,6 @@ class ServedRun:
         self._live: LiveRequest | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._started = 0.0
         self._is_late = False
         self._begun: set[str] = set()  # ids of runs
         self._prompt_tokens = 0
@@ -143,7 +142,6 @@ class ServedRun:
         except SafelightError as error:
             raise ApiError(503, sentence(error)) from None
         self._live = self._context.live.open(self._endpoint, self._model, self._cancel, self._ignored)
-        self._started = loop.time()
         self._timer = loop.call_later(self._context.options.request_seconds, self._expire)
         return self
 
@@ -159,8 +157,6 @@ class ServedRun:
         if isinstance(error, Exception) and not isinstance(error, ApiError | ClientDisconnect):
             self._state = "failed"
         self._note(state=self._state)
-        self._context.metrics.add("request_seconds_count")
-        self._context.metrics.add("request_seconds_sum", asyncio.get_running_loop().time() - self._started)
 
     @property
     def id(self) -> str:

@@ -102,7 +102,6 @@ class SampledRequest(FormattedRequest):
     diffusion_min_canvas_length: Annotated[int, Field(ge=1, le=MOST_CANVAS)] | None = None
     diffusion_frames: bool | None = None
     vllm_xargs: dict[str, Any] | None = None
-    logprob_token_ids: Annotated[list[TokenId], Field(min_length=1)] | None = None
     top_p: float | None = None
     top_k: int | None = None
     min_p: float | None = None
@@ -313,29 +312,3 @@ class FimRequest(CompletionRequest):
         self.temperature = 0.0 if self.temperature is None else self.temperature
         self.max_tokens = GAP_TOKENS if self.max_tokens is None else self.max_tokens
         return self
-
-
-class TokenizeRequest(Strict):
-    """Body of ``/tokenize``: a text, or a conversation in the model's template."""
-
-    model: ModelName | None = None
-    prompt: str | None = None
-    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MOST_MESSAGES)] | None = None
-    tools: Annotated[list[ChatTool], Field(max_length=MOST_TOOLS)] | None = None
-    chat_template_kwargs: TemplateOptions | None = None
-    add_special_tokens: bool | None = None
-    add_generation_prompt: Literal[True] | None = None
-    return_token_strs: bool | None = None
-
-    @model_validator(mode="after")
-    def _check_one(self) -> Self:
-        if (self.prompt is None) == (self.messages is None):
-            raise ValueError("give either prompt or messages")
-        return self
-
-
-class DetokenizeRequest(Strict):
-    """Body of ``/detokenize``."""
-
-    model: ModelName | None = None
-    tokens: Annotated[list[TokenId], Field(max_length=100_000)]

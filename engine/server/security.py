@@ -14,11 +14,11 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from engine.server import openapi, page
+from engine.server import page
 from engine.server.errors import ApiError
 from engine.server.options import LOOPBACK_NAMES, ServerOptions
 
-PUBLIC_PATHS = frozenset({*page.FILES, *openapi.PATHS, "/health", "/v1/health"})  # they reveal nothing private
+PUBLIC_PATHS = frozenset({*page.FILES, "/health", "/v1/health"})  # they reveal nothing private
 PREFLIGHT = {
     "Access-Control-Allow-Methods": "GET, POST, DELETE, OPTIONS",
     "Access-Control-Allow-Headers": "*, authorization, content-type, x-api-key",

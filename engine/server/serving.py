@@ -117,16 +117,6 @@ class Answering:
             if passed > LAST or (passed > 1 and "\n" in answer.settled):
                 yield answer
 
-    def count(self) -> None:
-        """Adds the answers to the server's counters."""
-        metrics = self._context.metrics
-        for answer in self._answers.values():
-            metrics.add("prompt_tokens_total", answer.prompt_tokens)
-            metrics.add("cached_tokens_total", answer.cached_tokens)
-            metrics.add("generated_tokens_total", len(answer.tokens))
-            metrics.add("denoising_steps_total", answer.steps)
-            metrics.add("canvas_positions_total", answer.positions)
-
 
 class RunResponse:
     """An ASGI application that runs the plans of one request and writes their answers, one of each."""
@@ -147,13 +137,10 @@ class RunResponse:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._answering.run(self._endpoint, client_of(scope)) as run:
             run.watch(receive)
-            try:
-                if self._is_streamed:
-                    await send_stream(self._stream(run), send, self._writer.content_type)
-                else:
-                    await JSONResponse(await self._whole(run))(scope, receive, send)
-            finally:
-                self._answering.count()
+            if self._is_streamed:
+                await send_stream(self._stream(run), send, self._writer.content_type)
+            else:
+                await JSONResponse(await self._whole(run))(scope, receive, send)
 
     async def _whole(self, run: ServedRun) -> dict[str, Any] | list[dict[str, Any]]:
         answers = self._answering.answers

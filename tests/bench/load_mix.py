@@ -125,17 +125,14 @@ def _response(mix: Mix, random: Random) -> Visit:
     return Visit("response", mix.post("/v1/responses", body), RUNS)
 
 
-def _tokenize(mix: Mix, random: Random) -> Visit:
-    if random.random() < 0.5:
-        return Visit(
-            "detokenize", mix.post("/detokenize", {"tokens": [5, 6, 7] * random.randrange(1, 50)}), frozenset({200})
-        )
-    return Visit("tokenize", mix.post("/tokenize", {"prompt": random.choice(PROMPTS)}), frozenset({200}))
+def _count(mix: Mix, random: Random) -> Visit:
+    body = {"model": mix.model, "messages": [{"role": "user", "content": random.choice(PROMPTS)}]}
+    return Visit("count", mix.post("/v1/messages/count_tokens", body), frozenset({200}))
 
 
 def _look(mix: Mix, random: Random) -> Visit:
-    path = random.choice(("/v1/models", f"/v1/models/{mix.model}", "/health", "/metrics"))
-    return Visit("models and metrics", mix.request("GET", path), frozenset({200}))
+    path = random.choice(("/v1/models", f"/v1/models/{mix.model}", "/health"))
+    return Visit("models", mix.request("GET", path), frozenset({200}))
 
 
 def _bad_body(mix: Mix, random: Random) -> Visit:
@@ -195,7 +192,7 @@ def _silent(_mix: Mix, random: Random) -> Visit:
 
 KINDS: dict[str, tuple[int, Callable[[Mix, Random], Visit]]] = {
     "chat": (28, _chat), "chat_stream": (28, _chat_stream), "completion": (6, _completion), "response": (8, _response),
-    "tokenize": (6, _tokenize), "look": (6, _look), "bad_body": (6, _bad_body), "too_long": (2, _too_long),
+    "count": (6, _count), "look": (6, _look), "bad_body": (6, _bad_body), "too_long": (2, _too_long),
     "too_large": (1, _too_large), "wrong_key": (3, _wrong_key), "foreign": (2, _foreign),
     "wrong_path": (2, _wrong_path), "no_http": (1, _no_http), "silent": (1, _silent),
 }  # fmt: skip

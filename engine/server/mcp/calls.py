@@ -72,20 +72,17 @@ async def written(call: ServedCall, plan: RunPlan) -> ToolReply:
     async with answering.run(PATH, call.client) as run:
         if call.receive is not None:
             run.watch(call.receive)
-        try:
-            async for news in answering.advance(run, None):
-                if news is None:
-                    continue
-                _, event, found = news
-                parts += found
-                if call.report is None or event is None:
-                    continue
-                draft.fold(event)
-                if isinstance(event, StepFinished):
-                    steps += 1
-                    await call.report(steps, shown(draft.reply(plan.model.decode).text, MOST_SHOWN))
-        finally:
-            answering.count()
+        async for news in answering.advance(run, None):
+            if news is None:
+                continue
+            _, event, found = news
+            parts += found
+            if call.report is None or event is None:
+                continue
+            draft.fold(event)
+            if isinstance(event, StepFinished):
+                steps += 1
+                await call.report(steps, shown(draft.reply(plan.model.decode).text, MOST_SHOWN))
         [answer] = answering.answers
         text, count, reason = joined_text(parts, ContentPart), len(answer.tokens), answer.finish_reason
         cut = ", cut at the most tokens" if reason == "length" else ""

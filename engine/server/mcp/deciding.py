@@ -25,7 +25,6 @@ async def decide(call: ServedCall, asked: DecideArguments) -> ToolReply:
             run.watch(call.receive)
         decided = await answering.decided(run)
         run_id = run.id
-    answering.count(decided)
     [answer] = decided.answers
     data = _data(asked, answer) | {"run_id": run_id}
     shares = ", ".join(f"{name} {share:.1%}" for name, share in data["probabilities"].items())

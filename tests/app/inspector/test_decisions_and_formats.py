@@ -313,7 +313,7 @@ def test_a_served_request_says_what_it_is() -> None:
     assert words.request_facts(dataclasses.replace(request, trace=None)).startswith("tiny")
     passed_over = dataclasses.replace(request, ignored=("top_p", "user"))
     assert words.request_facts(passed_over).endswith("· not used: top_p, user")
-    assert words.endpoint_name("/v1/systemone") == words.endpoint_name("/v1/decisions") == "Decision"
+    assert words.endpoint_name("/v1/decisions") == "Decision"
 
 
 def test_lists_name_the_kind_and_what_a_decision_came_to(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from tests.engine.server.served import (
     events,
     refused,
     serving,
-    within,
 )
 
 TOOLS = [
@@ -319,8 +318,7 @@ def test_temperature_scales_the_model_s_own(served: Served) -> None:
         {"allowed_token_ids": [5]}, {"truncate_prompt_tokens": 5},
         {"temperature": 3}, {"temperature": "warm"}, {"seed": -2}, {"seed": 2**63}, {"max_tokens": -2},
         {"stop": list("abcdefghijklmnopq")}, {"top_logprobs": 21, "logprobs": True}, {"messages": []},
-        {"vllm_xargs": {"diffusion_max_steps": 0}}, {"vllm_xargs": {"magic": 1}}, {"logprob_token_ids": [5]},
-        {"vllm_xargs": {"diffusion_pinned": [0]}}, {"vllm_xargs": {"diffusion_seed_canvas": [1, 2]}},
+        {"vllm_xargs": {"diffusion_max_steps": 0}}, {"vllm_xargs": {"magic": 1}},
         {"vllm_xargs": {"diffusion_rescue": 1}}, {"vllm_xargs": {"diffusion_stall_steps": -1}},
         {"token_thoughts": "yes"},
     ],
@@ -490,23 +488,10 @@ def test_a_call_that_was_cut_and_an_answer_without_its_call_are_read(served: Ser
 
 
 def test_diffusion_s_own_arguments_go_by_vllm_s_names(served: Served) -> None:
-    canvas = LetterTokenizer().encode("z" * CANVAS)
-    xargs = {"diffusion_seed_canvas": canvas, "diffusion_pinned": "[0, 2]", "diffusion_max_steps": "7"}
+    xargs = {"diffusion_max_steps": "7", "diffusion_stall_steps": "6", "diffusion_canvas_length": 4}
     assert served.chat(vllm_xargs=xargs).status_code == 200
     config = served.engine.configs[-1]
-    (begun,) = served.engine.requests[-1].changes
-    free = tuple(pair for pair in enumerate(canvas) if pair[0] not in (0, 2))
-    assert (begun.edits, config.max_denoising_steps) == (free, 7)
-    assert config.pinned == ((0, canvas[0]), (2, canvas[2]))
-    xargs = {"diffusion_constrained": 1, "diffusion_read_only": 1}
-    assert served.chat(vllm_xargs=xargs, logprob_token_ids=canvas[:1]).status_code == 200
-    config = served.engine.configs[-1]
-    assert (config.allowed_tokens, config.eos_token_ids, config.max_new_tokens) == ((canvas[0],), (), CANVAS)
-
-
-def test_when_a_block_counts_as_stalled_is_told_as_the_settings_have_it(served: Served) -> None:
-    assert served.chat(vllm_xargs={"diffusion_stall_steps": "6"}).status_code == 200
-    assert served.engine.configs[-1].stall_steps == 6
+    assert (config.max_denoising_steps, config.stall_steps, config.canvas(CANVAS)) == (7, 6, 4)
 
 
 @pytest.mark.parametrize(
@@ -579,28 +564,6 @@ def test_a_completion_goes_on_from_text_or_tokens(served: Served) -> None:
         assert choice["logprobs"]["text_offset"][-1] == len(choice["logprobs"]["tokens"]) - 1
     for prompt in ([], [["x"]]):
         assert refused(served.http.post("/v1/completions", json={"prompt": prompt}))[0] == 400
-
-
-def test_text_becomes_tokens_and_back(served: Served) -> None:
-    found = served.http.post("/tokenize", json={"prompt": "ab", "return_token_strs": True}).json()
-    assert found["token_strs"] == ["<bos>", "a", "b"]
-    assert (found["count"], found["max_model_len"]) == (3, 2_000)
-    plain = served.http.post("/tokenize", json={"prompt": "ab", "add_special_tokens": False}).json()
-    assert served.http.post("/detokenize", json={"tokens": plain["tokens"]}).json() == {"prompt": "ab"}
-    asked = {"messages": [{"role": "user", "content": "abc"}]}
-    assert served.http.post("/tokenize", json=asked).json()["count"] == 3
-    assert refused(served.http.post("/detokenize", json={"tokens": [2_000_000]}))[:2] == (400, "tokens")
-    assert refused(served.http.post("/tokenize", json={}))[0] == 400
-
-
-def test_numbers_are_counted(served: Served) -> None:
-    served.chat()
-    assert within(lambda: served.scheduler.running == 0)  # the answer is there a moment before the run has ended
-    lines = served.http.get("/metrics").text.splitlines()
-    counts = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
-    assert float(counts['safelight_requests_total{path="/v1/chat/completions",status="200"}']) >= 1
-    assert float(counts["safelight_denoising_steps_total"]) >= 3
-    assert counts["safelight_runs_running"] == "0"
 
 
 def test_a_refusal_is_a_line_whatever_the_field_is_called(served: Served) -> None:

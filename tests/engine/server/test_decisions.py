@@ -1,4 +1,4 @@
-"""Decisions over a made-up model: both formats to the letter, what is refused by name, and requests that end early."""
+"""Decisions over a made-up model: the format to the letter, what is refused by name, and requests that end early."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engine.events import CanvasCommitted, CanvasStarted, GenerationFinished, Pr
 from engine.tasks.decisions.questions import Decision
 from tests.engine.server.served import ScriptedEngine, Served, refused, serving, within
 
-DECISIONS, SYSTEMONE = "/v1/decisions", "/v1/systemone"
+DECISIONS = "/v1/decisions"
 MASS = 0.9
 PREDICATE = {"type": "predicate", "instructions": "Is it so?", "name": "so"}
 CHOICE = {
@@ -27,11 +27,6 @@ CHOICE = {
 }
 LEVELS = [{"label": "low"}, {"label": "high", "description": "!"}]
 SCORE = {"type": "score", "instructions": "How much?", "levels": LEVELS}
-QUESTIONS = {
-    "so": {"type": "noul", "instructions": "Is it so?", "criteria": {"true": "it is"}},
-    "which": {"type": "choice", "instructions": "Which?", "criteria": {"a": None, "b": "the second"}},
-    "much": {"type": "score", "instructions": "How much?", "criteria": ["low", "mid", "high"]},
-}
 
 
 class DecidingEngine(ScriptedEngine):
@@ -101,10 +96,6 @@ def decide(served: Served, **fields: Any) -> httpx2.Response:
     return served.http.post(DECISIONS, json={"input": "It is so.", "questions": [PREDICATE], **fields})
 
 
-def systemone(served: Served, **fields: Any) -> httpx2.Response:
-    return served.http.post(SYSTEMONE, json={"state": "It is so.", "questions": QUESTIONS, **fields})
-
-
 def test_decisions_are_written_as_openai_has_them(served: Served) -> None:
     answer = decide(served, model="scripted", questions=[PREDICATE, CHOICE, SCORE], safety_identifier="me").json()
     prompts = answer["usage"].pop("input_tokens")
@@ -138,50 +129,18 @@ def test_decisions_are_written_as_openai_has_them(served: Served) -> None:
     assert [option.name for option in served.engine.decided[1].questions[0].options] == ['"true"', "true", '"ü"']
 
 
-def test_systemone_is_written_as_typesafe_has_it(served: Served) -> None:
-    answer = systemone(served, request_id="r1", chat_template_kwargs={"enable_thinking": False}, images=[]).json()
-    assert answer.pop("created") > 1_700_000_000
-    assert answer["usage"].pop("input_tokens") > 30
-    shown = {"label_mass": MASS, "argmax_is_label": True}
-    assert answer == near({
-        "id": "decision-r1",
-        "object": "structured_decision",
-        "model": "scripted",
-        "answers": {
-            "so": {
-                "type": "noul", "noul": 2 / 3, "probabilities": {"yes": 2 / 3, "no": 1 / 3}, "confidence": MASS * 2 / 3,
-            },
-            "which": {
-                "type": "choice", "choice": "a", "probabilities": {"a": 2 / 3, "b": 1 / 3}, "confidence": MASS * 2 / 3,
-            },
-            "much": {
-                "type": "score", "score": 4 / 7, "legend": {"0": "low", "1": "mid", "2": "high"},
-                "probabilities": {"0": 4 / 7, "1": 2 / 7, "2": 1 / 7}, "confidence": MASS * 4 / 7,
-            },
-        },
-        "usage": {"output_tokens": 3},
-        "diagnostics": {"so": shown, "which": shown, "much": shown},
-        "joint": None,
-    })  # fmt: skip
-
-
 def test_questions_are_read_jointly_where_that_is_asked_for(served: Served) -> None:
-    answer = systemone(served, joint=True).json()
-    assert answer["joint"] == {"canvases": [{"questions": list(QUESTIONS), "width": 32, "slots": [3, 8, 13]}]}
-    assert answer["answers"]["so"]["probabilities"] == near({"yes": 2 / 3, "no": 1 / 3})
-    many = {f"q{number}": QUESTIONS["so"] for number in range(8)}  # more than fit a canvas of 32
-    canvases = systemone(served, joint=True, questions=many).json()["joint"]["canvases"]
-    assert [canvas["questions"] for canvas in canvases] == [list(many)[:4], list(many)[4:]]
-    assert [(decision.is_joint, decision.first) for decision in served.engine.decided[1:]] == [(True, 1), (True, 5)]
-    assert systemone(served, joint=True, questions={"so": QUESTIONS["so"]}).json()["joint"] is None
+    assert len(decide(served, joint=True, questions=[PREDICATE] * 8).json()["answers"]) == 8
+    assert [(decision.is_joint, decision.first) for decision in served.engine.decided] == [(True, 1), (True, 5)]
+    live = served.server.live.snapshot()[0]
+    assert (live.endpoint, live.state, live.tokens) == (DECISIONS, "finished", 8)
+    decide(served, joint=True)
     assert not served.engine.decided[-1].is_joint
-    assert len(decide(served, joint=True, questions=[SCORE] * 4).json()["answers"]) == 4
-    assert len(served.engine.decided) == 1 + 2 + 1 + 1
 
 
 def test_repeats_and_a_temperature_are_ours(served: Served) -> None:
-    answer = systemone(served, repeats=2).json()["answers"]["which"]
-    assert (answer["reads"], answer["agreement"], answer["spread"]) == (3, 1.0, near({"a": 0.0, "b": 0.0}))
+    [answer] = decide(served, repeats=2, questions=[CHOICE]).json()["answers"]
+    assert (answer["reads"], answer["agreement"], answer["spread"]) == (3, 1.0, near([0.0, 0.0, 0.0]))
     [plain] = decide(served, repeats=1).json()["answers"]
     assert (plain["reads"], plain["agreement"], plain["spread"]) == (2, 1.0, near(0.0))
     [plain] = decide(served, temperature=2).json()["answers"]
@@ -208,12 +167,6 @@ def test_messages_become_a_state(served: Served, sent: Any, state: str, instruct
     assert decide(served, input=sent).status_code == 200
     [decision] = served.engine.decided
     assert (decision.state, decision.instructions) == (state, instructions)
-
-
-def test_any_json_is_a_state(served: Served) -> None:
-    for state, text in (({"a": ["ü"]}, '{"a": ["ü"]}'), ([0], "[0]"), (0, "0"), (False, "false"), ("x", "x")):
-        assert systemone(served, state=state, instructions="Mind.").status_code == 200
-        assert (served.engine.decided[-1].state, served.engine.decided[-1].instructions) == (text, "Mind.")
 
 
 def choice_of(count: int) -> dict[str, Any]:
@@ -255,24 +208,6 @@ def test_what_cannot_be_decided_is_refused_by_name(
     assert not served.engine.decided
 
 
-@pytest.mark.parametrize(
-    ("fields", "param"),
-    [
-        ({"state": ""}, "state"), ({"state": {}}, "state"), ({"state": None}, "state"),
-        ({"questions": {}}, "questions"), ({"questions": {"": QUESTIONS["so"]}}, "questions"),
-        ({"questions": {"a": {"type": "noul"}}}, "questions.a"),
-        ({"questions": {"a": {**QUESTIONS["so"], "mood": 1}}}, "questions.a"),
-        ({"questions": {"a": {**QUESTIONS["so"], "type": "predicate"}}}, "questions.a"),
-        ({"questions": {"a" * 300: []}}, f"questions.{'a' * 190}"),
-        ({"images": ["data:image/png;base64,"]}, "images.0"),
-        ({"chat_template_kwargs": {"enable_thinking": True}}, "chat_template_kwargs.enable_thinking"),
-        ({"request_id": ""}, "request_id"),
-    ],
-)  # fmt: skip
-def test_systemone_refuses_by_name_too(served: Served, fields: dict[str, Any], param: str) -> None:
-    assert refused(systemone(served, **fields))[:2] == (400, param)
-
-
 def test_a_model_that_cannot_decide_says_so() -> None:
     with serving(ScriptedEngine()) as plain:
         status, _, sentence = refused(decide(plain))
@@ -284,7 +219,6 @@ def test_one_that_reads_no_system_message_takes_no_instructions() -> None:
     engine.reads_all = False
     with serving(engine) as deaf:
         assert decide(deaf).status_code == 200
-        assert refused(systemone(deaf, instructions="Mind."))[:2] == (400, "instructions")
         told = [{"role": "system", "content": "Mind."}, {"role": "user", "content": "x"}]
         assert refused(decide(deaf, input=told))[:2] == (400, "input")
 
@@ -296,23 +230,6 @@ def test_a_request_that_fails_ends_all_of_its_runs(served: Served) -> None:
     assert "fell out" in sentence
     assert within(lambda: served.scheduler.running + served.scheduler.waiting == 0)
     assert served.server.live.snapshot()[0].state == "failed"
-
-
-def test_decisions_are_counted_and_shown_as_one_request(served: Served) -> None:
-    def count(name: str) -> float:
-        lines = served.http.get("/metrics").text.splitlines()
-        return float(next(line.rpartition(" ")[2] for line in lines if line.startswith(f"safelight_{name} ")))
-
-    before = count("decisions_total"), count("denoising_steps_total"), count("canvas_positions_total")
-    usage = decide(served, questions=[PREDICATE] * 3, repeats=1).json()["usage"]
-    assert within(lambda: count("decisions_total") == before[0] + 3)
-    assert count("denoising_steps_total") == before[1] + 6
-    assert count("canvas_positions_total") == before[2] + 6 * 16
-    live = served.server.live.snapshot()[0]
-    assert (live.endpoint, live.state, live.tokens) == (DECISIONS, "finished", usage["output_tokens"])
-    assert (usage["output_tokens"], live.prompt_tokens) == (6, usage["input_tokens"])
-    assert live.trace is not None
-    assert live.trace.header.decision == served.engine.decided[0]
 
 
 def test_a_client_that_leaves_ends_all_of_its_runs() -> None:

@@ -117,14 +117,11 @@ def test_a_thought_before_the_format_is_told_as_one(served: Served) -> None:
         ({"guided_json": {"enum": ["x" * 70_000]}}, "guided_json"),
         ({"guided_choice": ["a" * 2_000]}, "guided_choice"),
         ({"response_format": NAMED, "prediction": {"type": "content", "content": "{"}}, "response_format"),
-        ({"response_format": NAMED, "vllm_xargs": {"diffusion_read_only": 1}}, "response_format"),
         ({"response_format": NAMED, "tools": TOOLS}, "response_format"),
         ({"response_format": NAMED, "tools": TOOLS, "tool_choice": "required"}, "response_format"),
         ({"tool_choice": "required"}, "tool_choice"),
         ({"tools": TOOLS, "tool_choice": "sometimes"}, "tool_choice"),
         ({"tools": TOOLS, "tool_choice": {"type": "function", "function": {"name": "clock"}}}, "tool_choice"),
-        ({"response_format": NAMED, "logprob_token_ids": [5], "vllm_xargs": {"diffusion_constrained": 1}},
-         "response_format"),
     ],
 )  # fmt: skip
 def test_what_is_no_format_is_refused_by_name(served: Served, asked: dict[str, Any], param: str) -> None:

@@ -59,7 +59,7 @@ def head(**fields: str | None) -> bytes:
 
 def test_without_the_key_nothing_is_said(served: Served) -> None:
     for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": KEY}, {"X-Api-Key": KEY + "x"}):
-        for path in ("/v1/models", "/nothing", "/metrics"):
+        for path in ("/v1/models", "/nothing", "/v1/models/x"):
             response = served.http.get(path, headers={"Authorization": "", **headers})
             assert refused(response)[0] == 401
             assert "scripted" not in response.text

@@ -21,7 +21,7 @@ from tests.engine.server.served import CHAT, KEY, Served, refused, serving
 
 WIDE, TALL = picture(48, 16, 1), picture(9, 30, 2)
 MOST_BODY = 3 * 2**20
-BRIEF = {"vllm_xargs": {"diffusion_max_steps": 1, "diffusion_read_only": 1}}
+BRIEF = {"vllm_xargs": {"diffusion_max_steps": 1}, "max_tokens": 8}
 
 
 def url_of(shown: Picture) -> str:
@@ -54,9 +54,17 @@ def client(served: Served) -> Iterator[openai.OpenAI]:
 
 def tokens(served: Served, *parts: dict[str, Any]) -> list[str]:
     """The prompt of a message of these parts, as tokens."""
-    body = {"messages": [{"role": "user", "content": list(parts)}], "return_token_strs": True}
-    found: list[str] = served.http.post("/tokenize", json=body).json()["token_strs"]
-    return found
+    return prompt(served, {"messages": [{"role": "user", "content": list(parts)}]})
+
+
+def prompt(served: Served, body: dict[str, Any]) -> list[str]:
+    """The prompt of a chat, as tokens."""
+    answer = served.http.post("/v1/chat/completions", json={**body, **BRIEF})
+    assert answer.status_code == 200, answer.text
+    trace, model = served.server.live.snapshot()[0].trace, served.scheduler.model
+    assert trace is not None
+    assert model is not None
+    return [model.piece(token) for token in trace.header.prompt_ids]
 
 
 def test_images_stand_where_they_were_sent(served: Served) -> None:
@@ -110,22 +118,7 @@ def test_decisions_are_about_images(client: openai.OpenAI, served: Served) -> No
     none, one, other = decided(), decided(WIDE), decided(picture(48, 16, 9))
     assert none[1] < one[1] == other[1]
     assert len({none[0], one[0], other[0]}) == 3  # it was seen
-    body = {"state": "A picture.", "questions": {"a": {"type": "noul", "instructions": "Is it red?"}}}
-    answer = served.http.post("/v1/systemone", json={**body, "images": [url_of(WIDE)]}).json()
-    assert answer["usage"]["input_tokens"] == one[1]
-    assert answer["answers"]["a"]["noul"] == pytest.approx(one[0], abs=1e-5)
-    for state in ("", None):  # an image may be all that the questions are about
-        seen = served.http.post("/v1/systemone", json={**body, "state": state, "images": [url_of(WIDE)]}).json()
-        said = [{"role": "user", "content": [{"type": "input_image", "image_url": url_of(WIDE)}]}]
-        found = client.decisions.create(model=name, input=said, questions=asked)
-        assert seen["answers"]["a"]["noul"] == pytest.approx(found.answers[0].probability, abs=1e-5)
-        assert seen["usage"]["input_tokens"] == found.usage.input_tokens == one[1] - len("A picture.")
-        assert refused(served.http.post("/v1/systemone", json={**body, "state": state}))[:2] == (400, "state")
-    for sent, param in (
-        (["http://example.org/a.png"], "images.0"), ([url_of(WIDE), "x"], "images.1"), ([5], "images.0"),
-        ([url_of(WIDE), url_of(TALL), url_of(WIDE)], "images.2"),
-    ):  # fmt: skip
-        assert refused(served.http.post("/v1/systemone", json={**body, "images": sent}))[:2] == (400, param)
+    assert decided(WIDE, extra_body={"image_tokens": 280})[1] > one[1]
     part = {"type": "input_image", "image_url": "x"}
     for role, param in ("user", "input.0.content.0"), ("system", "input.0.content.0"):
         sent = {"input": [{"role": role, "content": [part]}, {"role": "user", "content": "x"}], "questions": asked}
@@ -255,19 +248,13 @@ def results(*behind: dict[str, Any]) -> dict[str, Any]:
     return {"messages": [*asked, *behind]}
 
 
-def prompt(served: Served, body: dict[str, Any]) -> str:
-    answer = served.http.post("/tokenize", json={**body, "return_token_strs": True})
-    assert answer.status_code == 200, answer.text
-    return "".join(answer.json()["token_strs"])
-
-
 @pytest.mark.parametrize(
     "behind",
     [(), ({"role": "user", "content": "And?"},), ({"role": "user", "content": [text("And?"), image(TALL)]},),
      ({"role": "assistant", "content": "A cat."}, {"role": "user", "content": "And?"})],
 )  # fmt: skip
 def test_an_image_in_a_tool_s_result_is_shown_behind_it(served: Served, behind: tuple[Any, ...]) -> None:
-    seen = prompt(served, results(*behind))
+    seen = "".join(prompt(served, results(*behind)))
     assert seen.count("<|image>") == 1 + (len(behind) == 1 and isinstance(behind[0]["content"], list))
     before, _, after = seen.replace("<|image|>", "").partition("<|image><image|>")
     assert before.endswith("seen\nall<turn|>\n<|turn>user\n")

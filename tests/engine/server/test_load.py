@@ -25,6 +25,7 @@ def test_nothing_is_left_of_a_crowd() -> None:
         assert told.outcomes.total() == REQUESTS
         assert len(told.outcomes) > 10
         assert told.tokens
+        assert within(lambda: served.scheduler.running == served.scheduler.waiting == 0)
         assert within(lambda: {one.state for one in served.server.live.snapshot()} <= {"finished", "cancelled"})
         assert within(lambda: handles(process) <= opened)
         assert threading.active_count() <= threads + 6  # of the pool that counts tokens

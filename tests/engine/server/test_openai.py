@@ -21,7 +21,7 @@ TOOL: Any = {
     "type": "function",
     "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}},
 }
-BRIEF = {"vllm_xargs": {"diffusion_max_steps": 1, "diffusion_read_only": 1}}
+BRIEF = {"vllm_xargs": {"diffusion_max_steps": 1}, "max_tokens": 8}
 QUICK = {"vllm_xargs": {"diffusion_max_steps": 2}}
 SAYS = '<|channel>thought\nHm.<channel|>I look.<|tool_call>call:weather{city:<|"|>Bonn<|"|>}<tool_call|>'
 

@@ -147,7 +147,9 @@ def _check_goes_on(port: int, scheduler: Scheduler, key: str, *, runs: bool) -> 
     """No run is left, and the next good request is answered."""
     _until(lambda: scheduler.running == scheduler.waiting == 0, "a run is left behind")
     connection = HTTPConnection("127.0.0.1", port, timeout=SECONDS)
-    path, raw = GOOD[0] if runs else ("/tokenize", {"prompt": "hello"})
+    path, raw = (
+        GOOD[0] if runs else ("/safelight/v1/tokens/count", {"messages": [{"role": "user", "content": "hello"}]})
+    )
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     connection.request("POST", path, json.dumps(raw), headers)
     response = connection.getresponse()
