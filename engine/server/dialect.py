@@ -25,12 +25,11 @@ from engine.server.sse import send_stream
 from engine.service import LoadedModel, RunAdvanced, RunEnded, RunRequest
 from engine.service.wire.fields import fields
 from engine.service.wire.model import model_to_json
+from engine.service.wire.pictures import digests_from_json
 from engine.service.wire.request import messages_from_json, request_from_json, tools_from_json
-from engine.service.wire.source import digests_from_json
 from engine.service.wire.stream import CONTENT_TYPE, IDLE, ReplyWriter
 from engine.text.vocabulary_files import FILE_BYTES
 from engine.trace.format import MOST_HEADER, MOST_VALUES
-from engine.trace.recording import Recording
 
 PREFIX = "/safelight/v1"
 BODY_BYTES = 2 * MOST_HEADER  # a long prompt as tokens takes more than other requests may
@@ -72,7 +71,7 @@ def routes(context: ServerContext) -> list[Route]:
 def _as_served(model: LoadedModel) -> LoadedModel:
     """Returns the model as others see it: what is measured and chosen here alone, and its adapter without the path."""
     adapter = None if model.adapter is None else Path(model.adapter).name
-    able = dataclasses.replace(model.capabilities, adapters=False, influence=False)
+    able = dataclasses.replace(model.capabilities, adapters=False, forks=False, infill=False, influence=False)
     return dataclasses.replace(model, adapter=adapter, capabilities=able)
 
 
@@ -109,13 +108,8 @@ def _read_request(context: ServerContext, raw: object) -> RunRequest:
     model = context.model
     with refusing(code="invalid_value"):
         request = request_from_json(raw, context.pictures.find)
-    able = model.capabilities
-    if (request.kind == "fork" and not able.forks) or (request.kind == "infill" and not able.infill):
-        raise unsupported(f"This model's runs do not support {request.kind}.")
-    if request.kind == "decision" and not able.decisions:
+    if request.kind == "decision" and not model.capabilities.decisions:
         raise unsupported("This model cannot decide.")
-    if request.source is not None:
-        _check_source(request.source, model)
     adapter = request.adapter
     if adapter and model.adapter and adapter == Path(model.adapter).name:
         adapter = None  # it is loaded already
@@ -124,32 +118,12 @@ def _read_request(context: ServerContext, raw: object) -> RunRequest:
     return dataclasses.replace(request, adapter=adapter, keep=False)
 
 
-def _check_source(source: Recording, model: LoadedModel) -> None:
-    """Checks that a run was made by the loaded model.
-
-    Raises:
-        ApiError: the run is of another model than the one that is loaded.
-    """
-    made_by = source.header.model
-    is_known = bool(made_by.fingerprint and model.fingerprint)
-    fits = source.header.canvas_length == source.config.canvas(model.canvas_length)
-    largest = max((int(event.tokens.max(initial=0)) for event in source.committed), default=0)
-    if (is_known and made_by.fingerprint != model.fingerprint) or not fits or largest >= model.vocab_size:
-        raise ApiError(
-            400,
-            f"That run is not one of the model {model.title}, which is loaded here.",
-            param="source",
-            code="other_model",
-        )
-
-
 class ReplyStream:
     """An ASGI application that runs a request and sends its replies."""
 
     def __init__(self, context: ServerContext, endpoint: str, request: RunRequest) -> None:
         self._context, self._endpoint, self._request = context, endpoint, request
         self._writer = ReplyWriter()
-        self._marked = frozenset(mark.block for mark in request.marks)
         self._tokens = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -166,7 +140,7 @@ class ReplyStream:
                 yield IDLE
             elif not isinstance(reply, RunAdvanced):
                 yield self._writer.write(reply)
-            elif self._is_wanted(reply.event):
+            else:
                 self._count(reply.event)
                 run.note_tokens(self._tokens)
                 yield self._writer.write(reply)
@@ -174,11 +148,6 @@ class ReplyStream:
             raise run.failure
         message = "" if run.failure is None else run.failure.message
         yield self._writer.write(RunEnded(self._request.run_id, message))
-
-    def _is_wanted(self, event: Event) -> bool:
-        """Returns True if the client needs an event: it has the blocks of an infill that were not marked."""
-        block = getattr(event, "block_index", None)
-        return not self._marked or block is None or block in self._marked
 
     def _count(self, event: Event) -> None:
         if isinstance(event, CanvasCommitted):

@@ -42,7 +42,7 @@ def decision_requests(
     """Returns the runs that decide questions about a state; together they have all questions in order.
 
     Single questions have a run each. Joint questions share a run as far as they fit the model's canvas and context; one
-    question alone is asked singly. A remote model without steps gets all questions in one run.
+    question alone is asked singly.
 
     Args:
         model: that is to decide.
@@ -67,19 +67,11 @@ def decision_requests(
         raise SafelightError(BLIND)
     config = model.defaults if image_tokens is None else model.defaults.replace(image_tokens=image_tokens)
     shown = tuple(pictures)
-    if model.capabilities.steps:
-        if instructions and not model.reads_system:
-            raise SafelightError(NO_INSTRUCTIONS)
-        decisions = _Room(model, asked_at_once, config, shown).decisions()
-    else:
-        parts = range(0, len(questions), MOST_QUESTIONS)
-        decisions = [
-            Decision(state, tuple(questions[start : start + MOST_QUESTIONS]), instructions, is_joint, repeats=repeats)
-            for start in parts
-        ]
+    if instructions and not model.reads_system:
+        raise SafelightError(NO_INSTRUCTIONS)
     return tuple(
         RunRequest("decision", (), config, seed, keep=keep, adapter=adapter, decision=decision, pictures=shown)
-        for decision in decisions
+        for decision in _Room(model, asked_at_once, config, shown).decisions()
     )
 
 

@@ -148,8 +148,6 @@ class RemoteRun:
             keep = self._request.keep
             texts, pictures = (model.piece, model.is_special, model.decode), self._request.pictures
             self._record = self._recorder.open(item, *texts, pictures, keep=keep)
-            if self._request.changes and self._request.source is not None:
-                self._record.copy(self._request.source, self._request.departure.block)
             yield from self._recorder.take_warnings()
             yield RunStarted(self._request.run_id, self._record.trace)
         elif self._record is not None:

@@ -1,4 +1,4 @@
-"""A model on another Safelight: its runs come with their steps, and can be forked and infilled."""
+"""A model on another Safelight: its runs come with their steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from engine.service.remote.calls import Calls, Check, count_of, field_of, no_che
 from engine.service.remote.problems import WIRE_ERRORS, RemoteError
 from engine.service.replies import LoadedModel
 from engine.service.requests import RunRequest
-from engine.service.run_task import with_unmarked
 from engine.service.wire.model import model_from_json
 from engine.service.wire.request import request_to_json
 from engine.service.wire.stream import CONTENT_TYPE, Ended, ReplyReader
@@ -31,7 +30,7 @@ PREFIX = "/safelight/v1"
 
 
 class SafelightModel:
-    """A ``Dialect`` with everything that the server's own backend has, except measured influence and adapters."""
+    """A ``Dialect`` whose runs are those of the server's own backend; what goes on from a run is done there."""
 
     def __init__(self, calls: Calls, title: str, tokenizers: dict[str, Tokenizer], check: Check) -> None:
         """Fetches the model's description, and its tokenizer, unless that was fetched before.
@@ -85,14 +84,7 @@ class SafelightModel:
             ):
                 raise problems.strange(self._calls.address)
             yield self._our(header)
-            events = (part for part in parts if not isinstance(part, TraceHeader))
-            if request.kind == "infill" and request.source is not None:
-                marked = {mark.block for mark in request.marks}
-                yield from (
-                    event for event in with_unmarked(events, request.source, marked) if isinstance(event, Event)
-                )
-            else:
-                yield from events
+            yield from (part for part in parts if not isinstance(part, TraceHeader))
 
     def _send(self, pictures: Sequence[Picture], check: Check = no_check) -> None:
         """Sends the pictures that the server lacks; it has most of them from the turn before."""

@@ -12,6 +12,5 @@ A server has these paths (``engine/server/dialect.py``):
     POST  /safelight/v1/run            a request (``request``) to a stream of replies, framed and checked as in a trace
                                        file (``stream``); closing the connection cancels the run within a step
 
-A recorded run that is continued is sent as its header and its committed canvases (``source``); the client has the rest.
 A request that is refused before it begins gets an error object as in OpenAI's API, with a status of its own.
 """

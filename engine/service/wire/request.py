@@ -2,18 +2,13 @@
 
     chat           messages, config, seed, think, reserve, tools, output_format, outline, noise, adapter
     puzzle         messages, config, seed, think, reserve, tools, adapter
-    completion     text, suffix, path, files, seconds, config, seed, output_format, adapter
     decision       decision, pictures, config, seed, adapter
-    fork           source, changes, adapter; the rest is the source's
-    infill         source, marks, seed, adapter
 
-``config`` has a ``GenerationConfig``'s fields; those left out have its defaults. ``changes`` and ``marks`` are as in a
-trace's header, as are ``decision`` and ``output_format``, which may be null; ``messages`` and ``tools`` are as chat
-templates take them. A completion that fills a gap has a ``suffix``, and may have the ``path`` of its file, ``files``
-with a path and a text each, and a bound of ``seconds``. ``adapter`` is null for the attached one, an empty text for
-none. ``pictures``, and the images of messages, are digests of pictures that were sent before. ``outline`` is as
-``engine.text.outline`` writes it; it and ``noise`` are left out where there is none. The receiver chooses the run's id,
-and if its trace is kept. The end of the connection cancels the run.
+``config`` has a ``GenerationConfig``'s fields; those left out have its defaults. ``decision`` and ``output_format``,
+which may be null, are as in a trace's header; ``messages`` and ``tools`` are as chat templates take them. ``adapter``
+is null for the attached one, an empty text for none. ``pictures``, and the images of messages, are digests of pictures
+that were sent before. ``outline`` is as ``engine.text.outline`` writes it; it and ``noise`` are left out where there is
+none. The receiver chooses the run's id, and if its trace is kept. The end of the connection cancels the run.
 """
 
 from __future__ import annotations
@@ -26,35 +21,22 @@ from engine.config import LARGEST_SEED, MOST_POSITIONS
 from engine.errors import SafelightError, quoted
 from engine.service.requests import RunKind, RunRequest
 from engine.service.wire.fields import fields, flag, items, reading, real, string, whole
-from engine.service.wire.source import (
-    FindPicture,
-    digests_from_json,
-    none_sent,
-    sent_before,
-    shown_in,
-    source_from_json,
-    source_to_json,
-)
+from engine.service.wire.pictures import FindPicture, digests_from_json, sent_before, shown_in
 from engine.tasks.decisions.forms import decision_from_json, decision_to_json
-from engine.text.gap_markers import MOST_FILES, GapFile
 from engine.text.message import Message, read_images
 from engine.text.outline import MOST_HOLES, Outline, outline_from_json, outline_to_json
 from engine.text.output_format import OutputFormat
-from engine.trace.header import MOST_NAME, read_changes, read_config, read_marks
+from engine.trace.header import MOST_NAME, read_config
 
-MOST_MESSAGES, MOST_TOOLS, MOST_CHANGES = 4_096, 256, 4_096
+MOST_MESSAGES, MOST_TOOLS = 4_096, 256
 MOST_CHARACTERS = 2**21  # characters of a message, which a tokenizer reads at once
 _CHAT = ("kind", "messages", "config", "seed", "think", "reserve", "tools", "adapter")
-_GAP = ("suffix", "path", "files", "seconds")
 _FIELDS: dict[RunKind, tuple[str, ...]] = {
     "chat": (*_CHAT, "output_format", "outline", "noise"),
     "puzzle": _CHAT,
-    "completion": ("kind", "text", *_GAP, "config", "seed", "output_format", "adapter"),
     "decision": ("kind", "decision", "pictures", "config", "seed", "adapter"),
-    "fork": ("kind", "source", "changes", "adapter"),
-    "infill": ("kind", "source", "marks", "seed", "adapter"),
 }
-_OPTIONAL = ("kind", "think", "reserve", "tools", "output_format", "adapter", "pictures", "outline", "noise", *_GAP)
+_OPTIONAL = ("kind", "think", "reserve", "tools", "output_format", "adapter", "pictures", "outline", "noise")
 _MESSAGE = ("role", "content", "tool_calls", "reasoning_content", "name", "tool_call_id", "images")
 
 
@@ -62,37 +44,31 @@ def request_to_json(request: RunRequest) -> dict[str, Any]:
     """Returns a request as JSON; ``request_from_json`` makes the same run of it, bit for bit.
 
     Raises:
-        SafelightError: its source cannot be continued on another machine.
+        SafelightError: such a run is made where its model runs.
     """
+    if request.kind not in _FIELDS:
+        raise SafelightError("only the machine that runs the model goes on from a recorded run, or from a text")
     whole_request: dict[str, Any] = {
         "kind": request.kind,
         "messages": [dict(message) for message in request.messages],
-        "text": request.text,
-        "suffix": request.suffix,
-        "path": request.path,
-        "files": [dataclasses.asdict(file) for file in request.files],
-        "seconds": request.seconds,
         "config": dataclasses.asdict(request.config),
         "seed": request.seed,
         "think": request.think,
         "reserve": request.reserve,
         "tools": [dict(tool) for tool in request.tools],
         "adapter": request.adapter,
-        "source": None if request.source is None else source_to_json(request.source),
-        "changes": [dataclasses.asdict(change) for change in request.changes],
-        "marks": [dataclasses.asdict(mark) for mark in request.marks],
         "decision": None if request.decision is None else decision_to_json(request.decision),
         "output_format": None if request.output_format is None else request.output_format.to_json(),
         "pictures": [picture.digest for picture in request.pictures],
         "outline": outline_to_json(request.outline),
         "noise": request.noise,
     }
-    absent = {name for name in ("pictures", "outline", "noise", *_GAP) if whole_request[name] in (None, [], 0.0)}
+    absent = {name for name in ("pictures", "outline", "noise") if whole_request[name] in (None, [], 0.0)}
     absent |= set() if request.path else {"path"}
     return {name: whole_request[name] for name in _FIELDS[request.kind] if name not in absent}
 
 
-def request_from_json(raw: Any, find: FindPicture = none_sent) -> RunRequest:
+def request_from_json(raw: Any, find: FindPicture) -> RunRequest:
     """Returns a request with its own id and cancel flag. It is not checked against the model.
 
     Raises:
@@ -104,23 +80,15 @@ def request_from_json(raw: Any, find: FindPicture = none_sent) -> RunRequest:
     adapter = raw.get("adapter")
     if adapter is not None:
         adapter = string(raw, "adapter", MOST_NAME)
+    seed = whole(raw, "seed", 0, LARGEST_SEED)
     with reading("the run"):
-        if kind == "fork":
-            return dataclasses.replace(_fork(raw, find), adapter=adapter)
-        seed = whole(raw, "seed", 0, LARGEST_SEED)
-        if kind == "infill":
-            marks = read_marks(items(raw, "marks", MOST_CHANGES))
-            if not marks:
-                raise SafelightError("an infill's marks are empty; mark at least one span")
-            source = source_from_json(raw["source"], find)
-            return dataclasses.replace(RunRequest.infill(source, marks, seed), adapter=adapter)
         config, unknown = read_config(raw["config"])
     if unknown:
         raise SafelightError(f"the settings {quoted(', '.join(unknown), 200)} are not known; leave them out")
     if kind == "decision":
         decision, pictures = decision_from_json(raw["decision"]), sent_before(digests_from_json(raw, "pictures"), find)
         return RunRequest(kind, (), config, seed, adapter=adapter, decision=decision, pictures=pictures)
-    messages = () if kind == "completion" else messages_from_json(raw["messages"])
+    messages = messages_from_json(raw["messages"])
     return RunRequest(
         kind,
         messages,
@@ -129,11 +97,6 @@ def request_from_json(raw: Any, find: FindPicture = none_sent) -> RunRequest:
         think=flag(raw, "think"),
         reserve=whole(raw, "reserve", 0, MOST_POSITIONS, 0),
         tools=tools_from_json(raw),
-        text=string(raw, "text", MOST_CHARACTERS),
-        suffix=None if raw.get("suffix") is None else string(raw, "suffix", MOST_CHARACTERS),
-        path=string(raw, "path", MOST_NAME),
-        files=tuple(_file(file) for file in items(raw, "files", MOST_FILES)),
-        seconds=None if raw.get("seconds") is None else real(raw, "seconds"),
         output_format=None if raw.get("output_format") is None else OutputFormat.from_json(raw["output_format"]),
         adapter=adapter,
         pictures=shown_in(messages, find),
@@ -179,18 +142,6 @@ def _kind(raw: Any) -> RunKind:
         if given == kind:
             return kind
     raise SafelightError(f"a run's kind must be one of {', '.join(_FIELDS)}, not {quoted(given)}")
-
-
-def _fork(raw: Any, find: FindPicture) -> RunRequest:
-    changes = read_changes(items(raw, "changes", MOST_CHANGES))
-    if not changes:
-        raise SafelightError("a fork's changes are empty; change something")
-    return RunRequest.fork(source_from_json(raw["source"], find), changes)
-
-
-def _file(raw: Any) -> GapFile:
-    raw = fields(raw, "a file", ("path", "text"), ("path", "text"))
-    return GapFile(string(raw, "path", MOST_NAME), string(raw, "text", MOST_CHARACTERS))
 
 
 def _message(raw: Any) -> Message:

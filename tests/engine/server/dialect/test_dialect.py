@@ -12,9 +12,7 @@ import pytest
 from engine import (
     CanvasCommitted,
     Event,
-    Fork,
     GenerationConfig,
-    Mark,
     SafelightError,
     StepFinished,
     TraceHeader,
@@ -80,27 +78,15 @@ def test_a_run_is_the_same_there_and_here(served: Served, source: Recording) -> 
     assert sum(isinstance(event, CanvasCommitted) for event in events) == 2
 
 
-def test_a_fork_goes_on_from_what_was_sent_of_its_source(served: Served, source: Recording) -> None:
-    request = RunRequest.fork(source, (Fork(1, 1, banned=(27,)),))
-    _, *events, _ = there(served, request)
-    assert [timeless(event) for event in events] == [timeless(event) for event in here(served, request)[1]]
-    assert min(event.block_index for event in events if isinstance(event, StepFinished)) == 1
-
-
-def test_an_infill_sends_the_marked_blocks_alone(served: Served, source: Recording) -> None:
-    request = RunRequest.infill(source, (Mark(1, 2, 9),), 7)
-    _, *events, _ = there(served, request)
-    wanted = [event for event in here(served, request)[1] if getattr(event, "block_index", 1) == 1]
-    assert [timeless(event) for event in events] == [timeless(event) for event in wanted]
-
-
 def test_the_model_and_its_tokenizer_are_described(served: Served, tmp_path: Path) -> None:
     model = served.scheduler.model
     assert model is not None
     told = served.http.get("/safelight/v1/model").json()
     found = model_from_json(told, "http://there")
     assert (found.title, found.vocab_size, found.defaults) == (model.title, model.vocab_size, model.defaults)
-    assert found.capabilities == dataclasses.replace(model.capabilities, adapters=False, influence=False)
+    assert found.capabilities == dataclasses.replace(
+        model.capabilities, adapters=False, forks=False, infill=False, influence=False
+    )
     assert told == json.loads(json.dumps({**model_to_json(model), "capabilities": vars(found.capabilities)}))
     answer = served.http.get("/safelight/v1/tokenizer")
     (tmp_path / "tokenizer.json").write_bytes(answer.content)
@@ -142,31 +128,6 @@ def test_what_cannot_begin_is_refused_in_a_sentence(served: Served, body: dict[s
     assert answer.status_code == 400
     assert says in message
     assert "\n" not in message
-
-
-def test_a_source_must_be_of_the_model(served: Served, source: Recording) -> None:
-    def fork() -> Any:
-        return json.loads(json.dumps(request_to_json(RunRequest.fork(source, (Fork(1, 1, seed=2),)))))
-
-    other, larger = fork(), fork()
-    other["source"]["header"]["model"]["fingerprint"] = "0" * 64
-    larger["source"]["header"]["model"] |= {"vocab_size": 0, "fingerprint": ""}
-    larger["source"]["committed"][0]["tokens"][0] = 128
-    for body in (other, larger):
-        answer = served.http.post("/safelight/v1/run", json=body)
-        assert answer.status_code == 400
-        assert answer.json()["error"]["param"] == "source"
-        assert "not one of the model safelight-skills" in answer.json()["error"]["message"]
-
-
-@pytest.mark.parametrize(
-    "change", [Fork(9, 1, seed=2), Fork(0, 999, seed=2), Fork(1, 1, pinned=((64, 3),)), Fork(1, 1, banned=(500,))]
-)
-def test_a_change_where_nothing_was_is_said_at_the_runs_end(served: Served, source: Recording, change: Fork) -> None:
-    found = there(served, RunRequest.fork(source, (change,)))
-    assert isinstance(found[-1], Ended)
-    assert found[-1].message
-    assert "Something went wrong" not in found[-1].message
 
 
 def test_who_leaves_ends_the_run(served: Served) -> None:

@@ -15,7 +15,6 @@ from engine import catalog
 from engine.config import GenerationConfig
 from engine.events import Event
 from engine.files import read_json
-from engine.forks import Fork, Mark
 from engine.server.options import ServerOptions
 from engine.server.running import RunningServer
 from engine.service import (
@@ -127,7 +126,7 @@ def test_it_is_found_and_described(server: RemoteAddress, local: LocalBackend, r
     refused = probe(server, "wrong")
     assert (refused.is_reachable, refused.wants_key) == (False, True)
     able = remote.capabilities
-    assert (able.steps, able.forks, able.infill, able.influence, able.adapters) == (True, True, True, False, False)
+    assert (able.steps, able.forks, able.infill, able.influence, able.adapters) == (True, False, False, False, False)
     assert able.parallel_runs == local.capabilities.parallel_runs
     told = [{"role": "user", "content": PROMPT}]
     assert remote.count_tokens(told) == local.count_tokens(told)
@@ -158,30 +157,6 @@ def test_it_is_recorded_here_with_the_address_and_without_the_key(pair: tuple[Ra
     assert stored.header.model.fingerprint == pair[0].trace.header.model.fingerprint
     assert KEY.encode() not in trace.path.read_bytes()
     assert stored.header.prompt == PROMPT
-
-
-def test_a_fork_is_the_same_as_here(local: LocalBackend, remote: RemoteBackend, pair: tuple[Ran, Ran]) -> None:
-    here, there = pair
-    assert len(here.trace.committed) > 1
-    change = Fork(1, 2, seed=99)
-    mine, its = (
-        ask(backend, RunRequest.fork(ran.trace, (change,))) for backend, ran in ((local, here), (remote, there))
-    )
-    assert its.ended.message == ""
-    assert_same(its.events, mine.events)
-    assert_same(list(its.trace.events), list(mine.trace.events))
-    assert its.trace.header.parent is not None
-    assert its.trace.header.parent.id == there.trace.header.id
-
-
-def test_an_infill_is_the_same_as_here(local: LocalBackend, remote: RemoteBackend, pair: tuple[Ran, Ran]) -> None:
-    here, there = pair
-    marks = (Mark(1, 1, 3),)
-    mine, its = (
-        ask(backend, RunRequest.infill(ran.trace, marks, 5)) for backend, ran in ((local, here), (remote, there))
-    )
-    assert its.ended.message == ""
-    assert_same(its.events, mine.events)
 
 
 @pytest.mark.parametrize("is_joint", [False, True])

@@ -11,7 +11,6 @@ import pytest
 
 from engine.config import GenerationConfig
 from engine.events import PrefillFinished
-from engine.forks import Fork, Mark
 from engine.pictures import Picture
 from engine.server import dialect
 from engine.service import LoadRequest, LocalBackend, RunRequest, decision_requests
@@ -102,19 +101,6 @@ def test_a_run_is_the_same_as_here_and_a_picture_is_sent_once(
     reused = [next(event for event in ran.events if isinstance(event, PrefillFinished)).reused_tokens for ran in more]
     assert reused[1] == reused[0] > len(here.trace.header.prompt_ids) - 4
     assert uploads(served) == 2
-
-
-def test_forks_and_infills_see_it_there_too(local: LocalBackend, remote: RemoteBackend, served: Served) -> None:
-    here, there = both(local, remote, chat(message("what?", WIDE), pictures=(WIDE,)))
-    served.server._context.pictures._recent.clear()  # as if others had sent many since
-    before = uploads(served)
-    for make in (lambda source: RunRequest.fork(source, (Fork(0, 1, seed=9),)),
-                 lambda source: RunRequest.infill(source, (Mark(0, 1, 3),), 2)):  # fmt: skip
-        mine, its = (ask(backend, make(ran.trace)) for backend, ran in ((local, here), (remote, there)))
-        assert its.ended.message == mine.ended.message == ""
-        assert_same(its.events, mine.events)
-        assert its.trace.pictures == (WIDE,)
-    assert uploads(served) - before <= 1
 
 
 def test_a_decision_is_about_it_there_too(local: LocalBackend, remote: RemoteBackend) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import CanvasCommitted, Fork, GenerationConfig, Mark, Recording, SafelightError, SlotsRead, Trace
+from engine import GenerationConfig, SafelightError, SlotsRead, Trace
 from engine.catalog import Traits
 from engine.files import parse_json
 from engine.pictures import ImageCost
@@ -20,11 +20,9 @@ from engine.service.wire.request import request_from_json, request_to_json
 from engine.service.wire.stream import IDLE, Ended, ReplyReader, ReplyWriter, decode_event, encode_event
 from engine.tasks.decisions.layout import Slot
 from engine.tasks.decisions.questions import Decision, OneOf, Option, Score, YesNo
-from engine.text.gap_markers import GapFile
 from engine.text.message import image_of
 from engine.text.output_format import OutputFormat
 from engine.trace.codec import Codec
-from engine.trace.header import TraceHeader
 from tests.engine.drawn import picture
 from tests.engine.traces import bits, header, made_up
 
@@ -55,13 +53,6 @@ def sent(value: Any) -> Any:
     return parse_json(json.dumps(value), "the body")
 
 
-def recorded(seed: int) -> Trace:
-    trace = Trace(header=header(changes=(Fork(0, 1, pinned=((2, 3),)),), prompt_ids=(4, 5), think=bool(seed % 2)))
-    for event in made_up(blocks=1 + seed % 3, seed=seed):
-        trace.append(event)
-    return trace
-
-
 def some_request(draw: random.Random) -> RunRequest:
     adapter = draw.choice((None, "", "sudoku-lora"))
     config = GenerationConfig(
@@ -75,23 +66,11 @@ def some_request(draw: random.Random) -> RunRequest:
     )
     seed = draw.randint(0, 2**63 - 1)
     wanted = draw.choice((None, *FORMATS))
-    match draw.choice(("chat", "puzzle", "completion", "fork", "infill", "decision")):
-        case "completion":
-            given: dict[str, Any] = {"text": "Es war «einmal» 🦊\n", "output_format": wanted, "adapter": adapter}
-            suffix = draw.choice((None, "", "\n… und «lebt» noch"))
-            if suffix is not None and draw.random() < 0.5:
-                given |= {"path": "ä.py", "files": (GapFile("b.py", "B = 1\n"), GapFile("", "x")), "seconds": 0.3}
-            return RunRequest("completion", (), config, seed, suffix=suffix, **given)
+    match draw.choice(("chat", "puzzle", "decision")):
         case "decision":
             shown = tuple(draw.sample(list(SHOWN.values()), draw.randint(0, 2)))
             decision = draw.choice(DECISIONS)
             return RunRequest("decision", (), config, seed, decision=decision, pictures=shown, adapter=adapter)
-        case "fork":
-            change = Fork(1, 2, ((0, 1),), ((4, 9),), (8,), 5, (("t_max", 0.7),), ((3, 1, 0.25),))
-            source = recorded(draw.randint(0, 9))
-            request = RunRequest.fork(source, (*source.header.changes, change))
-        case "infill":
-            request = RunRequest.infill(recorded(draw.randint(0, 9)), (Mark(0, 1, 3), Mark(1, 0, 6)), seed)
         case kind:
             call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": {"x": [1, None, 0.5]}}}
             shown = tuple(draw.sample(list(SHOWN.values()), draw.randint(0, 2)))
@@ -114,20 +93,14 @@ def some_request(draw: random.Random) -> RunRequest:
                 adapter=adapter,
                 pictures=shown,
             )
-    return dataclasses.replace(request, adapter=adapter)
 
 
 def facts(request: RunRequest) -> dict[str, Any]:
     """All of a request that travels, with its types."""
     found = {field.name: getattr(request, field.name) for field in dataclasses.fields(request)}
-    source = found.pop("source")
     for name in ("run_id", "cancel", "keep"):
         del found[name]
-    return found | {"source": None if source is None else gone_on_from(source), "as written": repr(request.config)}
-
-
-def gone_on_from(source: Recording) -> tuple[TraceHeader, list[Any]]:
-    return source.header, [bits(event) for event in source.committed]
+    return found | {"as written": repr(request.config)}
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -165,7 +138,7 @@ def test_whatever_is_done_to_a_request_is_one_sentence_or_another_request() -> N
     assert all("\n" not in sentence and len(sentence) < 800 for sentence in refusals)
 
 
-MARK = {"block": 0, "start": 0, "stop": 1}
+CHAT = {"kind": "chat", "messages": [{"role": "user", "content": "x"}], "config": {}, "seed": 0}
 
 
 @pytest.mark.parametrize(
@@ -174,42 +147,18 @@ MARK = {"block": 0, "start": 0, "stop": 1}
         ([], "a run's kind must be one of"),
         ({"kind": "chat", "messages": [], "config": {}, "seed": 0}, "at least one message"),
         ({"kind": "chat", "messages": [{"role": "user", "content": "x"}], "config": {}, "seed": -1}, "seed must be"),
-        ({"kind": "completion", "text": "x", "config": {}, "seed": 0, "messages": []}, "field 'messages' that is not"),
-        ({"kind": "completion", "text": "x", "config": {}, "seed": 0, "suffix": 3}, "suffix must be a text of at most"),
-        ({"kind": "completion", "text": "x", "config": {"heat": 1}, "seed": 0}, "settings 'heat' are not known"),
-        ({"kind": "fork", "source": {}, "changes": []}, "changes are empty"),
-        (
-            {"kind": "infill", "source": {}, "marks": [{"block": 0, "start": 0, "stop": 1}], "seed": 0},
-            "lacks the field",
-        ),
+        ({**CHAT, "text": "x"}, "field 'text' that is not"),
+        ({**CHAT, "config": {"heat": 1}}, "settings 'heat' are not known"),
+        ({"kind": "fork", "source": {}, "changes": []}, "a run's kind must be one of"),
         ({"kind": "decision", "decision": {}, "config": {}, "seed": 0}, "questions are none"),
         ({"kind": "decision", "config": {}, "seed": 0}, "lacks the field 'decision'"),
-        ({"kind": "completion", "text": "", "config": {}, "seed": 0, "output_format": {"kind": "xml"}}, "kind must be"),
+        ({**CHAT, "output_format": {"kind": "xml"}}, "kind must be"),
         ({"kind": "chat", "messages": [{"role": "user", "content": [1]}], "config": {}, "seed": 0}, "must be a text"),
     ],
 )
 def test_what_is_wrong_is_named(raw: Any, says: str) -> None:
     with pytest.raises(SafelightError, match=says):
-        request_from_json(raw)
-
-
-def test_a_source_must_fit_its_own_header() -> None:
-    raw = sent(request_to_json(RunRequest.fork(recorded(0), (Fork(0, 0, seed=1),))))
-    raw["source"]["committed"][0]["tokens"][0] = 50
-    with pytest.raises(SafelightError, match="not in its vocabulary of 50"):
-        request_from_json(raw)
-    raw["source"]["committed"][0]["tokens"].pop()
-    with pytest.raises(SafelightError, match="not of 6 tokens"):
-        request_from_json(raw)
-
-
-def test_a_run_without_its_first_blocks_is_not_sent() -> None:
-    trace = Trace(header=header())
-    for event in made_up(blocks=2):
-        if getattr(event, "block_index", 1) != 0:
-            trace.append(event)
-    with pytest.raises(SafelightError, match="without its first blocks"):
-        request_to_json(RunRequest.fork(trace, (Fork(0, 0, seed=1),)))
+        request_from_json(raw, SHOWN.get)
 
 
 # --- replies ---------------------------------------------------------------------------------------------------------
@@ -359,12 +308,3 @@ def test_a_model_with_a_wrong_fact_is_refused(name: str) -> None:
     for wrong in ([0], "x" * 5000, -1):
         with pytest.raises(SafelightError):
             model_from_json(sent(some_model() | {name: wrong}), "")
-
-
-def test_a_source_stands_at_once() -> None:
-    """Its blocks can be shown though nobody sent the steps to them."""
-    request = request_from_json(sent(request_to_json(RunRequest.fork(recorded(2), (Fork(0, 0, seed=1),)))))
-    assert request.source is not None
-    kinds = [(entry.kind, entry.block) for entry in request.source.entries]
-    assert kinds == [(kind, block) for block in range(3) for kind in ("canvas", "commit")]
-    assert all(isinstance(event, CanvasCommitted) for event in request.source.committed)
