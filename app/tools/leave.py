@@ -44,38 +44,10 @@ class Leave:
         """Returns a copy by which a tool may be called without a question or not."""
         return replace(self, always=_with(self.always, server, tool, has=always))
 
-    def merged(self, before: Leave, theirs: Leave, there: Set[str]) -> Leave:
-        """Returns another window's leave with what has changed here since ``before``.
-
-        Args:
-            there: the identities of the servers that the other window knows.
-        """
-        return Leave(
-            _merged(before.off, self.off, theirs.off, there),
-            _merged(before.always, self.always, theirs.always, there),
-            theirs.reads if self.reads == before.reads else self.reads,
-        )
-
     def only(self, known: Set[str]) -> Leave:
         """Returns the leave of the servers with these identities alone."""
         off, always = ({one: found[one] for one in found if one in known} for found in (self.off, self.always))
         return replace(self, off=off, always=always)
-
-
-def merged(before: frozenset[str], own: frozenset[str], theirs: frozenset[str]) -> frozenset[str]:
-    """Returns another window's names with what has come and gone here since ``before``."""
-    return (theirs | (own - before)) - (before - own)
-
-
-def _merged(before: Names, own: Names, theirs: Names, there: Set[str]) -> Names:
-    none, found = frozenset[str](), dict[str, frozenset[str]]()
-    for identity in own.keys() | theirs.keys():
-        names = own.get(identity, none)
-        if identity in there:
-            names = merged(before.get(identity, none), names, theirs.get(identity, none))
-        if names:
-            found[identity] = names
-    return found
 
 
 def _with(names: Names, server: ToolServer, tool: str, *, has: bool) -> Names:

@@ -15,7 +15,6 @@ from app.design.notice import Notice
 from app.design.text_field import fits
 from app.system.i18n import tr
 from app.system.timers import later
-from app.tools.costs import ToolCosts
 from app.tools.form import fits_form
 from app.tools.form_dialog import ToolServerDialog
 from app.tools.leave import Leave
@@ -35,7 +34,7 @@ class ToolsPanel(QWidget):
     """Shows the servers of ``toolbox`` as they are, and changes them at once.
 
     Args:
-        model: returns the loaded model, whose tokens are counted.
+        model: returns the loaded model, which may not use tools.
     """
 
     def __init__(
@@ -49,12 +48,10 @@ class ToolsPanel(QWidget):
         self.setAccessibleName(tr("Tools"))
         self._toolbox, self._model = toolbox, model
         self.rows: dict[str, ToolServerRow] = {}
-        self.costs = ToolCosts(self)
         self._soon = later(self, self.refresh, REFRESH_MS)
         self._make_controls()
         self.setFocusProxy(self.reads)
         self._lay_out()
-        self.costs.changed.connect(self._show_sum)
         toolbox.changed.connect(self._change)
         self.refresh()
 
@@ -104,7 +101,6 @@ class ToolsPanel(QWidget):
         self._show_problem()
         self.examples.setVisible(all(server.command != EXAMPLES for server in box.servers))
         self.offline.setVisible(box.is_offline and any(server.is_remote for server in box.servers))
-        self.costs.follow(box.offered, self._model())
         self._show_sum()
         if has_moved:
             self._chain()
@@ -155,15 +151,15 @@ class ToolsPanel(QWidget):
         for made in self._acts:
             made.setEnabled(not problem)
 
-    @Slot()
     def _show_sum(self) -> None:
         model = self._model()
         unable = model.title if model is not None and not model.reads_tools else ""
         count = len(self._toolbox.offered)
-        self.sum.setText(sum_text(count, self.costs.tokens, unable) if self._toolbox.servers else no_servers())
+        self.sum.setText(sum_text(count, unable) if self._toolbox.servers else no_servers())
 
     def _server(self, name: str) -> ToolServer | None:
         """Returns the server as it is declared now."""
+        self._toolbox.refresh()
         return next((server for server in self._toolbox.servers if server.name == name), None)
 
     def _store(self, servers: tuple[ToolServer, ...]) -> bool:
@@ -190,6 +186,7 @@ class ToolsPanel(QWidget):
 
     @Slot(bool)
     def _set_reads(self, is_on: bool) -> None:
+        self._toolbox.refresh()
         self._set_leave(replace(self._toolbox.leave, reads=is_on))
 
     def _switch(self, name: str, is_on: bool) -> None:
@@ -205,6 +202,7 @@ class ToolsPanel(QWidget):
             self._set_leave(self._toolbox.leave.granting(server, tool, always=always))
 
     def _remove(self, name: str) -> None:
+        self._toolbox.refresh()
         servers = self._toolbox.servers
         if self._store(tuple(server for server in servers if server.name != name)):
             said = tr("{name} is removed.", name=plain(name))
@@ -225,6 +223,7 @@ class ToolsPanel(QWidget):
         self._open(dialog, lambda: self._take_added(dialog.made))
 
     def _take_added(self, made: ToolServer | None) -> None:
+        self._toolbox.refresh()
         if made is not None and self._store((*self._toolbox.servers, made)):
             focus_in_view(self.rows[made.name].switch)
 
@@ -254,6 +253,7 @@ class ToolsPanel(QWidget):
 
     @Slot()
     def _edit_text(self) -> None:
+        self._toolbox.refresh()
         servers = self._toolbox.servers
         if not fits(text_of(servers)):
             said = tr(

@@ -27,8 +27,8 @@ _NOTHING: _Found = ((), Leave())
 class ToolStore:
     """The declared servers and the leave; ``problem`` is a sentence about a fault of the file, empty if there is none.
 
-    Several windows may write the file: each reads it first and merges in only its own changes. A file that cannot be
-    read is never written over: changes are refused until it is repaired or moved.
+    Several windows may write the file: each reads it again when it has changed. A file that cannot be read is never
+    written over: changes are refused until it is repaired or moved.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -52,7 +52,7 @@ class ToolStore:
         return before != (self.servers, self.leave)
 
     def write(self, servers: tuple[ToolServer, ...] | None = None, leave: Leave | None = None) -> None:
-        """Stores other servers or another leave, and takes over what another window has changed.
+        """Stores other servers or another leave, made of those that ``refresh`` has read.
 
         The leave of servers that are not declared any more is kept here alone, for their return.
 
@@ -63,12 +63,9 @@ class ToolStore:
         try:
             private_folder(self.path.parent)
             with locked(self.path.with_name(f"{FILE}.lock")):
-                theirs = self._read()
+                self._read()
                 if self.problem:
                     raise SafelightError(self.problem)
-                if theirs is not None:
-                    new = _merged(self.servers, new, theirs[0])
-                    may = may.merged(self.leave, theirs[1], {server.identity for server in theirs[0]})
                 known = {server.identity for server in new}
                 write_text(self.path, _written(new, may.only(known)), private=True)
                 self._seen = self._stat()
@@ -135,28 +132,6 @@ def _written(servers: tuple[ToolServer, ...], leave: Leave) -> str:
     if not is_read:
         raise SafelightError(tr("The servers of tools are too long to save. Remove one, or shorten what it is given."))
     return text
-
-
-def _merged(
-    before: tuple[ToolServer, ...], own: tuple[ToolServer, ...], theirs: tuple[ToolServer, ...]
-) -> tuple[ToolServer, ...]:
-    """Merges this window's changes since ``before`` into the file's servers; others' new ones come last.
-
-    Raises:
-        SafelightError: another window has added another server of the same name.
-    """
-    known = {server.name: server for server in before}
-    in_file = {server.name: server for server in theirs}
-    found = []
-    for server in own:
-        if known.get(server.name) != server:
-            if server.name not in known and in_file.get(server.name, server) != server:
-                raise SafelightError(tr("Two servers of tools have one name. Choose another."))
-            found.append(server)
-        elif server.name in in_file:
-            found.append(in_file[server.name])
-    names = known.keys() | {server.name for server in own}
-    return (*found, *(server for server in theirs if server.name not in names))
 
 
 def _names_json(names: Names) -> dict[str, list[str]]:

@@ -79,11 +79,15 @@ class Toolbox(QObject):
             if (server := self.server_of(tool)) is not None and self.leave.is_offered(server, tool.name)
         )
 
-    def needs_leave(self, tool: Tool) -> bool:
-        """True if the user must be asked before a tool is called; another window may have taken leave back."""
+    def refresh(self) -> None:
+        """Takes over what another window has changed; before each change here."""
         if self._store.refresh():
             self._declare()
             self.changed.emit()
+
+    def needs_leave(self, tool: Tool) -> bool:
+        """True if the user must be asked before a tool is called; another window may have taken leave back."""
+        self.refresh()
         server = self.server_of(tool)
         return server is None or not self.leave.is_free(server, tool)
 
@@ -123,7 +127,6 @@ class Toolbox(QObject):
             SafelightError: it cannot be stored; the former one stays.
         """
         self._store.write(leave=leave)
-        self._declare()  # another window may have changed the servers
         self.changed.emit()
 
     def restart(self, name: str) -> None:

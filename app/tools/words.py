@@ -80,25 +80,10 @@ def tool_tip(tool: Tool) -> str:
     return folded(*(part for part in parts if part))
 
 
-def sum_text(count: int, tokens: int | None, unable: str = "") -> str:
-    """Returns how many tools are offered.
-
-    Args:
-        tokens: what they take of a prompt; None if that is not known.
-        unable: the title of the loaded model, if it cannot use tools.
-    """
-    if unable:
-        said = trn("{count} tool is offered.", "{count} tools are offered.", count)
-        return f"{said} {tr('{model}, which is loaded, cannot use tools.', model=unable)}"
-    if tokens is None:
-        return trn("{count} tool is offered.", "{count} tools are offered.", count)
-    about = round(tokens, -1) if tokens >= 100 else tokens
-    return trn(
-        "{count} tool, about {tokens} tokens of every prompt.",
-        "{count} tools, about {tokens} tokens of every prompt.",
-        count,
-        tokens=f"{about:,}",
-    )
+def sum_text(count: int, unable: str) -> str:
+    """Returns how many tools are offered; ``unable``: the title of the loaded model, if it cannot use tools."""
+    said = trn("{count} tool is offered.", "{count} tools are offered.", count)
+    return f"{said} {tr('{model}, which is loaded, cannot use tools.', model=unable)}" if unable else said
 
 
 def reads_remark() -> str:

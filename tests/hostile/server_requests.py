@@ -168,7 +168,6 @@ GOOD: tuple[tuple[str, dict[str, Any]], ...] = (
     ("/v1/embeddings", {"input": "a"}),
     ("/safelight/v1/tokens/count", {"messages": [CHAT]}),
     ("/safelight/v1/run", {**SOURCE, "think": False, "reserve": 4, "tools": [TOOL], "adapter": None}),
-    ("/safelight/v1/run", {"kind": "completion", "text": "a", "config": {"max_denoising_steps": 2}, "seed": 1}),
     ("/safelight/v1/run", {"kind": "decision", "decision": DECISION, "config": {}, "seed": 1}),
     ("/safelight/v1/run", {**SOURCE, "messages": [{**CHAT, "images": [IMAGE]}]}),
     ("/safelight/v1/pictures/missing", {"digests": [IMAGE["digest"]]}),

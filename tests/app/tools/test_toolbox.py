@@ -90,31 +90,15 @@ def test_tools_are_offered_and_called_with_leave(qtbot: QtBot, tmp_path: Path) -
         box.close()
 
 
-def test_two_windows_lose_nothing_of_each_other(tmp_path: Path) -> None:
-    ToolStore(tmp_path).write((SUMS,), Leave().granting(SUMS, "add", always=True).granting(SUMS, "end", always=True))
+def test_a_window_takes_over_what_another_has_changed_before_it_changes_more(tmp_path: Path) -> None:
+    ToolStore(tmp_path).write((SUMS,))
     first, second = ToolStore(tmp_path), ToolStore(tmp_path)
     first.write(servers=(SUMS, FAR))
-    second.write(leave=second.leave.granting(SUMS, "add", always=False))
-    assert second.servers == (SUMS, FAR)
-    first.write(leave=first.leave.offering(FAR, "find", offers=False))
-    expected = Leave().granting(SUMS, "end", always=True).offering(FAR, "find", offers=False)
-    assert ToolStore(tmp_path).leave == first.leave == expected
-    second.write(servers=tuple(server for server in second.servers if server != SUMS))
-    first.write(leave=Leave(first.leave.off, first.leave.always, reads=True))
-    again = ToolStore(tmp_path)
-    assert (again.servers, again.leave.reads, again.leave.always) == ((FAR,), True, {})
-
-
-def test_windows_that_add_servers_of_one_name_both_keep_theirs(tmp_path: Path) -> None:
-    first, second = ToolStore(tmp_path), ToolStore(tmp_path)
-    first.write((SUMS,))
-    other = ToolServer("sums", "/bin/other")
-    with pytest.raises(SafelightError, match="one name"):
-        second.write((other,))
-    second.write((ToolServer("others", "/bin/other"),))
-    assert [server.name for server in ToolStore(tmp_path).servers] == ["others", "sums"]
-    first.write((SUMS,))  # nothing has changed here
-    assert [server.name for server in first.servers] == ["sums", "others"]
+    assert second.refresh()
+    second.write(leave=second.leave.granting(FAR, "find", always=True))
+    assert first.refresh()
+    assert (first.servers, first.leave) == ((SUMS, FAR), second.leave)
+    assert not first.refresh()
 
 
 def test_leave_that_another_window_takes_back_counts_at_the_next_call(qtbot: QtBot, tmp_path: Path) -> None:
