@@ -112,7 +112,6 @@ class AnswerSettings:
         schemas: of each tool's parameters, by its name.
         one_call: the answer ends after its first tool call.
         top_logprobs: alternatives to report of each token; None reports no tokens.
-        prediction: tokens that the first canvas was to become.
         echo: the prompt's text, with which the answer begins; None leaves it out.
         one_by_one: tokens of blocks that are not denoised stay as they are written, one behind the other.
     """
@@ -124,7 +123,6 @@ class AnswerSettings:
     schemas: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     one_call: bool = False
     top_logprobs: int | None = None
-    prediction: tuple[int, ...] = ()
     echo: str | None = None
     one_by_one: bool = False
 
@@ -154,7 +152,7 @@ class ServedAnswer:
         self._reason: FinishReason | None = None
         self.tokens: list[int] = []
         self.prompt_tokens = self.cached_tokens = 0
-        self.reasoning_tokens = self.accepted_tokens = 0
+        self.reasoning_tokens = 0
         self.steps = self.blocks = self.positions = 0
         self.prompt_seconds = self.seconds = 0.0
         self.why = ""  # the cause in a sentence if the reason is "length" but the length did not end it
@@ -168,11 +166,6 @@ class ServedAnswer:
         if self._calls and self._reason != "length":
             return "tool_calls"
         return self._reason or "stop"
-
-    @property
-    def rejected_tokens(self) -> int:
-        """The number of predicted tokens that the first canvas did not become."""
-        return len(self._settings.prediction) - self.accepted_tokens
 
     @property
     def stop(self) -> str | None:
@@ -292,9 +285,6 @@ class ServedAnswer:
         self.blocks += 1
         self._step = None
         tokens = event.tokens[: event.text_length].tolist()
-        if event.block_index == 0:
-            pairs = zip(self._settings.prediction, event.tokens.tolist(), strict=False)
-            self.accepted_tokens = sum(guess == token for guess, token in pairs)
         room = self._room
         if len(tokens) > room or (len(tokens) == room and event.text_length == len(event.tokens)):
             tokens = tokens[:room]

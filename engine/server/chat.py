@@ -11,7 +11,6 @@ from typing import Any
 from starlette.requests import Request
 from starlette.routing import Route
 
-from engine.config import BLOCK_DIFFUSION
 from engine.server.answer import AnswerSettings, ServedAnswer
 from engine.server.bodies import large_body
 from engine.server.chunks import ChunkWriter
@@ -19,7 +18,7 @@ from engine.server.context import ServerContext
 from engine.server.errors import ApiError, unsupported
 from engine.server.formats import AskedFormat, contradicting, may_call, read_calls, read_format
 from engine.server.images import SentImages
-from engine.server.messages import read_content, read_messages, read_tools
+from engine.server.messages import read_messages, read_tools
 from engine.server.planning import RunPlan, plan, prompt_of
 from engine.server.schemas import ChatRequest
 from engine.server.serving import Choice, RunResponse
@@ -54,8 +53,6 @@ def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
     thinks = thinks_in(body)
     tools, choice = _tools_of(body)
     asked_format = _format_of(body, tools, choice)
-    if asked_format is not None and body.prediction is not None:
-        raise contradicting("prediction", asked_format.field)
     schemas = {tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in tools}
     top = (body.top_logprobs or 0) if body.logprobs else None
     is_strict = asked_format is None and any(tool.function.strict for tool in body.tools or ())
@@ -84,9 +81,7 @@ def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
     )
     longest = body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
     found = plan(context, body, longest, top, make_request, settings, asked_format)
-    if body.diffusion_noise is not None and body.prediction is None:
-        raise ApiError(400, "diffusion_noise needs prediction, the text that begins as noise.", param="diffusion_noise")
-    return found if body.prediction is None else _predicted(found, body)
+    return found
 
 
 def thinks_in(body: ChatRequest) -> bool:
@@ -146,15 +141,6 @@ def _format_of(body: ChatRequest, tools: Sequence[Mapping[str, Any]], choice: An
     if asked is not None:
         raise contradicting("tool_choice", asked.field)
     return read_calls(forced)
-
-
-def _predicted(found: RunPlan, body: ChatRequest) -> RunPlan:
-    assert body.prediction is not None
-    if not found.request.config.is_block_diffusion:
-        raise unsupported(f"prediction needs the decoder {BLOCK_DIFFUSION}.", "prediction")
-    content = body.prediction.content
-    text = content if isinstance(content, str) else read_content([part.model_dump() for part in content], "prediction")
-    return found.with_prediction(found.model.encode(text), body.diffusion_noise or 0.0)
 
 
 class ChatWriter(ChunkWriter):

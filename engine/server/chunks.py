@@ -105,8 +105,8 @@ def usage_of(answers: Sequence[ServedAnswer], each: int = 1) -> dict[str, Any]:
         "prompt_tokens_details": {"cached_tokens": sum(answer.cached_tokens for answer in answers[::each])},
         "completion_tokens_details": {
             "reasoning_tokens": sum(answer.reasoning_tokens for answer in answers),
-            "accepted_prediction_tokens": sum(answer.accepted_tokens for answer in answers),
-            "rejected_prediction_tokens": sum(answer.rejected_tokens for answer in answers),
+            "accepted_prediction_tokens": 0,
+            "rejected_prediction_tokens": 0,
         },
     }
 

@@ -11,7 +11,6 @@ from typing import Any, Self
 from engine.config import BLOCK_DIFFUSION, LARGEST_SEED, SMALLEST_CANVAS, GenerationConfig
 from engine.decoding.names import names_of, require_thoughts
 from engine.errors import SafelightError, quoted
-from engine.forks import Fork
 from engine.server.answer import AnswerSettings
 from engine.server.context import ServerContext
 from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, refusing, unsupported
@@ -20,7 +19,6 @@ from engine.server.schemas import OF_SAMPLING, SampledRequest
 from engine.server.strict import Ignored
 from engine.server.xargs import apply_xargs
 from engine.service import LoadedModel, RunRequest, is_remote
-from engine.service.outlining import noise_places
 from engine.text.tags import end_of_thought, starts_in_thought
 from engine.trace.header import new_id
 
@@ -74,25 +72,6 @@ class RunPlan:
         """
         request = dataclasses.replace(self.request, seconds=LONGER * seconds)
         return dataclasses.replace(self, request=request, seconds=seconds)
-
-    def with_prediction(self, tokens: list[int], noise: float = 0.0) -> Self:
-        """Begins the first canvas as these tokens and padding after them, instead of noise.
-
-        Args:
-            noise: the share of the tokens that begin as noise all the same.
-        """
-        config = self.request.config
-        length = config.canvas(self.model.canvas_length)
-        ends = config.eos_token_ids[:1]
-        guess = tuple(tokens[:length])
-        canvas = (guess + ends + (config.pad_token_id,) * length)[:length]
-        free = noise_places(len(guess), noise, self.request.seed) if noise else ()
-        begun = _beginning(self.request, config.replace(canvas_length=length), canvas, free)
-        return dataclasses.replace(
-            self,
-            request=begun,
-            settings=dataclasses.replace(self.settings, prediction=guess),
-        )
 
 
 def _beginning(

@@ -13,7 +13,6 @@ from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 from engine.config import LARGEST_SEED, MOST_CANVAS, MOST_POSITIONS, MOST_TOKENS
 from engine.server.formats import FormattedRequest
 from engine.server.strict import Neutral, PassedOver, Strict, ignored_in
-from engine.service.requests import MOST_NOISE
 
 MOST_MESSAGES = 2_000
 MOST_TOOLS = 128
@@ -141,11 +140,6 @@ class SampledRequest(FormattedRequest):
         return bool(self.stream_options and self.stream_options.include_usage)
 
 
-class TextPart(Strict):
-    type: Literal["text"]
-    text: str
-
-
 class FunctionCall(Strict):
     """A call that the model made, as it is sent back to the model."""
 
@@ -218,13 +212,6 @@ class TemplateOptions(Strict):
     enable_thinking: bool | None = None
 
 
-class Prediction(Strict):
-    """The expected answer."""
-
-    type: Literal["content"]
-    content: str | list[TextPart]
-
-
 class ChatRequest(SampledRequest):
     """Body of ``/v1/chat/completions``."""
 
@@ -237,8 +224,8 @@ class ChatRequest(SampledRequest):
     parallel_tool_calls: bool | None = None
     chat_template_kwargs: TemplateOptions | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
-    prediction: Prediction | None = None
-    diffusion_noise: Annotated[float, Field(ge=0, le=MOST_NOISE)] | None = None  # share of the prediction
+    image_tokens: int | None = None
+    prediction: Any = None
     metadata: dict[str, Any] | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
@@ -258,7 +245,7 @@ class ChatRequest(SampledRequest):
         "chat_template": (("",), "the model's own is used"),
         "echo": ((False,), "it is for completions"),
     }
-    PASSED_OVER = UNUSED_SAMPLING | {"store": (False,), "service_tier": ("auto", "default")}
+    PASSED_OVER = UNUSED_SAMPLING | {"prediction": (), "store": (False,), "service_tier": ("auto", "default")}
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:

@@ -5,8 +5,7 @@
     IDLE   no event: the run waits, or a step takes long
     ENDS   the run is over, JSON: {"message": why it failed, or ""}; last, also of a run that never began
 
-A fork has the events from the changed block on, an infill those of the marked blocks; the client has the others. A
-stream without ENDS was broken off. A record of an unknown kind is skipped.
+A stream without ENDS was broken off. A record of an unknown kind is skipped.
 """
 
 from __future__ import annotations
@@ -37,31 +36,6 @@ class Ended:
     message: str = ""
 
 
-def encode_event(codec: Codec, event: Event) -> bytes:
-    """Returns the record of an event; ``codec`` is that of the run's header.
-
-    Raises:
-        ValueError: an array has another size than the canvas.
-    """
-    return frame(*codec.encode(event))
-
-
-def decode_event(codec: Codec, record: bytes) -> Event:
-    """Returns the event of one whole record.
-
-    Raises:
-        SafelightError: it is none.
-    """
-    head = read_head(record[: HEAD.size], HEAD.size) if len(record) >= HEAD.size else None
-    if head is None or head.kind not in KINDS:
-        raise SafelightError("this is not a record of an event")
-    try:
-        payload = unpack(head, record[HEAD.size :], codec.most[head.kind])
-        return codec.decode(head.kind, payload, head.block, head.step)
-    except PayloadError as error:
-        raise SafelightError(f"an event of the run cannot be read: {error}") from None
-
-
 class ReplyWriter:
     """Turns replies of one run into bytes; ``b""`` for replies that concern the machine and not the run."""
 
@@ -77,7 +51,7 @@ class ReplyWriter:
                 self._codec = Codec.for_header(header)
                 return frame(_BEGIN, header.to_json())
             case RunAdvanced() if self._codec is not None:
-                return encode_event(self._codec, reply.event)
+                return frame(*self._codec.encode(reply.event))
             case RunEnded():
                 return frame(_END, json.dumps({"message": str(reply.message)[:MOST_MESSAGE]}).encode())
         return b""
@@ -89,7 +63,7 @@ class ReplyReader:
     def __init__(self) -> None:
         self._bytes = bytearray()
         self._budget = RecordBudget()
-        self._order = Order(is_fork=True)  # which may leave out blocks
+        self._order = Order(is_fork=False)
         self._codec: Codec | None = None
         self.is_over = False
 

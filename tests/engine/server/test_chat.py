@@ -260,29 +260,6 @@ def test_probabilities_are_those_of_the_content_alone(served: Served) -> None:
     assert served.refusal(top_logprobs=2)[0] == 400
 
 
-def test_a_prediction_is_what_the_canvas_begins_as(served: Served) -> None:
-    served.engine.says = "The cat sat."
-    guess = {"type": "content", "content": "The dog sat. Down"}
-    answer = served.chat(prediction=guess).json()
-    (begun,) = served.engine.requests[-1].changes
-    assert [place for place, _ in begun.edits] == list(range(CANVAS))
-    assert LetterTokenizer().decode([token for _, token in begun.edits]) == "The dog sat. Down"
-    details = answer["usage"]["completion_tokens_details"]
-    assert (details["accepted_prediction_tokens"], details["rejected_prediction_tokens"]) == (9, 8)
-
-
-def test_a_prediction_with_noise_is_revised(served: Served) -> None:
-    said = "The dog sat. Down"
-    guess = {"type": "content", "content": said}
-    assert served.chat(prediction=guess, diffusion_noise=0.5, seed=3).status_code == 200
-    (change,) = served.engine.requests[-1].changes
-    assert len(change.edits) == CANVAS - round(len(said) / 2)
-    for place, token in change.edits:
-        assert LetterTokenizer().decode([token]) == said[place : place + 1]
-    assert served.refusal(diffusion_noise=0.5)[:2] == (400, "diffusion_noise")
-    assert served.refusal(diffusion_noise=1.5, prediction=guess)[0] == 400
-
-
 def test_seeds_are_taken_or_made_and_told(served: Served) -> None:
     assert served.chat(seed=2**63 - 1).json()["seed"] == served.engine.seeds[-1] == 2**63 - 1
     assert served.chat().json()["seed"] == served.engine.seeds[-1] != served.chat().json()["seed"]
@@ -426,7 +403,6 @@ def test_what_can_do_nothing_is_passed_over_and_named(served: Served, fields: di
         ({"stop": ["a", 5]}, "stop.1"),
         ({"tools": [{"type": "function", "function": {}}]}, "tools.0.function.name"),
         ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools.0.function.name"),
-        ({"prediction": {"type": "content", "content": [{"type": "image"}]}}, "prediction.content.0.type"),
     ],
 )
 def test_a_field_is_named_as_it_was_sent(served: Served, field: dict[str, Any], param: str | None) -> None:
@@ -527,15 +503,6 @@ def test_a_short_answer_asks_for_a_small_canvas(served: Served) -> None:
     ):
         assert served.chat(**sent).status_code == 200, sent
         assert served.engine.configs[-1].canvas(256) == tokens, sent
-
-
-def test_a_prediction_fills_the_small_canvas_of_a_short_answer(served: Served) -> None:
-    predicted = {"type": "content", "content": "hello"}
-    sent = {"max_tokens": 5, "diffusion_min_canvas_length": 8, "prediction": predicted}
-    assert served.chat(**sent).status_code == 200
-    config = served.engine.configs[-1]
-    (begun,) = served.engine.requests[-1].changes
-    assert len(begun.edits) == config.canvas(CANVAS) == 8
 
 
 def test_other_models_are_not_found(served: Served) -> None:

@@ -116,7 +116,6 @@ def test_a_thought_before_the_format_is_told_as_one(served: Served) -> None:
         ({"guided_json": "[]"}, "guided_json"),
         ({"guided_json": {"enum": ["x" * 70_000]}}, "guided_json"),
         ({"guided_choice": ["a" * 2_000]}, "guided_choice"),
-        ({"response_format": NAMED, "prediction": {"type": "content", "content": "{"}}, "response_format"),
         ({"response_format": NAMED, "tools": TOOLS}, "response_format"),
         ({"response_format": NAMED, "tools": TOOLS, "tool_choice": "required"}, "response_format"),
         ({"tool_choice": "required"}, "tool_choice"),
