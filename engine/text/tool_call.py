@@ -8,18 +8,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from engine.text.coercion import ToolSchema
 from engine.text.json_call import MOST_CALL, NAME, read_call
 from engine.text.output_parts import OutputPart, ToolCallArguments, ToolCallStarted
-from engine.text.tags import JSON_CALL, THINK, THINK_END
+from engine.text.tags import JSON_CALL, MARK, THINK, THINK_END
 from engine.text.tool_arguments import ToolArguments
 
 MOST_CALLS = 128
 _MOST_HEAD = 200  # characters up to the bracket that opens the arguments
 _MOST_BEHIND = 200  # characters after the closing bracket
 
+_BRACKET = re.compile(r"[{(]")
 _HEAD = re.compile(rf'\s*(?P<call>:?\s*(?:call)?\s*:)?\s*"?{NAME}"?\s*')
 _HALF_HEAD = re.compile(r"\s*(?:c|ca|cal|call)?\s*(?::.*)?", re.DOTALL)
 _ANOTHER = re.compile(rf"[\s,;)}}\]]*call\s*:\s*{NAME}\s*(?P<bracket>[{{(])")
@@ -29,6 +30,8 @@ _LEFT_OVER = " \t\n\r,;)}]"
 class ToolCallReader:
     """Reads the calls of one output, one after the other: ``begin``, then ``add`` until it is over or ends.
 
+    A call is read once it is whole.
+
     Args:
         schemas: the JSON schema of each tool's parameters, by its name.
     """
@@ -36,28 +39,27 @@ class ToolCallReader:
     def __init__(self, schemas: Mapping[str, Mapping[str, Any]]) -> None:
         self.is_over = True  # no call is being read
         self.cut: set[int] = set()  # calls, by index, whose arguments are only the beginning of an object
+        self.whole_calls = 0  # calls that have ended
         self._schemas = schemas
-        self._calls = 0
-        self._state: Literal["head", "arguments", "behind", "cut", "json"] = "head"
-        self._held: list[str] = []  # a head, or text after the arguments
-        self._room = 0  # characters that may still be held, or that the arguments may still have
-        self._arguments = ToolArguments("{", ToolSchema(None))
+        self._is_json = self._is_begun = False  # begun: a name and a bracket were written
+        self._held: list[str] = []
+        self._room = 0  # characters that may still be held
         self._parts: list[OutputPart] = []
 
     @property
     def is_full(self) -> bool:
         """True if no further call is read."""
-        return self._calls >= MOST_CALLS
+        return self.whole_calls >= MOST_CALLS
 
     @property
     def is_in_arguments(self) -> bool:
         """True if the next text belongs to a call's arguments."""
-        return self._state in ("arguments", "cut", "json")
+        return self._is_json or self._is_begun
 
     @property
-    def whole_calls(self) -> int:
-        """The number of calls whose arguments have ended."""
-        return self._calls - (self._state in ("arguments", "cut") and not self.is_over)
+    def is_json(self) -> bool:
+        """True while a call in JSON is being read."""
+        return self._is_json and not self.is_over
 
     def takes_name(self, name: str) -> bool:
         """Returns True for the name of an offered tool."""
@@ -65,149 +67,104 @@ class ToolCallReader:
 
     def give(self, name: str, arguments: dict[str, Any]) -> None:
         """Adds a call that was read elsewhere."""
-        written = json.dumps(arguments, ensure_ascii=False)
-        self._parts += [ToolCallStarted(self._calls, name), ToolCallArguments(self._calls, written)]
-        self._calls += 1
+        self._give(name, json.dumps(arguments, ensure_ascii=False))
 
     def take(self) -> list[OutputPart]:
         """Returns the parts read since the last time."""
         taken, self._parts = self._parts, []
         return taken
 
-    @property
-    def is_json(self) -> bool:
-        """True while a call in JSON is being read."""
-        return self._state == "json" and not self.is_over
-
     def begin(self, *, is_json: bool = False) -> None:
-        self.is_over = False
-        self._wait("json" if is_json else "head", MOST_CALL if is_json else _MOST_HEAD)
+        self.is_over = self._is_begun = False
+        self._is_json, self._room = is_json, MOST_CALL
+        self._held.clear()
 
     def add(self, text: str) -> str:
-        """Reads on; returns the content that follows if the call is over, or if there was none."""
-        while text and not self.is_over:
-            match self._state:
-                case "head":
-                    text = self._add_head(text)
-                case "arguments":
-                    text = self._add_arguments(text)
-                case "behind":
-                    text = self._add_behind(text)
-                case "cut":
-                    return ""
-                case "json":
-                    self._hold(text)
-                    self.is_over = self._room < 0
-                    return self._held_text() if self.is_over else ""
-        return text
+        """Reads on; returns the content that follows if there was no call."""
+        if self._room >= 0:
+            self._held.append(text)
+        self._room -= len(text)
+        if self._is_json:
+            self.is_over = self._room < 0
+        elif not self._is_begun:
+            head, is_named = self._head()
+            self._is_begun = is_named
+            self.is_over = not is_named and len(head) > _MOST_HEAD
+        return self._content("".join(self._held)) if self.is_over else ""
 
     def mark(self) -> str:
         """Reads a string's mark; returns the same as ``add``."""
-        if self._state == "arguments":
-            self._arguments.mark()
-            self._give_arguments()
-            return ""
-        return self.add('"')
+        return self.add('"' if self._is_json else MARK)
 
     def end(self, *, by_its_tag: bool) -> str:
         """Ends the call at a tag, its own or another; returns the content before that tag."""
-        self.is_over = True
-        if self._state == "json":
-            return self._end_json()
-        name = self._name() if self._state == "head" else ""
-        if name:
-            self._begin_arguments(name, "{")
-        if self._state == "arguments":
-            self._arguments.close()
-            self._give_arguments()
-        elif self._state == "head":
-            return self._held_text()
-        return "" if by_its_tag or self._state != "behind" else self._left_behind()
+        self.is_over, text = True, "".join(self._held)
+        if self._is_json:
+            return self._end_json(text)
+        if self._is_begun:
+            rest = self._read_calls(text, is_whole=self._room >= 0)
+            return "" if by_its_tag and len(rest) <= _MOST_BEHIND else self._left_behind(rest)
+        if name := self._name(text):
+            self._give(name, "{}")
+            return ""
+        return self._content(text)
 
     def finish(self) -> str:
         """Ends the text; returns the content at its end."""
-        self.is_over = True
-        if self._state == "json":
-            return self._end_json()
-        if self._state == "arguments":
-            self.cut.add(self._calls - 1)
-        elif self._state == "head":
-            return "" if _HALF_HEAD.fullmatch(self._held_text()) else self._held_text()
-        return self._left_behind() if self._state == "behind" else ""
+        self.is_over, text = True, "".join(self._held)
+        if self._is_json:
+            return self._end_json(text)
+        if self._is_begun:
+            return self._left_behind(self._read_calls(text, is_whole=False))
+        return "" if _HALF_HEAD.fullmatch(text) else self._content(text)
 
-    def _end_json(self) -> str:
+    def _give(self, name: str, arguments: str) -> None:
+        self._parts += [ToolCallStarted(self.whole_calls, name), ToolCallArguments(self.whole_calls, arguments)]
+        self.whole_calls += 1
+
+    def _end_json(self, held: str) -> str:
         """Reads a call in JSON; returns it as content, without tags, if it is none."""
-        held = self._held_text()
         call = read_call(held)
         if call is None:
             return re.sub("|".join(map(re.escape, (THINK, THINK_END, JSON_CALL))), "", held)
         self.give(*call)
         return ""
 
-    def _add_head(self, text: str) -> str:
-        found = re.search(r"[{(]", text)
-        head = text[: found.start()] if found else text
-        self._hold(head)
-        name = self._name() if found else ""
-        if found and name:
-            self._begin_arguments(name, found[0])
-            return text[found.end() :]
-        self.is_over = found is not None or self._room < 0
-        return self._held_text() + text[len(head) :] if self.is_over else ""
+    def _head(self) -> tuple[str, bool]:
+        """Returns the text so far, longer than any head if it is none, and True if a call begins with it."""
+        text = "".join(self._held)
+        found = _BRACKET.search(text)
+        if found is None:
+            return text, False
+        is_named = found.start() <= _MOST_HEAD and bool(self._name(text[: found.start()]))
+        return text + " " * _MOST_HEAD + " ", is_named
 
-    def _add_arguments(self, text: str) -> str:
-        room = self._room
-        self._room -= len(text)
-        rest = self._arguments.add(text[:room]) + text[room:]
-        self._give_arguments()
-        if self._arguments.is_closed:
-            self._wait("behind", _MOST_BEHIND)
-            return rest
-        if self._arguments.is_too_deep or self._room < 0:
-            self.cut.add(self._calls - 1)
-            self._state = "cut"
-        return ""
+    def _read_calls(self, text: str, *, is_whole: bool) -> str:
+        """Reads a call, and those right behind it; returns the rest of the text."""
+        bracket = _BRACKET.search(text)
+        assert bracket is not None
+        name, opener, place = self._name(text[: bracket.start()]), bracket[0], bracket.end()
+        while True:
+            schema = ToolSchema(self._schemas.get(name))
+            made = ToolArguments(text, place, opener, schema, is_whole=is_whole)
+            if not made.is_closed:
+                self.cut.add(self.whole_calls)
+            self._give(name, made.json)
+            another = None if self.is_full else _ANOTHER.match(text, made.end)
+            if not made.is_closed or another is None:
+                return text[made.end :] if made.is_closed else ""
+            name, opener, place = another["name"], another["bracket"], another.end()
 
-    def _add_behind(self, text: str) -> str:
-        room = self._room
-        self._hold(text[:room])
-        another = None if self.is_full else _ANOTHER.match(self._held_text())
-        if another:
-            rest = self._held_text()[another.end() :] + text[room:]
-            self._begin_arguments(another["name"], another["bracket"])
-            return rest
-        self.is_over = len(text) > room
-        return self._left_behind() + text[room:] if self.is_over else ""
-
-    def _wait(self, state: Literal["head", "arguments", "behind", "json"], room: int) -> None:
-        self._state, self._room = state, room
-        self._held.clear()
-
-    def _begin_arguments(self, name: str, bracket: str) -> None:
-        self._wait("arguments", MOST_CALL)
-        self._arguments = ToolArguments(bracket, ToolSchema(self._schemas.get(name)))
-        self._parts.append(ToolCallStarted(self._calls, name))
-        self._calls += 1
-        self._give_arguments()
-
-    def _give_arguments(self) -> None:
-        written = self._arguments.take()
-        if written:
-            self._parts.append(ToolCallArguments(self._calls - 1, written))
-
-    def _hold(self, text: str) -> None:
-        self._held.append(text)
-        self._room -= len(text)
-
-    def _held_text(self) -> str:
-        return "".join(self._held)
-
-    def _name(self) -> str:
-        """Returns the name in the head; empty if that is none."""
-        found = _HEAD.fullmatch(self._held_text()) if self._room >= 0 else None
+    def _name(self, head: str) -> str:
+        """Returns the name in a head; empty if that is none."""
+        found = _HEAD.fullmatch(self._content(head))
         return found["name"] if found and (found["call"] or found["name"] in self._schemas) else ""
 
-    def _left_behind(self) -> str:
+    def _left_behind(self, rest: str) -> str:
         """Returns content after the arguments, without surplus brackets."""
-        held = self._held_text()
-        return held.lstrip(_LEFT_OVER) if held.strip(_LEFT_OVER + '"') else ""
+        rest = self._content(rest)
+        return rest.lstrip(_LEFT_OVER) if rest.strip(_LEFT_OVER + '"') else ""
+
+    @staticmethod
+    def _content(text: str) -> str:
+        return text.replace(MARK, '"')
