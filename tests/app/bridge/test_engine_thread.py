@@ -27,7 +27,6 @@ from engine.service import (
     Capabilities,
     InfluenceMeasured,
     InfluenceRequest,
-    LoadProgress,
     LoadReply,
     LoadRequest,
     LoadStarted,
@@ -95,23 +94,6 @@ def loaded(qtbot: QtBot, link: EngineLink, reader: Reader) -> None:
     reader.messages.clear()
 
 
-def test_loading_tells_start_progress_and_model(qtbot: QtBot, link: EngineLink, reader: Reader) -> None:
-    link.load("safelight-skills", "Skills")
-    qtbot.waitUntil(lambda: reader.has(ModelLoaded))
-    assert [type(message) for message in reader.messages] == [
-        LoadStarted,
-        LoadProgress,
-        LoadProgress,
-        LoadProgress,
-        MemoryUsed,
-        ModelLoaded,
-    ]
-    assert [m.share for m in reader.messages if isinstance(m, LoadProgress)] == [0.0, 0.5, 1.0]
-    model = reader.messages[-1].model
-    assert (model.name, model.title, model.parameter_count) == ("safelight-skills", "Skills", 1_600_000)
-    assert reader.in_own_thread
-
-
 def test_a_run_arrives_in_order_and_whole(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
     loaded(qtbot, link, reader)
     fake.steps = 40  # ten times the mailbox
@@ -142,19 +124,6 @@ def test_the_worker_is_never_further_ahead_than_the_mailbox_is_large(
     assert reader.largest_batch <= 4
 
 
-def test_cancel_stops_within_one_step(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
-    loaded(qtbot, link, reader)
-    fake.hold, fake.steps = True, 1000
-    link.run(chat(fake.defaults))
-    fake.gate.release(2)
-    qtbot.waitUntil(lambda: reader.count(StepFinished) == 2)
-    link.stop()
-    fake.gate.release(1000)
-    qtbot.waitUntil(lambda: reader.has(RunEnded))
-    assert reader.messages[-2].reason == "cancelled"
-    assert reader.count(StepFinished) == 2
-
-
 def test_cancel_frees_a_worker_that_waits_for_the_reader(
     qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any
 ) -> None:
@@ -165,44 +134,6 @@ def test_cancel_frees_a_worker_that_waits_for_the_reader(
     link.stop()
     qtbot.waitUntil(lambda: reader.has(RunEnded))
     assert reader.messages[-2].reason == "cancelled"
-
-
-def test_a_cancel_before_the_run_begins_holds(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
-    loaded(qtbot, link, reader)
-    request = chat(fake.defaults)
-    request.cancel.set()
-    link.run(request)
-    qtbot.waitUntil(lambda: reader.has(GenerationFinished))
-    assert fake.steps_run == 0
-
-
-def test_a_run_that_fails_leaves_the_worker_usable(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
-    loaded(qtbot, link, reader)
-    fake.fail_at = 1
-    link.run(chat(fake.defaults))
-    qtbot.waitUntil(lambda: reader.has(RunEnded))
-    assert (
-        reader.messages[-1].message
-        == "Something went wrong: the graphics card fell out. Try again; the details may say why."
-    )
-    assert "Traceback" in reader.messages[-1].details
-    assert reader.count(StepFinished) == 1
-    fake.fail_at = None
-    link.run(chat(fake.defaults, 8))
-    qtbot.waitUntil(lambda: reader.has(GenerationFinished))
-
-
-def test_a_run_without_a_model_says_so(qtbot: QtBot, link: EngineLink, reader: Reader) -> None:
-    link.run(chat(GenerationConfig(), 0))
-    qtbot.waitUntil(lambda: reader.has(RunEnded))
-    assert "no model is loaded" in reader.messages[-1].message
-
-
-def test_a_newer_load_gives_up_the_older(qtbot: QtBot, link: EngineLink, reader: Reader) -> None:
-    link.load("missing", "Missing")
-    link.load("safelight-sudoku", "Sudoku")
-    qtbot.waitUntil(lambda: reader.has(ModelLoaded))
-    assert reader.messages[-1].model.name == "safelight-sudoku"
 
 
 def test_shutdown_in_the_middle_of_a_run(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
@@ -231,13 +162,6 @@ def test_shutdown_leaves_behind_what_answers_to_nobody(
     assert not link.is_alive
 
 
-@pytest.mark.usefixtures("qapp")
-def test_shutdown_right_after_the_start(fake: Any) -> None:
-    link = EngineLink(fake)
-    link.shutdown()
-    assert not link.is_alive
-
-
 def test_mailbox_tells_only_the_first_item() -> None:
     box: Mailbox[int] = Mailbox(8)
     assert [box.put(i) for i in range(3)] == [True, False, False]
@@ -261,15 +185,6 @@ def test_a_full_mailbox_says_so_until_it_is_drained() -> None:
     assert drained == [1]
     box.drain()
     assert drained == [1]  # there was nothing
-
-
-def test_a_model_can_be_let_go(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
-    loaded(qtbot, link, reader)
-    link.unload()
-    qtbot.waitUntil(lambda: reader.has(ModelUnloaded))
-    link.run(chat(fake.defaults))
-    qtbot.waitUntil(lambda: reader.has(RunEnded))
-    assert "choose one first" in reader.messages[-1].message
 
 
 class Elsewhere:
@@ -313,18 +228,3 @@ def elsewhere(reader: Reader) -> Iterator[EngineLink]:
     link.pacing.released.connect(reader.take)
     yield link
     link.shutdown()
-
-
-def test_any_backend_will_do(qtbot: QtBot, elsewhere: EngineLink, reader: Reader) -> None:
-    request = chat(GenerationConfig())
-    elsewhere.load("there", "There")
-    elsewhere.run(request)
-    elsewhere.set_adapter("some")
-    elsewhere.measure(InfluenceRequest(Trace(), 0, (), 0, 0, 1.0))
-    qtbot.waitUntil(lambda: reader.has(InfluenceMeasured))
-    elsewhere.unload()
-    qtbot.waitUntil(lambda: reader.has(ModelUnloaded))
-    assert reader.count(StepFinished) == 5
-    kinds = [type(message) for message in reader.messages if type(message).__module__ != "engine.events"]
-    assert kinds == [LoadStarted, RunStarted, RunEnded, AdapterChanged, InfluenceMeasured, ModelUnloaded]
-    assert RunEnded(request.run_id, "the line is down") in reader.messages

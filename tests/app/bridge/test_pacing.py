@@ -129,13 +129,6 @@ def test_of_a_mixed_run_only_the_blocks_of_noise_are_paced() -> None:
     assert paced.times[-len(grown)] == paced.times[-1] >= paced.times[0] + block_seconds(STEPS)
 
 
-def test_masks_all_over_a_canvas_are_paced() -> None:
-    paced, request = Paced(), dataclasses.replace(REQUEST, config=GenerationConfig(decoder="masked_diffusion"))
-    paced.pacing.expect(request)
-    paced.put(*replies(written_run([5, 6, 7, 8], 4), request))
-    assert len(paced.told) == 3  # the run, its prompt, the masks
-
-
 def test_a_share_of_a_step_is_shown_until_the_next() -> None:
     shares: list[float] = []
     paced = Paced()
@@ -146,17 +139,6 @@ def test_a_share_of_a_step_is_shown_until_the_next() -> None:
     assert 0 < paced.pacing.share < 1
     assert len(set(shares)) > 10
     paced.turn(10)
-    assert paced.pacing.share == 1
-
-
-@pytest.mark.parametrize(("speed", "is_smooth"), [(FULL_SPEED, True), (1.0, False)])
-def test_steps_change_at_once(speed: float, is_smooth: bool) -> None:
-    """At full speed, where nothing is held either, and with reduced motion."""
-    paced = Paced(speed, is_smooth=is_smooth)
-    paced.pacing.expect(REQUEST)
-    paced.put(*replies(run(1)))
-    assert bool(paced.pacing._held) is (speed != FULL_SPEED)
-    paced.turn(NOISE_SECONDS + 0.1)
     assert paced.pacing.share == 1
 
 

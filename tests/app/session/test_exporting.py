@@ -122,14 +122,3 @@ def test_what_cannot_be_written_is_said_and_the_next_can(
     assert list(tmp_path.glob("*.html")) == []
     with qtbot.waitSignal(exporting.exported):
         exporting.begin(talk, "html", tmp_path / "talk.html")
-
-
-def test_what_is_being_read_when_the_library_closes_is_forgotten(
-    qtbot: QtBot, talk: int, library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Exporting, "slice_seconds", 0.0)
-    exporting = Exporting(library)
-    exporting.begin(talk, "json", tmp_path / "talk.json")
-    library.close()
-    qtbot.waitUntil(lambda: not exporting._timer.isActive())
-    assert not (tmp_path / "talk.json").exists()

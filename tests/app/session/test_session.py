@@ -161,19 +161,6 @@ def test_a_run_that_fails_before_it_begins_gives_the_prompt_back(qtbot: QtBot, d
     assert [summary.title for summary in desk.session.library.summaries()] == ["short"]
 
 
-def test_a_fault_before_a_run_begins_is_said_with_details(
-    qtbot: QtBot, desk: Desk, fake: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise RuntimeError("the graphics card fell out")
-
-    monkeypatch.setattr(fake, "generate", fail)
-    desk.session.ask("hello", (), desk.loaded)
-    qtbot.waitUntil(lambda: bool(desk.returned))
-    assert desk.returned == [("hello", (), "")]
-    assert "fell out" in desk.failures[0]
-
-
 def test_a_run_that_fails_in_the_middle_keeps_what_it_had(qtbot: QtBot, desk: Desk, fake: Any) -> None:
     fake.fail_at = 2
     ask(qtbot, desk, "hello")
@@ -181,22 +168,6 @@ def test_a_run_that_fails_in_the_middle_keeps_what_it_had(qtbot: QtBot, desk: De
     assert answer.status == "failed"
     assert answer.text == desk.session.chat.turns[0].answer.text != ""
     assert "the graphics card fell out" in answer.notices()[0]
-
-
-def test_the_oldest_turns_are_left_out_when_the_context_is_full(qtbot: QtBot, desk: Desk, fake: Any) -> None:
-    fake.context = 40
-    desk.model = None
-    desk.link.load(SKILLS, "Skills")
-    qtbot.waitUntil(lambda: desk.model is not None)
-    for number in range(6):
-        ask(qtbot, desk, f"{number} is a prompt of seven words")
-    assert [told["content"][0] for told in fake.prompts[-1] if told["role"] == "user"] == ["2", "3", "4", "5"]
-    asked = len(fake.prompts)
-    ask(qtbot, desk, "word " * 60)
-    assert desk.returned[-1][:2] == ("word " * 60, ())
-    assert "Shorten the prompt" in desk.returned[-1][2]
-    assert len(desk.session.chat.turns) == 6
-    assert len(fake.prompts) == asked
 
 
 def test_a_full_disk_is_said_once_and_the_conversation_goes_on(

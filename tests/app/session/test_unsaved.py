@@ -8,20 +8,17 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.library import Library, LibraryError, NewMessage, opening, transfer
+from app.library import Library, LibraryError, opening
 from app.library.conversations import ConversationStore
 from app.session import rescue, saving
-from app.state.chat.attachment import AttachedPicture
 from engine import SKILLS, SafelightError
 from tests.app.desk import Desk, Lock, shape, stored
-from tests.engine.drawn import picture
 
 
 @pytest.fixture
@@ -190,17 +187,6 @@ def test_no_step_waits_for_a_lock_longer_than_a_tenth_of_a_second(
     assert timeout <= 1000 * opening.BUSY_SECONDS <= 100  # for all the rest
 
 
-def test_the_patience_is_for_all_statements_together(library: Library) -> None:
-    waits: list[float] = []
-    real = opening.wait_until
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(opening, "wait_until", lambda c, ends: waits.append(ends) or real(c, ends))
-        with library.patient(0.01):
-            library.create()
-            library.create()
-    assert waits[0] == waits[1]
-
-
 @pytest.mark.parametrize("is_full", [False, True])
 def test_what_cannot_be_saved_at_the_end_is_there_at_the_next_start(
     qtbot: QtBot, desk: Desk, lock: Lock, library: Library, monkeypatch: pytest.MonkeyPatch, is_full: bool
@@ -242,25 +228,6 @@ def test_what_cannot_be_saved_at_the_end_is_there_at_the_next_start(
     assert saved[0][0] == "one"
     assert rescue.bring_in(again) == ""
     again.close()
-
-
-def test_where_pictures_find_no_room_what_was_said_is_rescued(
-    library: Library, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    red = picture("red")
-    shown = AttachedPicture("", red.digest, red.width, red.height)
-    id = library.create()
-    library.add(id, NewMessage(None, "user", "what was said", pictures=(shown,)))
-    write = rescue.write_text
-
-    def full(path: Path, text: str, *, private: bool) -> None:
-        if '"pictures": {' in text:
-            raise SafelightError("the disk is full")
-        write(path, text, private=private)
-
-    monkeypatch.setattr(rescue, "write_text", full)
-    found = transfer.read_file(rescue.write(library, replace(library.whole(id), pictures=(red,))))
-    assert [(message.content, message.pictures) for message in found.messages] == [("what was said", (shown,))]
 
 
 def test_a_rescued_file_that_cannot_be_read_is_named_and_left(library: Library) -> None:

@@ -11,13 +11,10 @@ from typing import TypeVar
 
 import psutil
 import pytest
-from PySide6.QtCore import QSettings, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QDialog, QLabel
 from pytestqt.qtbot import QtBot
 
-from app.settings.dialog import SettingsDialog
-from app.settings.preferences import Preferences
-from app.settings.values import SettingsValues
 from app.tools.form import ServerFields, fields_of, fits_form, read_fields
 from app.tools.form_dialog import ToolServerDialog
 from app.tools.leave import Leave
@@ -287,17 +284,3 @@ def test_servers_on_other_machines_are_off_while_offline(qtbot: QtBot, panel: To
     assert panel.rows["far"].state.text().startswith("○ Off: Safelight is offline")
     box.set_servers(())
     qtbot.waitUntil(lambda: not panel.offline.isVisible(), timeout=SOON)
-
-
-def test_the_settings_have_a_section_of_tools(qtbot: QtBot, settings: QSettings, box: Toolbox) -> None:
-    panel = ToolsPanel(box)
-    dialog = SettingsDialog(Preferences(), SettingsValues(), settings, further=[("Tools", panel)])
-    qtbot.addWidget(dialog)
-    dialog.show()
-    assert [dialog.sections.item(row).text() for row in range(dialog.sections.count())][-2:] == ["Tools", "Help"]
-    dialog.show_setting("tools")
-    assert panel.isVisible()
-    assert dialog.focusWidget() is panel.reads
-    dialog.show_setting("open_logs")
-    assert not panel.isVisible()
-    assert dialog.controls["open_logs"].isVisible()

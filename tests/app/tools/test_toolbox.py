@@ -116,19 +116,6 @@ def test_leave_that_another_window_takes_back_counts_at_the_next_call(qtbot: QtB
         box.close()
 
 
-def test_what_cannot_be_read_again_is_not_written(tmp_path: Path) -> None:
-    store = ToolStore(tmp_path)
-    store.write((SUMS,))
-    long = ToolServer("long", "x", args=("é" * 8_000,) * 100)  # fewer characters than bytes
-    odd = ToolServer("odd", "x", args=("y" * 9_000,))
-    half = ToolServer("half", "x", args=("\ud800",))
-    many = Leave({SUMS.identity: frozenset(map(str, range(5_000)))})
-    for servers, leave in (((long,), None), ((odd,), None), ((half,), None), (None, many)):
-        with pytest.raises(SafelightError):
-            store.write(servers, leave)
-    assert (store.servers, ToolStore(tmp_path).servers) == ((SUMS,), (SUMS,))
-
-
 def test_a_file_that_is_damaged_while_the_window_is_open_stays(tmp_path: Path) -> None:
     store = ToolStore(tmp_path)
     store.write((SUMS,))

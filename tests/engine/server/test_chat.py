@@ -135,14 +135,6 @@ def test_calls_of_tools_are_streamed_with_each_name_once(served: Served) -> None
     assert served.engine.options[-1]["tools"] == TOOLS
 
 
-def test_one_call_is_enough_where_they_must_not_be_parallel(served: Served) -> None:
-    served.engine.says = CALL + CALL
-    [choice] = served.chat(tools=TOOLS, parallel_tool_calls=False).json()["choices"]
-    [call] = choice["message"]["tool_calls"]
-    assert json.loads(call["function"]["arguments"]) == {"city": "Bonn", "days": 3}
-    assert (choice["finish_reason"], choice["message"]["content"]) == ("tool_calls", None)
-
-
 QWEN = '<tool_call>\n{"name": "weather", "arguments": {"city": "Bonn", "days": 3}}\n</tool_call>'
 
 
@@ -309,20 +301,6 @@ def test_what_cannot_be_honoured_is_refused_by_name(served: Served, field: dict[
     assert message.endswith(".")
 
 
-OF_BOTH = ("grammar", "guided_grammar", "format", "min_tokens", "ignore_eos", "stop_token_ids", "bad_words")
-
-
-def test_formats_and_ends_that_change_nothing_are_taken(served: Served) -> None:
-    nothing = {"min_tokens": 0, "ignore_eos": False, "stop_token_ids": [], "bad_words": [], "grammar": "", "format": ""}
-    for fields in ({**nothing, "add_generation_prompt": True, "continue_final_message": False}, dict.fromkeys(nothing)):
-        said = served.chat(**fields)
-        assert said.status_code == 200, said.text
-        assert "x-safelight-ignored" not in said.headers
-    for name in OF_BOTH:
-        asked = {"prompt": "x", name: True if name == "ignore_eos" else 3 if name == "min_tokens" else ["x"]}
-        assert refused(served.http.post("/v1/completions", json=asked))[:2] == (400, name)
-
-
 def test_a_tool_s_image_is_left_out_and_said_where_the_model_does_not_see(served: Served) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     shown = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
@@ -396,26 +374,6 @@ def test_what_can_do_nothing_is_passed_over_and_named(served: Served, fields: di
     assert served.server.live.snapshot()[0].ignored == ()
 
 
-@pytest.mark.parametrize(
-    ("field", "param"),
-    [
-        ({"stop": 5}, "stop"),
-        ({"stop": ["a", 5]}, "stop.1"),
-        ({"tools": [{"type": "function", "function": {}}]}, "tools.0.function.name"),
-        ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools.0.function.name"),
-    ],
-)
-def test_a_field_is_named_as_it_was_sent(served: Served, field: dict[str, Any], param: str | None) -> None:
-    assert served.refusal(**field)[:2] == (400, param)
-
-
-def test_a_refusal_that_quotes_the_request_is_one_line(served: Served) -> None:
-    body = {"input": "x", "questions": [{"type": "\r\n", "instructions": "Is it so?"}]}
-    status, param, sentence = refused(served.http.post("/v1/decisions", json=body))
-    assert (status, param) == (400, "questions.0")
-    assert sentence.isprintable()
-
-
 def test_what_changes_nothing_is_taken(served: Served) -> None:
     neutral = {
         "top_p": 1, "top_k": -1, "presence_penalty": 0, "frequency_penalty": 0.0, "n": 1, "logit_bias": {},
@@ -450,19 +408,6 @@ def test_an_answer_is_as_long_as_there_is_room(served: Served) -> None:
     assert served.refusal("x" * 1_999)[:2] == (400, "messages")
 
 
-def test_a_call_that_was_cut_and_an_answer_without_its_call_are_read(served: Served) -> None:
-    call = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Bo'}}
-    messages = [
-        {"role": "tool", "content": "x", "tool_call_id": "gone"},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "content": "rain", "tool_call_id": "c1"},
-    ]
-    assert served.http.post(CHAT, json={"messages": messages}).status_code == 200
-    first, second, third = served.engine.prompts[-1]
-    assert (first["name"], third["name"]) == ("tool", "weather")
-    assert second["tool_calls"][0]["function"]["arguments"] == {"arguments": '{"city": "Bo'}
-
-
 def test_diffusion_s_own_arguments_go_by_vllm_s_names(served: Served) -> None:
     xargs = {"diffusion_max_steps": "7", "diffusion_stall_steps": "6", "diffusion_canvas_length": 4}
     assert served.chat(vllm_xargs=xargs).status_code == 200
@@ -484,14 +429,6 @@ def test_the_acceptance_rule_goes_by_mlx_vlm_s_names(served: Served, sent: dict[
     assert served.chat(**sent).status_code == 200
     config = served.engine.configs[-1]
     assert (config.acceptance, config.entropy_bound, config.accept_probability) == changed
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [{"diffusion_sampler": "best"}, {"diffusion_sampler": "confidence-threshold", "threshold": 1.5}, {"threshold": -1}],
-)
-def test_an_unknown_acceptance_rule_is_refused(served: Served, sent: dict[str, Any]) -> None:
-    assert served.chat(**sent).status_code == 400
 
 
 def test_a_short_answer_asks_for_a_small_canvas(served: Served) -> None:

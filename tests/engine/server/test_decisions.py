@@ -132,8 +132,9 @@ def test_decisions_are_written_as_openai_has_them(served: Served) -> None:
 def test_questions_are_read_jointly_where_that_is_asked_for(served: Served) -> None:
     assert len(decide(served, joint=True, questions=[PREDICATE] * 8).json()["answers"]) == 8
     assert [(decision.is_joint, decision.first) for decision in served.engine.decided] == [(True, 1), (True, 5)]
+    assert within(lambda: served.server.live.snapshot()[0].state == "finished")
     live = served.server.live.snapshot()[0]
-    assert (live.endpoint, live.state, live.tokens) == (DECISIONS, "finished", 8)
+    assert (live.endpoint, live.tokens) == (DECISIONS, 8)
     decide(served, joint=True)
     assert not served.engine.decided[-1].is_joint
 
@@ -230,20 +231,6 @@ def test_a_request_that_fails_ends_all_of_its_runs(served: Served) -> None:
     assert "fell out" in sentence
     assert within(lambda: served.scheduler.running + served.scheduler.waiting == 0)
     assert served.server.live.snapshot()[0].state == "failed"
-
-
-def test_a_client_that_leaves_ends_all_of_its_runs() -> None:
-    engine = DecidingEngine()
-    engine.hold = True
-    with serving(engine, most_waiting=1) as served:
-        body = {"input": "x", "questions": [PREDICATE] * 12}
-        with pytest.raises(httpx2.ReadTimeout):
-            served.http.post(DECISIONS, json=body, timeout=0.1)
-        assert within(lambda: served.server.live.snapshot()[0].cancel.is_set())
-        engine.gate.release(12)
-        assert within(lambda: served.scheduler.running + served.scheduler.waiting == 0)
-        assert within(lambda: served.server.live.snapshot()[0].state == "cancelled")
-        assert len(engine.decided) < 12
 
 
 def test_a_request_waits_as_one_however_many_questions_it_has() -> None:

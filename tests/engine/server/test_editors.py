@@ -192,26 +192,6 @@ def test_continue_streams_a_completion_with_a_suffix(served: Served, engine: Gap
     assert engine.asked[-1].suffix is None
 
 
-def test_minuet_asks_three_times_for_the_same_on_one_route(served: Served, engine: GapEngine) -> None:
-    body = {**MINUET, "model": "codestral-latest"}
-    engine.hold = True
-    answers: list[Any] = []
-
-    def post() -> None:
-        answers.append(served.http.post("/v1/fim/completions", json=body))
-
-    asks = [threading.Thread(target=post) for _ in range(3)]
-    for ask in asks:
-        ask.start()
-    assert within(lambda: served.scheduler.running + served.scheduler.waiting == 3)
-    engine.hold = False
-    for _ in range(20):
-        engine.gate.release()
-    for ask in asks:
-        ask.join()
-    assert [answer.status_code for answer in answers] == [200] * 3
-
-
 def test_mistral_s_clients_get_messages(served: Served) -> None:
     found = served.http.post("/v1/fim/completions", json=MISTRAL).json()
     assert found["choices"][0]["message"] == {"role": "assistant", "content": "number / 2", "tool_calls": None}
@@ -220,15 +200,6 @@ def test_mistral_s_clients_get_messages(served: Served) -> None:
     chunks = events(served.http.post("/v1/fim/completions", json={**MISTRAL, "stream": True}))
     assert "".join(chunk["choices"][0]["delta"]["content"] for chunk in chunks) == "number / 2"
     assert {chunk["object"] for chunk in chunks} == {"chat.completion.chunk"}
-
-
-def test_several_answers_to_a_gap_have_their_own_seeds_and_stops(served: Served, engine: GapEngine) -> None:
-    found = served.http.post(
-        "/v1/completions", json={"prompt": PREFIX, "suffix": SUFFIX, "n": 2, "seed": 3, "stop": " /", "max_tokens": 64}
-    ).json()
-    assert [choice["text"] for choice in found["choices"]] == ["number", "number"]
-    assert engine.seeds == [3, 4]
-    assert {request.suffix for request in engine.asked} == {SUFFIX}
 
 
 def test_zed_s_prompt_with_markers_is_a_gap(served: Served, engine: GapEngine) -> None:
@@ -309,13 +280,6 @@ def test_bad_input_is_one_line_with_its_field(served: Served, changes: dict[str,
     status, at, said = refused(served.http.post("/infill", json={**LLAMA_VIM, **changes}))
     assert (status, at) == (404 if field == "model" else 400, field)
     assert "\n" not in said
-
-
-def test_what_contradicts_a_suffix_is_refused(served: Served) -> None:
-    gap = {"prompt": PREFIX, "suffix": SUFFIX}
-    assert refused(served.http.post("/v1/completions", json={**gap, "echo": True, "logprobs": 1}))[1] == "suffix"
-    assert refused(served.http.post("/v1/completions", json={**gap, "guided_regex": "a"}))[1] == "suffix"
-    assert served.http.post("/infill", json=LLAMA_VIM, headers={"Authorization": "Bearer x"}).status_code == 401
 
 
 def test_a_real_model_fills_a_gap_for_openai_s_client_and_another_says_which_can() -> None:

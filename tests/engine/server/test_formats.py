@@ -88,14 +88,6 @@ def test_a_format_has_small_canvases(served: Served, limits: dict[str, Any], tok
     assert served.engine.configs[-1].canvas(256) == 256  # a thought has its own
 
 
-def test_a_thought_before_the_format_is_told_as_one(served: Served) -> None:
-    served.engine.says = "<|channel>thought\nHm.<channel|>{}"
-    message = served.chat(response_format=NAMED, reasoning_effort="low").json()["choices"][0]["message"]
-    assert (message["reasoning"], message["content"]) == ("Hm.", "{}")
-    answer = served.http.post("/v1/completions", json={"prompt": "x", "max_tokens": 99, "guided_json": SCHEMA}).json()
-    assert answer["choices"][0]["text"] == "{}"
-
-
 @pytest.mark.parametrize(
     ("asked", "param"),
     [
@@ -206,21 +198,6 @@ def test_a_strict_function_may_be_called_and_its_calls_fit(served: Served) -> No
     assert served.http.post("/v1/messages", json=body).status_code == 200
     assert len(served.engine.formats) == before + 3
     assert sent(served) == wanted
-
-
-def test_responses_ask_in_their_own_words(served: Served) -> None:
-    served.engine.says = '{"city": "Bonn"}'
-    text = {"format": {"type": "json_schema", "name": "place", "schema": SCHEMA, "strict": True}}
-    answer = served.http.post("/v1/responses", json={"input": "Where?", "text": text}).json()
-    assert sent(served) == OutputFormat("json_schema", SCHEMA)
-    assert answer["text"] == text
-    assert answer["output"][0]["content"][0]["text"] == served.engine.says
-    served.engine.says = CALL
-    tool = {"type": "function", **TOOLS[0]["function"]}
-    forced = {"tools": [tool], "tool_choice": {"type": "function", "name": "weather"}}
-    answer = served.http.post("/v1/responses", json={"input": "Where?", **forced}).json()
-    assert sent(served) == OutputFormat("tool_calls", tools=(WEATHER,))
-    assert answer["output"][0]["type"] == "function_call"
 
 
 def test_a_model_that_cannot_be_held_to_a_format_says_so() -> None:

@@ -191,15 +191,6 @@ def test_silent_connections_without_the_key_make_room_for_others() -> None:
         assert asks(open_ones.enter_context(closing(connect(served)))) == 200
 
 
-def test_those_that_have_shown_the_key_are_counted() -> None:
-    with ExitStack() as open_ones, serving(ScriptedEngine(), most_connections=4) as served:
-        friends = [open_ones.enter_context(closing(connect(served))) for _ in range(4)]
-        assert [asks(friend) for friend in friends] == [200] * 4
-        late = open_ones.enter_context(closing(connect(served)))
-        assert late.recv(1_000).startswith(b"HTTP/1.1 503")
-        assert [asks(friend) for friend in friends] == [200] * 4
-
-
 def test_a_body_has_one_length(served: Served) -> None:
     for more in ({}, {"Authorization": "Bearer wrong"}):
         both = head(**{"Content-Length": "5", "Transfer-Encoding": "chunked"}, **more)

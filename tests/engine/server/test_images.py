@@ -259,35 +259,3 @@ def test_an_image_in_a_tool_s_result_is_shown_behind_it(served: Served, behind: 
     before, _, after = seen.replace("<|image|>", "").partition("<|image><image|>")
     assert before.endswith("seen\nall<turn|>\n<|turn>user\n")
     assert after.startswith("And?") == (len(behind) == 1)
-
-
-def test_results_of_other_protocols_have_images_too(served: Served) -> None:
-    source = {"type": "base64", "media_type": "image/png", "data": base64.b64encode(WIDE.data).decode()}
-    asked: dict[str, Any] = {
-        "messages": [
-            {"role": "user", "content": "Look."},
-            {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "look", "input": {}}]},
-            {"role": "user", "content": [
-                {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "image", "source": source}]},
-                {"type": "text", "text": "And?"},
-            ]},
-        ],
-    }  # fmt: skip
-    counts = []
-    for content in ([{"type": "image", "source": source}], "none"):
-        asked["messages"][2]["content"][0]["content"] = content
-        counts.append(served.http.post("/v1/messages/count_tokens", json=asked).json()["input_tokens"])
-    assert counts[0] > counts[1] + 5
-    call = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"}
-    used = []
-    for output in ([{"type": "input_image", "image_url": url_of(WIDE)}], "none"):
-        items = [{"role": "user", "content": "x"}, call]
-        items.append({"type": "function_call_output", "call_id": "c1", "output": output})
-        found = served.http.post("/v1/responses", json={"input": items, "max_output_tokens": 16}).json()
-        used.append(found["usage"]["input_tokens"])
-    assert used[0] > used[1] + 5
-
-
-def test_an_image_may_be_in_lines_of_base64(served: Served) -> None:
-    head, _, data = url_of(WIDE).partition(",")
-    assert tokens(served, image(f"{head},{data[:20]}\r\n{data[20:]}\n")) == tokens(served, image(WIDE))

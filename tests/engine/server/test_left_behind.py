@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import json
 import socket
 import threading
 import weakref
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,23 +14,13 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-from engine.events import Event
 from engine.server import RunningServer, ServerOptions, running, runs
-from engine.server.protocol import ClosingTransport
 from engine.service import Capabilities, Scheduler
 from engine.service.scheduler import MOST_REPLIES
 from tests.bench.server_load import handles
 from tests.engine.server.served import CANVAS, CHAT, KEY, ScriptedEngine, Served, serving, within
 
 BODY = {"messages": [{"role": "user", "content": "hello"}], "stream": True}
-
-
-class SlowStart(ScriptedEngine):
-    """Its prefill waits for ``gate``, too."""
-
-    def generate(self, *args: Any, **options: Any) -> Iterator[Event]:
-        self.gate.acquire()
-        yield from super().generate(*args, **options)
 
 
 @pytest.fixture
@@ -93,22 +81,6 @@ def test_a_client_that_vanishes_while_it_waits(outlets: list[weakref.ref[Any]]) 
         assert within(lambda: gone(outlets[1]))
         assert (served.scheduler.running, served.scheduler.waiting) == (1, 0)
         assert len(engine.seeds) == 1
-
-
-def test_a_client_that_vanishes_during_prefill(outlets: list[weakref.ref[Any]]) -> None:
-    engine = SlowStart()
-    engine.hold = True
-    with serving(engine) as served:
-        connection = connect(served)
-        assert within(lambda: (served.scheduler.running, len(states(served))) == (1, 1))
-        connection.close()
-        assert within(lambda: served.server.live.snapshot()[0].cancel.is_set())
-        engine.gate.release()  # for the prefill,
-        engine.gate.release()  # and for the first step, which finds that nobody is there
-        assert within(lambda: states(served) == ["cancelled"])
-        assert within(lambda: served.scheduler.running == 0)
-        assert engine.steps_run == 0
-        assert within(lambda: gone(outlets[0]))
 
 
 @pytest.fixture
@@ -188,24 +160,3 @@ def test_a_client_still_sending_is_told_why_it_is_refused() -> None:
                 for _ in range(8):
                     connection.sendall(bytes(500_000))
                 assert connection.recv(100_000).startswith(b"HTTP/1.1 " + status)
-
-
-def test_nothing_is_written_to_a_connection_that_is_lost() -> None:
-    """asyncio notes each such write in the log from the fifth on."""
-
-    class Lost(asyncio.Transport):
-        written = 0
-        is_lost = False
-
-        def is_closing(self) -> bool:
-            return self.is_lost
-
-        def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
-            self.written += len(data)
-
-    lost = Lost()
-    transport = ClosingTransport(lost, lambda: False, 1.0)
-    transport.write(b"ab")
-    lost.is_lost = True
-    transport.write(b"cd")
-    assert lost.written == 2

@@ -94,15 +94,6 @@ def chatted(served: Served, calls: list[Any], *results: dict[str, Any]) -> list[
     return found
 
 
-@pytest.mark.parametrize(
-    ("sent", "shown"),
-    [('{"a": 1}', {"a": 1}), ({"a": 1}, {"a": 1}), ("", {}), (None, {}), ("broken {", {"arguments": "broken {"})],
-)
-def test_arguments_are_an_object_or_its_text(served: Served, sent: Any, shown: Any) -> None:
-    called, _ = chatted(served, [call_of("f", sent)], {"content": "r"})
-    assert called["tool_calls"][0]["function"]["arguments"] == shown
-
-
 def test_results_are_those_of_their_calls(served: Served) -> None:
     def paired(calls: list[Any], *results: dict[str, Any]) -> list[tuple[str, str]]:
         called, *told = chatted(served, calls, *results)

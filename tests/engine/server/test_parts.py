@@ -80,12 +80,3 @@ def test_traces_of_requests_that_ended_are_let_go_of_before_there_are_many() -> 
             trace.append(PrefillFinished(1, 0, 0.0))
         live.update(live.open("/v1/x", "m", threading.Event()).id, state="finished", trace=trace)
     assert [one.trace is not None for one in live.snapshot()] == [True, True, False, False]
-
-
-def test_who_no_longer_listens_is_not_called() -> None:
-    live, calls = LiveRequests(), []
-    end = live.subscribe(lambda: calls.append(1))
-    live.open("/v1/x", "m", threading.Event())
-    end()
-    live.open("/v1/x", "m", threading.Event())
-    assert calls == [1]

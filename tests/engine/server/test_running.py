@@ -52,28 +52,6 @@ def asking(served: Served, answers: list[Any], **fields: Any) -> threading.Threa
     return thread
 
 
-def test_a_client_that_leaves_ends_its_run_within_a_step(served: Served) -> None:
-    with served.http.stream("POST", CHAT, json=BODY) as response:
-        assert response.status_code == 200
-        served.engine.gate.release()
-        assert within(lambda: served.engine.steps_run == 1)
-        assert state(served) == "running"
-    assert within(lambda: newest(served).cancel.is_set())
-    served.engine.gate.release()  # for the step that it waits in
-    assert within(lambda: served.scheduler.running == 0)
-    assert within(lambda: state(served) == "cancelled")
-    assert served.engine.steps_run == 1
-
-
-def test_so_does_one_that_leaves_before_there_is_an_answer(served: Served) -> None:
-    with pytest.raises(httpx2.ReadTimeout):
-        served.http.post(CHAT, json={**BODY, "stream": False}, timeout=0.1)
-    assert within(lambda: newest(served).cancel.is_set())
-    served.engine.gate.release()
-    assert within(lambda: state(served) == "cancelled")
-    assert served.engine.steps_run == 0
-
-
 def test_a_stream_shows_that_it_is_alive_and_what_it_is(served: Served) -> None:
     changes: list[str] = []
     end = served.server.live.subscribe(lambda: changes.append(state(served)))
@@ -168,34 +146,6 @@ def test_a_stop_ends_streams_and_the_thread(engine: ScriptedEngine) -> None:
         assert any("stopping" in line for line in lines)
         with pytest.raises(httpx2.ConnectError):
             served.http.get("/health")
-
-
-def test_a_stop_just_before_the_thread_starts_waits_and_then_ends_it(
-    engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scheduler = Scheduler(engine)
-    server = RunningServer(scheduler, ServerOptions())
-    usual, failures = threading.Thread.start, []
-
-    def stop() -> None:
-        try:
-            server.stop()
-        except RuntimeError as error:
-            failures.append(error)
-
-    def start_late(thread: threading.Thread) -> None:
-        if thread.name == "safelight-server":
-            usual(stopper)
-            stopper.join(0.2)
-        usual(thread)
-
-    stopper = threading.Thread(target=stop)
-    monkeypatch.setattr(threading.Thread, "start", start_late)
-    server.start()
-    stopper.join(20)
-    assert not failures
-    assert not server.is_running
-    assert scheduler.close()
 
 
 def test_a_server_that_was_stopped_does_not_start(engine: ScriptedEngine) -> None:

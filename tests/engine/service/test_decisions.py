@@ -20,15 +20,12 @@ from engine.service import (
     RunAdvanced,
     RunRequest,
     RunStarted,
-    Scheduler,
     decision_requests,
     run_alone,
 )
 from engine.tasks.decisions.answers import TypedAnswer
 from engine.tasks.decisions.questions import Decision, OneOf, Option, Question, Score, YesNo
-from engine.text.tags import closed_thought
 from tests.engine.seeing import picture
-from tests.engine.service.test_scheduler import Ear
 
 STATE = "There are 12 apples and 7 pears in the box."
 QUESTIONS: tuple[Question, ...] = (
@@ -117,23 +114,6 @@ def test_questions_about_a_state_read_it_once(backend: LocalBackend, model: Load
     assert [usage.reused_tokens > len(STATE) for usage in usages] == [False, True, True]
 
 
-def test_runs_at_once_decide_as_each_alone(backend: LocalBackend, model: LoadedModel) -> None:
-    requests = decision_requests(model, STATE, QUESTIONS)
-    alone = decided(backend, requests)
-    scheduler, ears = Scheduler(backend), [Ear() for _ in requests]
-    with scheduler._changed:
-        for request, ear in zip(requests, ears, strict=True):
-            scheduler.run(dataclasses.replace(request, run_id=request.run_id[::-1]), ear)
-    assert all(ear.has_ended.wait(30) for ear in ears)
-    assert scheduler.close()
-    for question, ear, expected in zip(QUESTIONS, ears, alone, strict=True):
-        reads = DecisionReads(Decision(STATE, (question,)))
-        for reply in ear.heard:
-            reads.add(reply)
-        [answer] = reads.answers()
-        assert answer.probabilities == pytest.approx(expected.probabilities, abs=1e-5)
-
-
 def test_as_many_questions_as_fit_are_asked_together(model: LoadedModel) -> None:
     """12 on a canvas of 64, and fewer where the context is short; one that is left over is asked singly."""
     questions = [YesNo(f"Is {number} odd?", name=str(number)) for number in range(25)]
@@ -152,12 +132,6 @@ def test_as_many_questions_as_fit_are_asked_together(model: LoadedModel) -> None
 
 def single(model: LoadedModel, state: str, question: Question) -> RunRequest:
     return RunRequest("decision", (), model.defaults, 0, decision=Decision(state, (question,)))
-
-
-def test_a_model_elsewhere_that_tells_no_steps_gets_all_at_once(model: LoadedModel) -> None:
-    foreign = dataclasses.replace(model, capabilities=Capabilities(decisions=True), reads_system=False)
-    [request] = decision_requests(foreign, STATE, QUESTIONS, instructions="Be strict.")
-    assert request.decision == Decision(STATE, QUESTIONS, "Be strict.")
 
 
 @pytest.mark.parametrize(
@@ -200,24 +174,3 @@ def test_a_stopped_decision_has_no_answer(backend: LocalBackend, model: LoadedMo
     assert not any(isinstance(reply, RunAdvanced) and isinstance(reply.event, SlotsRead) for reply in replies)
     with pytest.raises(SafelightError, match="stopped before"):
         reads.answers()
-
-
-class Tagged:
-    """A tokenizer with or without the tags of a thought."""
-
-    def __init__(self, *tags: str) -> None:
-        self.tags = tags
-
-    def token_id(self, token: str) -> int | None:
-        return 100 + self.tags.index(token) if token in self.tags else None
-
-    def encode(self, text: str) -> list[int]:
-        assert text == "<|channel>thought\n<channel|>"
-        return [100, 7, 9, 101]
-
-
-def test_a_thought_is_closed_where_the_model_has_any() -> None:
-    tagged: Any = Tagged("<|channel>", "<channel|>")
-    without: Any = Tagged("<|channel>")
-    assert closed_thought([1, 2], tagged) == closed_thought([1, 2, 100, 7, 9, 101], tagged) == [1, 2, 100, 7, 9, 101]
-    assert closed_thought((1, 2), without) == [1, 2]

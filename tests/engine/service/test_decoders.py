@@ -132,7 +132,6 @@ def test_openai_s_sampling_is_honoured_where_tokens_are_drawn() -> None:
         ({"decoder": "autoregressive", "min_p": 1.5}, "min_p"),
         ({"decoder": "autoregressive", "repetition_penalty": 0}, "repetition_penalty"),
         ({"decoder": "autoregressive", "vllm_xargs": {"diffusion_max_steps": 3}}, "vllm_xargs"),
-        ({"decoder": "autoregressive", "logprob_token_ids": [3]}, "logprob_token_ids"),
     ],
 )
 def test_what_a_decoder_does_not_take_is_refused(fields: dict[str, object], param: str) -> None:

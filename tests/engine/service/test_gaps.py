@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine import CanvasCommitted, GenerationConfig, GenerationFinished, StepFinished, infill, open_trace
+from engine import CanvasCommitted, GenerationConfig, GenerationFinished, StepFinished, infill
 from engine.decoding.gap_filling import LATE
 from engine.service import LocalBackend, RunAdvanced, RunEnded, RunReply, RunRequest, run_alone
 from engine.text.gap_markers import MARKERS, GapFile
@@ -68,18 +67,6 @@ def test_the_run_has_the_gap_s_text_and_nothing_else(name: str, request: pytest.
     assert [token for row in rows for token in row] == end.tokens.tolist()
 
 
-def test_its_trace_is_read_as_any_other(skills: LocalBackend) -> None:
-    replies = list(run_alone(skills, asked(skills)))
-    events = events_of(replies)
-    folder = skills._recorder.folder
-    assert folder is not None
-    newest = max(folder.glob("*.sltrace"), key=lambda path: path.stat().st_mtime_ns)
-    trace = open_trace(newest)
-    read = [trace.event(place) for place in range(len(trace.entries))]
-    assert [type(event) for event in read] == [type(event) for event in events]
-    assert read[-1].tokens.tolist() == events[-1].tokens.tolist()
-
-
 def test_other_files_are_read_and_a_format_is_refused(coder: LocalBackend) -> None:
     [started, *_] = run_alone(coder, asked(coder, path="own.py", files=(GapFile("one.py", "ONE = 1\n"),)))
     prompt = coder._require_model().tokenizer.decode(started.trace.header.prompt_ids, skip_special=False)  # type: ignore[union-attr]
@@ -107,9 +94,3 @@ def test_a_model_that_cannot_says_which_can(tmp_path: Path) -> None:
     config = GenerationConfig()
     replies = list(run_alone(backend, RunRequest("completion", (), config, 0, text="a", suffix="b")))
     assert "one with fill-in-the-middle tokens (Qwen2.5-Coder, StarCoder, CodeGemma)" in ended(replies).message
-
-
-def test_a_suffix_is_of_a_completion(skills: LocalBackend) -> None:
-    with pytest.raises(ValueError, match="a suffix stands behind the text of a completion"):
-        dataclasses.replace(asked(skills), kind="chat")
-    assert dataclasses.replace(asked(skills), suffix=None).gap is None

@@ -12,7 +12,7 @@ import pytest
 from engine import SKILLS, Event, Fork, GenerationConfig, GenerationFinished, Mark, PrefillFinished, SafelightError
 from engine.decoding.protocols import ReadImages
 from engine.events import SlotsRead
-from engine.models.vision.reader import ImageReader, drained
+from engine.models.vision.reader import drained
 from engine.service import (
     InfluenceRequest,
     LoadRequest,
@@ -23,8 +23,8 @@ from engine.service import (
     decision_requests,
     run_alone,
 )
-from engine.service.description import count_tokens, describe, prompt_ids
-from engine.tasks.decisions.questions import Decision, YesNo
+from engine.service.description import count_tokens, describe
+from engine.tasks.decisions.questions import YesNo
 from engine.trace import Trace
 from engine.trace.identity import identify_model
 from tests.engine.seeing import message, picture, seeing
@@ -137,23 +137,6 @@ def test_forks_infills_and_influence_see_the_pictures(backend: LocalBackend) -> 
     assert not np.array_equal(measured.found.kl, there.kl)
 
 
-def test_verified_and_autoregressive_runs_see_them(backend: LocalBackend) -> None:
-    for changes in ({"token_thoughts": True}, {"decoder": "autoregressive"}):
-        one = run(backend, chat(message("what?", TALL), config=QUICK.replace(**changes)))[1]
-        other = run(backend, chat(message("what?", WIDE), config=QUICK.replace(**changes)))[1]
-        assert text(one) != text(other)
-
-
-def test_a_decision_has_its_pictures_before_the_state(backend: LocalBackend) -> None:
-    decision = Decision("a state", (YesNo("Is it red?"),))
-    request = RunRequest("decision", (), QUICK, 0, decision=decision, pictures=(TALL,))
-    trace, found = run(backend, request)
-    (said,) = trace.header.messages
-    assert [image["digest"] for image in said["images"]] == [TALL.digest]
-    assert list(trace.header.prompt_ids) == prompt_ids(backend._require_model(), request)
-    assert reused(found)[1] > count_tokens(backend._require_model(), [{**said, "images": []}])
-
-
 def test_a_picture_may_be_all_that_is_decided_about(backend: LocalBackend) -> None:
     model = backend._require_model()
     described = describe(model, LoadRequest("x", "X"), identify_model(model, "x", "X"), backend.capabilities)
@@ -193,14 +176,6 @@ def test_what_does_not_fit_or_cannot_be_seen_is_said(tmp_path: Path) -> None:
     )
     with pytest.raises(SafelightError, match="a picture of this conversation is missing"):
         RunRequest("chat", (message("a", picture(5, 5)),), QUICK, 0, pictures=(TALL,))
-
-
-def test_a_tower_that_fails_ends_the_run_in_words(backend: LocalBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: Any) -> Any:
-        raise RuntimeError("out of memory")
-
-    monkeypatch.setattr(ImageReader, "reading", fails)
-    assert ended(backend, chat(message("a", TALL))).message
 
 
 def test_a_tower_that_fails_beside_another_run_ends_its_own_alone(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -195,13 +193,6 @@ def test_every_reply_of_a_run_has_its_id(fake: FakeEngine, kind: Any) -> None:
     assert RunRequest(kind, MESSAGES, fake.defaults, 7).run_id != request.run_id
 
 
-def test_an_event_is_taken_down_before_it_is_told(fake: FakeEngine) -> None:
-    replies: list[RunReply] = []
-    for reply in run_alone(fake, chat(fake.defaults)):
-        replies.append(reply)
-        assert trace_of(replies).events[: len(events(replies))] == events(replies)
-
-
 def test_memory_in_use_is_told_before_each_block(fake: FakeEngine) -> None:
     fake.blocks = 2
     replies = list(run_alone(fake, chat(fake.defaults)))
@@ -210,26 +201,11 @@ def test_memory_in_use_is_told_before_each_block(fake: FakeEngine) -> None:
     assert all(isinstance(replies[place + 1].event, CanvasCommitted) for place in places)  # type: ignore[union-attr]
 
 
-def test_a_cancelled_chat_says_how_it_ended(fake: FakeEngine) -> None:
-    request = chat(fake.defaults)
-    request.cancel.set()
-    replies = list(run_alone(fake, request))
-    assert [type(event) for event in events(replies)][-1] is GenerationFinished
-    assert replies[-1] == RunEnded(request.run_id)
-    assert fake.steps_run == 0
-
-
 def test_a_puzzle_that_was_given_up_is_not_begun(fake: FakeEngine) -> None:
     request = RunRequest("puzzle", MESSAGES, fake.defaults, 7)
     request.cancel.set()
     assert list(run_alone(fake, request)) == [RunEnded(request.run_id)]
     assert fake.prompts == []
-
-
-def test_a_run_without_a_model_ends_at_once() -> None:
-    request = chat(QUICK)
-    (reply,) = run_alone(LocalBackend(), request)
-    assert reply == RunEnded(request.run_id, "no model is loaded; choose one first")
 
 
 def test_runs_of_a_model_share_one_cache(fake: FakeEngine) -> None:
@@ -257,20 +233,6 @@ def test_memory_that_runs_out_is_said_in_plain_words(fake: FakeEngine, name: str
     fake.fail_at = 1
     fake.failure = MemoryError() if name == "MemoryError" else type(name, (RuntimeError,), {})("CUDA out of memory.")
     assert ended(fake, chat(fake.defaults)).message.startswith("Memory ran out. Close other programs")
-
-
-def test_the_template_is_told_whether_to_think(fake: FakeEngine) -> None:
-    list(run_alone(fake, chat(fake.defaults, think=True)))
-    assert fake.options == [{"enable_thinking": True}]
-
-
-def test_a_chat_leaves_out_the_turns_that_do_not_fit(fake: FakeEngine) -> None:
-    told = [{"role": role, "content": f"{word} " * 300} for role, word in (("user", "a"), ("assistant", "b"))]
-    last = {"role": "user", "content": "and now"}
-    request = RunRequest("chat", (*told, *told, *told, last), fake.defaults, 0, reserve=8)
-    trace = trace_of(list(run_alone(fake, request)))
-    assert fake.prompts[-1] == [*told, last]
-    assert trace.header.messages == (*told, last)
 
 
 def test_a_chat_with_tools_hands_them_to_the_template_and_records_what_was_said(fake: FakeEngine) -> None:
@@ -341,11 +303,6 @@ def test_a_small_model_is_kept_without_its_adapter() -> None:
     assert trace_of(list(run_alone(backend, chat(config)))).text == before
 
 
-def test_a_model_says_whether_it_reads_tools(fake: FakeEngine, skills: LocalBackend) -> None:
-    told = [reply for backend in (fake, skills) for reply in loaded(backend) if isinstance(reply, ModelLoaded)]
-    assert [reply.model.reads_tools for reply in told] == [True, False]
-
-
 def test_a_prompt_that_does_not_fit_is_refused_in_a_sentence_that_can_be_translated(fake: FakeEngine) -> None:
     found = ended(fake, chat(fake.defaults, reserve=1000))
     assert "Choose a shorter answer" in found.message
@@ -399,21 +356,6 @@ def test_a_fork_without_a_change_comes_out_as_the_run_and_knows_its_parent(skill
     in_fork = [event for event in trace.events if not isinstance(event, PrefillFinished)]
     assert [plain(event) for event in in_fork] == [plain(event) for event in of_blocks]
     assert len(events(replies)) < len(trace.events)  # the blocks before are in the trace alone
-
-
-def test_a_fork_may_change_several_blocks_at_once(skills: LocalBackend) -> None:
-    """It departs from its source at the first change that is new, not at the last."""
-    root = trace_of(list(run_alone(skills, chat(QUICK, 3, "Count from 4 to 43."))))
-    pins = tuple((at, int(token)) for at, token in enumerate(root.committed[0].tokens))
-    first, second = Fork(0, 0, pinned=pins), Fork(1, 0, pinned=((0, 70),))
-    trace = trace_of(list(run_alone(skills, RunRequest.fork(root, (first, second)))))
-    assert trace.header.parent is not None
-    assert (trace.header.parent.block, trace.header.parent.step) == (0, 0)
-    one, other = trace.committed
-    assert one.tokens.tolist() == root.committed[0].tokens.tolist()
-    assert other.tokens[0] == 70
-    assert RunRequest.fork(trace, (first, second, Fork(1, 1, seed=4))).departure.place == (1, 1)
-    assert RunRequest.fork(trace, (first, second)).departure == second
 
 
 @pytest.mark.parametrize(
@@ -471,24 +413,6 @@ def test_influence_is_measured_or_refused_in_words(skills: LocalBackend) -> None
     assert "outside the canvas" in refused.message
 
 
-def test_replies_travel_to_other_processes() -> None:
-    sentence = Sentence("It has {count} parts.", count=3)
-    assert sentence == "It has 3 parts."
-    for reply in (
-        RunEnded("1", sentence, "details"),
-        LoadStarted("Skills"),
-        LoadProgress("Reading the weights", 0.5),
-        LoadFailed("here", "no"),
-        AdapterChanged(None),
-        MemoryUsed(1, 2),
-        ModelUnloaded(),
-    ):
-        assert pickle.loads(pickle.dumps(reply)) == reply
-    again = pickle.loads(pickle.dumps(sentence))
-    assert (again.pattern, again.values) == (sentence.pattern, {"count": 3})
-    assert copy.copy(sentence).pattern == sentence.pattern
-
-
 def test_nothing_heavy_comes_with_the_service() -> None:
     """A window is painted before torch is there."""
     code = (
@@ -521,15 +445,3 @@ def test_the_reading_of_a_long_prompt_is_reported_before_each_pass(long: LocalBa
     assert isinstance(events(replies)[-1], GenerationFinished)
     again = list(run_alone(long, chat(GenerationConfig(max_new_tokens=8), prompt="sort these words " * 40)))
     assert not any(isinstance(reply, PromptRead) for reply in again)  # the cache holds it
-
-
-def test_stop_ends_the_reading_of_a_prompt_after_the_pass_that_runs(long: LocalBackend) -> None:
-    request, replies = chat(GenerationConfig(max_new_tokens=8), prompt="count these words " * 40), []
-    for reply in run_alone(long, request):
-        replies.append(reply)
-        if isinstance(reply, PromptRead):
-            request.cancel.set()
-    assert sum(isinstance(reply, PromptRead) for reply in replies) == 1
-    [end] = events(replies)
-    assert isinstance(end, GenerationFinished)
-    assert (end.reason, len(end.tokens)) == ("cancelled", 0)

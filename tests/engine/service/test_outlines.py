@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine import SKILLS, CanvasCommitted, CanvasStarted, GenerationConfig, GenerationFinished, SafelightError
+from engine import SKILLS, CanvasStarted, GenerationConfig, GenerationFinished, SafelightError
 from engine.config import USUAL_HOLE
 from engine.service import LoadRequest, LocalBackend, ModelLoaded, RunAdvanced, RunEnded, RunRequest, run_alone
 from engine.service.outlining import noise_places, outlined
@@ -142,16 +142,6 @@ def test_the_answer_is_the_text_with_its_gap_filled(skills: LocalBackend, before
     assert first.pinned_mask.sum() >= min(64 - USUAL_HOLE, len(before))
 
 
-def test_another_seed_fills_the_gap_with_other_noise_and_the_same_repeats_it(skills: LocalBackend) -> None:
-    one, again, other = (events_of(skills, filling(skills, "The [[8 tokens]] ends.", seed))[0] for seed in (1, 1, 2))
-    starts = [
-        next(event.canvas.tolist() for event in events if isinstance(event, CanvasStarted))
-        for events in (one, again, other)
-    ]
-    assert starts[0] == starts[1] != starts[2]
-    assert text_of(skills, one) == text_of(skills, again)
-
-
 def test_a_text_without_an_end_goes_on(skills: LocalBackend) -> None:
     asked = ({"role": "user", "content": "Sort 9 4 7 2 6."},)
     request = RunRequest("chat", asked, defaults(skills), 3, outline=("2 4 ", Hole()))
@@ -164,19 +154,6 @@ def test_a_revision_mends_a_text_from_its_noise(skills: LocalBackend) -> None:
     request = RunRequest("chat", asked, defaults(skills), 3, outline=("2 4 6 9 7",), noise=0.3)
     events, message = events_of(skills, request)
     assert (message, text_of(skills, events)) == ("", "2 4 6 7 9")
-
-
-def test_a_run_of_a_text_with_gaps_is_forked_like_any_other(skills: LocalBackend) -> None:
-    replies = list(run_alone(skills, filling(skills, LONG + "[[…]] end")))
-    trace = next(reply.trace for reply in replies if hasattr(reply, "trace"))
-    from engine import Fork
-
-    assert trace.header.prompt == LONG + "[[…]] end"
-    fork = RunRequest.fork(trace, (*trace.header.changes, Fork(1, 1)))
-    events, message = events_of(skills, fork)
-    assert not message
-    rows = [event.tokens.tolist() for event in events if isinstance(event, CanvasCommitted)]
-    assert rows == [event.tokens.tolist() for event in trace.committed][1:]
 
 
 def test_special_tokens_in_a_text_are_letters(skills: LocalBackend) -> None:

@@ -30,7 +30,7 @@ from engine.service import (
 from engine.text.message import message_of
 from tests.engine.seeing import picture, seeing
 from tests.engine.service.test_local import plain
-from tests.engine.service.test_scheduler import Ear, Worded, within
+from tests.engine.service.test_scheduler import Ear, within
 from tests.fake_engine import FakeEngine
 
 MESSAGES = ({"role": "user", "content": "Sort 17 3 42 9."},)
@@ -209,18 +209,6 @@ def test_a_race_waits_for_runs_and_runs_for_a_race(held: tuple[FakeEngine, Sched
     assert race.has_ended.wait(10)
     assert after.has_ended.wait(10)
     assert fake.seeds == [1, 3, 3, 3, 2]  # a step or two first, and each lane
-
-
-def test_loading_and_closing_end_a_race() -> None:
-    backend = Worded()
-    for ending in ("load", "close"):
-        scheduler, ear = Scheduler(backend), Ears(most=0)
-        race = race_of((SKILLS, {}), (SKILLS, {}))
-        scheduler.race(race, ear)
-        if ending == "load":
-            scheduler.load(LoadRequest("other", "Other"), Ear())
-            assert race.cancel.is_set() or ear.has_ended.wait(10)
-        assert scheduler.close()
 
 
 def test_lanes_that_see_race_on_a_picture_and_the_others_say_why_not(tmp_path: Path) -> None:

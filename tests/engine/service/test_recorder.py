@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -127,18 +127,6 @@ def test_a_run_that_fails_keeps_why(run: Run, fake: Any) -> None:
     assert found.failure == live.failure
     assert found.failure.startswith("Something went wrong: the graphics card fell out.")
     assert found.text == live.text != ""
-
-
-def test_a_run_that_never_began_leaves_no_file(
-    run: Run, reader: Reader, fake: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: Any) -> Iterator[Event]:
-        raise RuntimeError("no room")
-
-    monkeypatch.setattr(fake, "generate", fail)
-    assert run().failure.startswith("Something went wrong: no room.")
-    assert list(tmp_path.rglob("*.sltrace")) == []
-    assert not reader.has(TraceNotKept)
 
 
 def test_a_folder_that_cannot_be_written_stops_no_run_and_is_told_once(

@@ -166,12 +166,6 @@ def test_runs_take_their_passes_together_and_each_hears_its_own(backend: Worded,
     assert len(backend.joint) < 9  # one by one there would be nine
 
 
-def test_a_run_alone_has_its_passes_to_itself(backend: Worded, scheduler: Scheduler) -> None:
-    request, ear = asked(scheduler, 3)
-    assert ear.end == RunEnded(request.run_id)
-    assert backend.joint == [(request.run_id,)] * 3
-
-
 def test_what_is_not_admitted_waits_and_nobody_overtakes_it(backend: Worded, scheduler: Scheduler) -> None:
     runs = held(backend, scheduler, 2, 9)
     other = asked(scheduler, 1, adapter="other")  # cannot share a pass with them
@@ -186,18 +180,6 @@ def test_what_is_not_admitted_waits_and_nobody_overtakes_it(backend: Worded, sch
         backend.joint.index(order[0])
         == max(place for place, ids in enumerate(backend.joint) if runs[1][0].run_id in ids) + 1
     )
-
-
-def test_a_run_that_is_cancelled_while_it_waits_ends_at_once(backend: Worded, scheduler: Scheduler) -> None:
-    held(backend, scheduler, 5, 5, 5)
-    request, ear = asked(scheduler, 5)
-    request.cancel.set()
-    scheduler.wake()
-    assert backend.gate is not None
-    backend.gate.release()
-    assert ear.end == RunEnded(request.run_id)
-    assert ear.heard == [RunEnded(request.run_id)]
-    assert scheduler.running == TOGETHER
 
 
 def test_those_that_wait_begin_where_others_end_without_being_looked_for(
@@ -221,14 +203,6 @@ def test_several_runs_of_a_client_wait_as_one(backend: Worded, scheduler: Schedu
     backend.gate.release(100)
     assert within(lambda: sum(isinstance(reply, RunEnded) for reply in ear.heard) == 4)
     assert not other.heard
-
-
-def test_too_many_waiting_are_refused(backend: Worded, scheduler: Scheduler) -> None:
-    held(backend, scheduler, 5, 5, 5)
-    asked(scheduler, 1)
-    with pytest.raises(BusyError, match="1 requests are already waiting"):
-        scheduler.run(RunRequest("chat", MESSAGES, GenerationConfig(), 1), Ear(), most_waiting=1)
-    assert scheduler.waiting == 1
 
 
 def begun(backend: Worded) -> list[str]:
@@ -255,19 +229,6 @@ def test_clients_take_turns_and_so_do_their_requests(backend: Worded, scheduler:
     places = [order.index(request.run_id) for request in (*chat, *second)]
     assert max(places) < 2 * TOGETHER + 2  # and not behind all of the batch
     assert [run for run in order if run in {one.run_id for one in batch}] == [one.run_id for one in batch]
-
-
-def test_with_one_place_too(backend: Worded, scheduler: Scheduler) -> None:
-    backend.capabilities = Capabilities(parallel_runs=1)
-    backend.gate = threading.Semaphore(0)
-    runs, ear = {name: several(4) for name in "abc"}, Ear()
-    for name, requests in runs.items():
-        scheduler.run_all(requests, ear, client=name)
-    backend.gate.release(10_000)
-    assert within(lambda: sum(isinstance(one, RunEnded) for one in ear.heard) == 12)
-    names = {request.run_id: name for name, requests in runs.items() for request in requests}
-    order = [names[run] for run in begun(backend)]
-    assert all(set(order[place : place + 3]) == set("abc") for place in range(1, 8))
 
 
 def test_a_failing_pass_is_the_business_of_its_run_alone(backend: Worded, scheduler: Scheduler) -> None:
@@ -316,36 +277,6 @@ def test_runs_whose_clients_read_nothing_give_up_their_places(backend: Worded, s
     scheduler.wake()
     assert [len(ear.numbers) for _, ear in stalled if ear.end] == [50] * TOGETHER
     assert max(map(len, backend.joint)) <= TOGETHER
-
-
-def test_nothing_more_of_a_client_that_reads_nothing_begins(scheduler: Scheduler) -> None:
-    batch, ear = several(12, 9), Ear(most=6)
-    scheduler.run_all(batch, ear)
-    assert within(lambda: len(ear.heard) >= 6)
-    assert asked(scheduler, 5)[1].end.message == ""
-    assert scheduler.running <= TOGETHER
-    assert scheduler.waiting >= 12 - TOGETHER
-    ear.most = 10**9
-    scheduler.wake()
-    assert within(lambda: sum(isinstance(one, RunEnded) for one in ear.heard) == 12)
-
-
-def test_a_run_whose_client_reads_again_takes_its_place_before_those_that_came_later(
-    backend: Worded, scheduler: Scheduler
-) -> None:
-    stalled = [asked(scheduler, 9, most=2) for _ in range(TOGETHER)]
-    assert within(lambda: [len(ear.heard) for _, ear in stalled] == [2] * TOGETHER)
-    backend.gate = threading.Semaphore(0)
-    later, late_ear = asked(scheduler, 10**6)
-    assert within(lambda: scheduler.running == TOGETHER + 1)
-    for _, ear in stalled:
-        ear.most = 10**9
-    backend.gate.release(30)
-    assert [ear.end.message for _, ear in stalled] == [""] * TOGETHER
-    assert max(map(len, backend.joint)) <= TOGETHER
-    later.cancel.set()
-    backend.gate.release(10_000)
-    assert late_ear.end
 
 
 def test_a_client_that_fails_is_one_that_has_left(scheduler: Scheduler) -> None:

@@ -12,7 +12,6 @@ import torch
 from engine import SKILLS, GenerationConfig, StepFinished
 from engine.decoding.protocols import Denoise
 from engine.service import (
-    AdapterRequest,
     LoadRequest,
     LocalBackend,
     PassWanted,
@@ -185,17 +184,6 @@ def test_what_does_not_fit_the_memory_waits_its_turn(backend: Watched, scheduler
     assert ears[2].heard == [RunEnded(asked[2].run_id)]
     assert max(backend.together) <= 3
     assert [ear.end.message for ear in ears] == [""] * 4
-
-
-def test_a_run_with_another_adapter_waits_until_none_is_under_way(backend: Watched) -> None:
-    other = request("abc", QUICK, 1)
-    running = [request("abc", QUICK, 2)]
-    assert backend.admits(other, running)
-    backend._present = "folder"
-    assert not backend.admits(other, running)
-    assert backend.admits(other, [])
-    assert backend.set_adapter(AdapterRequest(None)).message == ""
-    assert backend.admits(other, running * 4)  # places are the scheduler's
 
 
 class OfBytes:

@@ -124,15 +124,6 @@ def test_a_run_whose_format_is_looked_at_can_be_cancelled(
     assert again.end.message == ""
 
 
-def test_a_run_that_is_given_up_lets_go_of_what_looks_at_its_format(monkeypatch: pytest.MonkeyPatch) -> None:
-    held_up(monkeypatch)
-    backend = LocalBackend()
-    backend.load(LoadRequest(SKILLS, "Skills"), lambda _: None)
-    steps = backend.begin(asked(FORMAT))
-    next(steps)
-    steps.close()  # the thread ends, as each test asks
-
-
 @pytest.fixture
 def backend() -> Watched:
     made = Watched()
@@ -186,12 +177,3 @@ def test_a_decoder_that_would_write_token_by_token_has_no_such_format() -> None:
     held = trace_of(list(run_alone(backend, asked(MAY_CALL))))
     assert held.header.output_format is None
     assert (held.text, held.header.config.decoder) == (free.text, free.header.config.decoder)
-
-
-def test_a_run_that_thinks_token_by_token_has_free_calls() -> None:
-    backend = LocalBackend()
-    backend.load(LoadRequest(SKILLS, "Skills"), lambda _: None)
-    checked = dataclasses.replace(asked(MAY_CALL), config=CONFIG.replace(token_thoughts=True))
-    trace = trace_of(list(run_alone(backend, checked)))
-    assert trace.header.output_format is None
-    assert trace.header.config.token_thoughts

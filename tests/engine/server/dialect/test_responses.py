@@ -54,29 +54,6 @@ def test_the_official_client_gets_an_answer_and_the_same_one_streamed(client: op
     assert "".join(texts) == whole.output_text == events[-1].response.output_text
 
 
-def test_an_answer_that_is_cut_is_incomplete(client: openai.OpenAI) -> None:
-    cut = client.responses.create(model="safelight-skills", input="Count from 3 to 40.", max_output_tokens=16)
-    assert cut.status == "incomplete"
-    assert cut.incomplete_details is not None
-    assert cut.incomplete_details.reason == "max_output_tokens"
-    assert cut.usage is not None
-    assert cut.usage.output_tokens == 16
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("previous_response_id", "resp_1"),
-        ("background", True),
-        ("conversation", "conv_1"),
-    ],
-)
-def test_what_cannot_be_honoured_names_its_field(client: openai.OpenAI, field: str, value: object) -> None:
-    with pytest.raises(openai.BadRequestError) as refused:
-        client.responses.create(model="safelight-skills", input=TASK, extra_body={field: value})
-    assert refused.value.param == field
-
-
 def test_what_clients_always_send_is_passed_over(client: openai.OpenAI) -> None:
     """Codex, agents and bridges send all of these without being asked."""
     search: Any = {"type": "web_search"}
@@ -347,38 +324,6 @@ def read(stream: Iterator[bytes]) -> list[Any]:
         assert name == f"event: {event.type}"
         found.append(event)
     return found
-
-
-def test_thoughts_texts_and_calls_are_items_however_they_come(writer: tuple[ResponsesWriter, ServedAnswer]) -> None:
-    write, answer = writer
-    events = [*read(iter(write.begin([answer])))]
-    for part in PARTS:
-        events += read(write.add([part], answer))
-    events += read(write.end([answer]))
-    assert [event.sequence_number for event in events] == list(range(len(events)))
-    done = [event.item for event in events if event.type == "response.output_item.done"]
-    assert [item.type for item in done] == ["reasoning", "message", "function_call", "function_call"]
-    assert done[0].content[0].text == "Let me see."
-    assert done[1].content[0].text == "I look."
-    assert [(item.name, item.arguments) for item in done[2:]] == [("weather", '{"at": "Ulm"}'), ("clock", "{}")]
-    last = events[-1].response
-    assert last.output == done
-    deltas = {
-        kind: "".join(event.delta for event in events if event.type == f"response.{kind}.delta")
-        for kind in ("reasoning_text", "output_text", "function_call_arguments")
-    }
-    assert deltas == {
-        "reasoning_text": "Let me see.",
-        "output_text": "I look.",
-        "function_call_arguments": '{"at": "Ulm"}',
-    }
-
-
-def test_the_whole_answer_has_the_same_items(writer: tuple[ResponsesWriter, ServedAnswer]) -> None:
-    write, answer = writer
-    found = Response.model_validate(write.whole([(PARTS, answer)]))
-    assert [item.type for item in found.output] == ["reasoning", "message", "function_call", "function_call"]
-    assert found.output_text == "I look."
 
 
 def test_a_failure_on_the_way_is_told(writer: tuple[ResponsesWriter, ServedAnswer]) -> None:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import random
 import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from engine.service import LoadFailed, LoadProgress, LoadRequest, LoadStarted, RunEnded
+from engine.service import LoadFailed, LoadProgress, LoadRequest, LoadStarted
 from engine.service.backend import run_alone
 from engine.service.remote import RemoteAddress, RemoteBackend, RemotePatience, chat, list_models, probe, problems, sse
-from engine.service.remote.problems import RemoteError
-from engine.trace.codec import Codec
 from tests.engine.hub.rude_server import Request
 from tests.engine.service.remote.servers import (
     JSON,
@@ -184,14 +180,6 @@ def test_a_stop_closes_the_connection() -> None:
     assert (ran.ended.message, ran.finished.reason, ran.text) == ("", "cancelled", "Half of it")
 
 
-def test_a_run_that_is_abandoned_leaves_no_thread() -> None:
-    with serving(v1_models=models("m"), v1_chat_completions=raw(HALF, *SSE, stays=True)) as server:
-        steps = loaded(server).begin(question())
-        next(steps)
-        steps.close()
-        assert not [thread for thread in threading.enumerate() if thread.name == "safelight-remote"]
-
-
 @pytest.mark.parametrize(
     "answer",
     [
@@ -292,20 +280,6 @@ def test_a_certificate_that_nobody_signed_is_said() -> None:
     assert "certificate" in str(problems.of_wire(error, RemoteAddress.parse("https://h")))
 
 
-def test_a_run_without_a_model_says_so() -> None:
-    [ended] = run_alone(RemoteBackend(), question())
-    assert isinstance(ended, RunEnded)
-    assert "no model is loaded" in ended.message
-
-
-def test_nothing_of_a_prompt_is_in_an_error() -> None:
-    with serving(v1_models=models("m")) as server:
-        backend = loaded(server)
-    ran = ask(backend, question("my private words"))
-    assert ran.ended.message != ""
-    assert "private" not in json.dumps([ran.ended.message, ran.ended.details])
-
-
 def test_a_load_is_given_up_while_the_server_keeps_it_waiting() -> None:
     request, replies = LoadRequest("", "M"), list[Any]()
 
@@ -317,54 +291,3 @@ def test_a_load_is_given_up_while_the_server_keeps_it_waiting() -> None:
         backend = RemoteBackend()
         backend.load(dataclasses.replace(request, path_or_id=f"{server.endpoint}#m"), replies.append)
     assert [type(reply) for reply in replies] == [LoadStarted, LoadProgress]
-
-
-class Bytes:
-    """An answer that is there already, in pieces."""
-
-    def __init__(self, body: bytes, draw: random.Random) -> None:
-        self.headers = {"Content-Type": "text/event-stream"}
-        self._body, self._draw = body, draw
-
-    def pieces(self) -> Iterator[bytes]:
-        place = 0
-        while place < len(self._body):
-            size = self._draw.choice((1, 7, 100, 5000))
-            yield self._body[place : place + size]
-            place += size
-
-
-def test_damaged_streams_are_sentences_or_text() -> None:
-    draw, ends = random.Random(4), list[str]()
-    called = {"index": 0, "function": {"name": "look", "arguments": '{"a": 1}'}}
-    good = events(
-        chunk({"reasoning": "Hm"}, usage={"prompt_tokens": 3, "completion_tokens": 1}),
-        chunk({"content": "Grüße"}),
-        chunk({"tool_calls": [called]}),
-        *words(["a", "b"]),
-        chunk(usage={"prompt_tokens": 3, "completion_tokens": 9}),
-    )
-    for _ in range(1500):
-        body = bytearray(good)
-        for _ in range(draw.randint(1, 6)):
-            place, other = draw.randrange(len(body)), draw.randrange(len(body))
-            match draw.randrange(4):
-                case 0:
-                    body[place] = draw.randrange(256)
-                case 1:
-                    del body[place : place + draw.randint(1, 40)]
-                case 2:
-                    body[place:place] = body[other : other + draw.randint(1, 60)]
-                case 3:
-                    body[place:place] = draw.choice([b"null", b"-1", b"1e999", b'"\\ud800"', b"[[[[", b"\n\n", b"{}"])
-        found: list[Any] = []
-        try:
-            found.extend(chat.ChatReader(RemoteAddress.parse("http://h#m")).read(Bytes(bytes(body), draw)))  # type: ignore[arg-type]
-            ends.append(found[-1].reason)
-        except RemoteError as error:
-            ends.append(str(error))
-        for event in found:
-            kind, payload, *place_of = Codec(0, 0).encode(event)  # it can be recorded, and read again
-            Codec(0, 0).decode(kind, payload, *place_of)
-    assert len(set(ends)) > 2
-    assert {"eos"} < set(ends)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import pytest
@@ -85,13 +84,6 @@ def test_a_model_that_is_none_is_not_loaded(known: tuple[LoadedModel, bytes], ro
     assert (last.details, last.kept) == ("", False)
 
 
-def test_the_tokenizer_is_fetched_once_for_a_model(known: tuple[LoadedModel, bytes]) -> None:
-    with serving(**routes(known)) as server:
-        backend, _ = load(server.endpoint)
-        backend.load(LoadRequest(f"{server.endpoint}#m", "M"), lambda _: None)
-        assert [request.path for request in server.requests].count("/safelight/v1/tokenizer") == 1
-
-
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
@@ -116,14 +108,3 @@ def test_a_run_that_dies_keeps_its_steps(known: tuple[LoadedModel, bytes]) -> No
     assert "was lost" in half.ended.message
     assert 0 < len(half.events) < len(whole.events)
     assert half.trace.failure == half.ended.message
-
-
-def test_damaged_runs_are_sentences(known: tuple[LoadedModel, bytes]) -> None:
-    draw = random.Random(1)
-    for _ in range(40):
-        body = bytearray(known[1])
-        for _ in range(draw.randint(1, 4)):
-            body[draw.randrange(len(body))] = draw.randrange(256)
-        ran = run(known, stream(bytes(body)))
-        assert ran.ended.details == ""
-        assert ran.ended.message.isprintable()

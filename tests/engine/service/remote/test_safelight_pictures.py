@@ -13,9 +13,8 @@ from engine.config import GenerationConfig
 from engine.events import PrefillFinished
 from engine.pictures import Picture
 from engine.server import dialect
-from engine.service import LoadRequest, LocalBackend, RunRequest, decision_requests
+from engine.service import LoadRequest, LocalBackend, RunRequest
 from engine.service.remote import RemoteAddress, RemoteBackend, list_models
-from engine.tasks.decisions.questions import YesNo
 from engine.trace import open_trace
 from tests.engine.seeing import message, picture, seeing
 from tests.engine.server.served import KEY, Served, serving
@@ -101,15 +100,6 @@ def test_a_run_is_the_same_as_here_and_a_picture_is_sent_once(
     reused = [next(event for event in ran.events if isinstance(event, PrefillFinished)).reused_tokens for ran in more]
     assert reused[1] == reused[0] > len(here.trace.header.prompt_ids) - 4
     assert uploads(served) == 2
-
-
-def test_a_decision_is_about_it_there_too(local: LocalBackend, remote: RemoteBackend) -> None:
-    model = remote._require_model().loaded
-    for request in decision_requests(model, "a state", [YesNo("Is it red?")], pictures=(WIDE, TALL), image_tokens=70):
-        here, there = both(local, remote, request)
-        (said,) = there.trace.header.messages
-        assert [image["digest"] for image in said["images"]] == [WIDE.digest, TALL.digest]
-        assert there.trace.header.prompt_ids == here.trace.header.prompt_ids
 
 
 def test_what_was_not_sent_or_is_another_is_refused(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

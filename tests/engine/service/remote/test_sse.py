@@ -26,12 +26,6 @@ def test_any_split_gives_the_same_events() -> None:
         assert found + reader.finish() == FOUND, cuts
 
 
-def test_every_byte_by_itself() -> None:
-    reader = EventReader()
-    found = [event for place in range(len(STREAM)) for event in reader.feed(STREAM[place : place + 1])]
-    assert found + reader.finish() == FOUND
-
-
 @pytest.mark.parametrize("line", [b"x" * 100, b"data: x\n" * 20])
 def test_what_never_ends_is_refused(line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sse, "LONGEST_LINE", 150)

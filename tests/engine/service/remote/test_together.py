@@ -89,26 +89,3 @@ def test_four_go_on_together_and_the_fifth_waits(scheduler: Scheduler, gates: Ga
     for name in "bde":
         assert runs[name][1].is_over.wait(10.0)
         assert runs[name][1].ran.text == f"{name} begins, and ends"
-
-
-def test_a_client_without_room_holds_up_itself_alone(scheduler: Scheduler, gates: Gates) -> None:
-    _, slow = begin(scheduler, "a")
-    assert slow.has_text.wait(10.0)
-    slow.is_full = True
-    _, quick = begin(scheduler, "b")
-    for name in "ab":
-        gates.open[name].set()
-    assert quick.is_over.wait(10.0)
-    assert not slow.is_over.is_set()
-    slow.is_full = False
-    scheduler.wake()
-    assert slow.is_over.wait(10.0)
-    assert slow.ran.text == "a begins, and ends"
-
-
-def test_closing_ends_what_hangs(scheduler: Scheduler) -> None:
-    _, inbox = begin(scheduler, "a")
-    assert inbox.has_text.wait(10.0)
-    assert scheduler.close()
-    assert inbox.is_over.is_set()
-    assert not [thread for thread in threading.enumerate() if thread.name == "safelight-remote"]

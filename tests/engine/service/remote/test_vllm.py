@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import threading
 from typing import Any
 
 from engine.config import GenerationConfig
@@ -38,7 +37,6 @@ REFUSED = (  # in SamplingParams._validate_diffusion
     "The temperature, min_p, seed, min_tokens, logit_bias, bad_words, and allowed_token_ids sampling parameters are "
     "not yet supported with diffusion models."
 )
-CRASHED = "EngineCore encountered an issue. See stack trace (above) for the root cause."
 
 
 def usage(prompt: int, written: int) -> dict[str, Any]:
@@ -143,36 +141,6 @@ def test_a_plain_model_follows_seed_and_sampling() -> None:
     assert not {"temperature", "top_k", "top_p"} & second.keys()
     assert (ran.trace.header.seed, second["seed"]) == (5, 6)
     assert backend.capabilities.structured
-
-
-def test_what_vllm_had_cached_is_taken_from_the_last_figures() -> None:
-    with plain_vllm() as server:
-        ran = ask(loaded(server, "smollm2"))
-    assert ran.prefill is not None
-    assert (ran.prefill.prompt_tokens, ran.prefill.reused_tokens) == (355, 256)
-
-
-def test_no_more_is_asked_for_than_the_context_holds() -> None:
-    with plain_vllm() as server:
-        backend = loaded(server, "smollm2")
-        ask(backend, question(config=GenerationConfig(max_new_tokens=5000)))
-    assert [body["max_tokens"] for body in bodies(server)] == [4096]
-
-
-def test_a_stopped_answer_took_as_long_as_it_was_written() -> None:
-    stop = threading.Event()
-
-    def slow(request: Request) -> None:
-        request.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
-        request.send(events(chunk({"content": "so"}), end=b""))
-        request.wait(0.3)
-        stop.set()
-        request.wait(10)
-
-    with plain_vllm(slow) as server:
-        ran = ask(loaded(server, "smollm2"), question(cancel=stop))
-    assert (ran.text, ran.finished.reason) == ("so", "cancelled")
-    assert ran.finished.seconds >= 0.25
 
 
 def test_calls_of_tools_are_shown_and_sent_back_as_the_wire_has_them() -> None:
