@@ -11,7 +11,6 @@ import tempfile
 import time
 import zlib
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from app.library import Library, Whole, transfer
@@ -31,15 +30,14 @@ def write(library: Library, whole: Whole) -> Path:
         SafelightError: it could not be written anywhere.
     """
     failure: SafelightError | None = None
-    for one in (whole, replace(whole, pictures=())) if whole.pictures else (whole,):  # text matters more than pictures
-        for folder in _folders(library):
-            path = free_name(folder / f"{_prefix(library)}{time.strftime('%Y%m%d-%H%M%S')}.json")
-            try:
-                write_text(path, storable(transfer.to_json(one)), private=True)
-            except SafelightError as error:
-                failure = failure or error
-            else:
-                return path
+    for folder in _folders(library):
+        path = free_name(folder / f"{_prefix(library)}{time.strftime('%Y%m%d-%H%M%S')}.json")
+        try:
+            write_text(path, storable(transfer.to_json(whole)), private=True)
+        except SafelightError as error:
+            failure = failure or error
+        else:
+            return path
     assert failure is not None
     raise failure
 

@@ -14,8 +14,7 @@ from app.tools.leave import Leave
 from app.tools.tool_row import ToolRow
 from app.tools.words import plain, starting_tip, state_text, target_tip
 from engine.tools.declared import ToolServer
-from engine.tools.state import ToolServerState
-from engine.tools.tool import Tool
+from engine.tools.tool import Tool, ToolServerState
 
 LOG_HEIGHT = 132  # pixels at 100 %
 

@@ -14,8 +14,7 @@ from app.tools.store import ToolStore
 from engine import SafelightError
 from engine.tools.declared import ToolServer
 from engine.tools.host import ToolHost
-from engine.tools.state import ToolServerState
-from engine.tools.tool import Tool, ToolResult
+from engine.tools.tool import Tool, ToolResult, ToolServerState
 
 
 class Toolbox(QObject):

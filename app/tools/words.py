@@ -6,8 +6,7 @@ from app.design.controls import folded
 from app.system.hidden import visible
 from app.system.i18n import tr, trn
 from engine.tools.declared import ToolServer
-from engine.tools.state import ToolServerState
-from engine.tools.tool import Tool
+from engine.tools.tool import Tool, ToolServerState
 
 LONGEST_TIP = 700  # characters
 LONGEST_LINE = 300

@@ -47,8 +47,6 @@ class DecisionPlan:
     requests: tuple[RunRequest, ...]
     model: LoadedModel
     name: str  # of the model, as shown in the answer
-    temperature: float = 1.0
-    has_repeats: bool = False  # the request asked for them
 
 
 @dataclass(frozen=True)
@@ -87,8 +85,6 @@ def plan_decision(context: ServerContext, body: DecisionsRequest, asked: AskedQu
             asked.state,
             asked.questions,
             instructions=asked.instructions,
-            is_joint=bool(body.joint),
-            repeats=body.repeats or 0,
             adapter=adapter,
             keep=context.options.keeps_traces,
             pictures=images.pictures,
@@ -99,8 +95,6 @@ def plan_decision(context: ServerContext, body: DecisionsRequest, asked: AskedQu
         tuple(dataclasses.replace(request, cancel=cancel) for request in requests),
         model,
         body.model or model.name,
-        body.temperature or 1.0,
-        bool(body.repeats),
     )
 
 
@@ -154,7 +148,7 @@ class DecisionAnswering:
     def _decided(self) -> Decided:
         """Returns the answers; raises ``ApiError`` if a run ended without a read."""
         try:
-            answers = [answer for reads in self._reads.values() for answer in reads.answers(self._plan.temperature)]
+            answers = [answer for reads in self._reads.values() for answer in reads.answers()]
         except SafelightError as error:
             raise ApiError(500, sentence(error)) from None
         taken = [reads.usage for reads in self._reads.values()]
@@ -191,33 +185,25 @@ def _body(plan: DecisionPlan, decided: Decided) -> dict[str, Any]:
     usage = decided.usage
     return {
         "model": plan.name,
-        "answers": [_decisions_answer(answer, has_repeats=plan.has_repeats) for answer in decided.answers],
+        "answers": list(map(_decisions_answer, decided.answers)),
         "usage": usage_of_items(usage.prompt_tokens, usage.reused_tokens, usage.answer_tokens),
     }
 
 
-def _decisions_answer(answer: TypedAnswer, *, has_repeats: bool) -> dict[str, Any]:
-    """Writes an answer in OpenAI's form; ``spread`` of repeated reads is in the order of the probabilities."""
+def _decisions_answer(answer: TypedAnswer) -> dict[str, Any]:
+    """Writes an answer in OpenAI's form."""
     name, shares = answer.question.name or None, answer.probabilities
-    written: dict[str, Any]
     match answer.question:
         case YesNo():
-            written = {"type": "predicate", "name": name, "probability": shares[0]}
+            return {"type": "predicate", "name": name, "probability": shares[0]}
         case OneOf(options=options):
             values = [json.loads(option.name) for option in options]  # in the form in which they were sent
             each = [{"value": value, "probability": share} for value, share in zip(values, shares, strict=True)]
-            written = {"type": "choice", "name": name, "choice": values[answer.best], "probabilities": each}
+            found = {"type": "choice", "name": name, "choice": values[answer.best], "probabilities": each}
         case Score(levels=levels):
             each = [
                 {"value": value, "label": level.name, "probability": share}
                 for value, (level, share) in enumerate(zip(levels, shares, strict=True))
             ]
-            written = {"type": "score", "name": name, "score": answer.score, "probabilities": each}
-    if isinstance(answer.question, YesNo):
-        return written | (_repeats(answer, answer.spread[0]) if has_repeats else {})
-    written["confidence"] = answer.confidence
-    return written | (_repeats(answer, list(answer.spread)) if has_repeats else {})
-
-
-def _repeats(answer: TypedAnswer, spread: object) -> dict[str, Any]:
-    return {"reads": answer.reads, "spread": spread, "agreement": answer.agreement}
+            found = {"type": "score", "name": name, "score": answer.score, "probabilities": each}
+    return found | {"confidence": answer.confidence}

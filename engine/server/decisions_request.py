@@ -1,4 +1,4 @@
-"""The body of ``/v1/decisions``, and its conversion to questions about a state: OpenAI's, with four fields of ours."""
+"""The body of ``/v1/decisions``, and its conversion to questions about a state: OpenAI's, with one field of ours."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from engine.server.schemas import MOST_MESSAGES, ModelName
 from engine.server.strict import Strict
 from engine.tasks.decisions.questions import MOST_QUESTIONS, OneOf, Option, Question, Score, YesNo
 
-MOST_REPEATS = 16
 ChoiceValue: TypeAlias = StrictStr | StrictBool
 Content: TypeAlias = str | list[dict[str, Any]]
 _TEXTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
@@ -75,16 +74,10 @@ class DecisionsRequest(Strict):
     """Body of ``/v1/decisions``.
 
     Args:
-        joint: the questions are read from the fewest canvases that hold them. vLLM's.
-        repeats: further reads of a doubtful answer. Ours.
-        temperature: the probabilities are made flatter by it, or steeper; 1 leaves them as they are. Ours.
         image_tokens: the most tokens that an image may take. Ours.
     """
 
     model: ModelName | None = None
-    joint: bool | None = None
-    repeats: Annotated[int, Field(ge=0, le=MOST_REPEATS)] | None = None
-    temperature: Annotated[float, Field(ge=0.01, le=100)] | None = None
     image_tokens: int | None = None
 
     input: str | Annotated[list[StateMessage], Field(min_length=1, max_length=MOST_MESSAGES)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import json
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from typing import Any
 from engine.server.errors import ApiError
 
 Item = dict[str, Any]
-MOST_BYTES = 64 * 2**20  # of all that is kept
+MOST_BYTES = 32 * 2**20  # of all that is kept, as JSON
 MOST_KEPT = 1_000  # responses
 
 
@@ -128,13 +128,4 @@ def _not_kept(what: str, param: str, code: str | None = None) -> ApiError:
 
 
 def _bytes(items: Sequence[Item]) -> int:
-    """Returns the memory of items with all that is in them."""
-    size, left = 0, list[Any](items)
-    while left:
-        value = left.pop()
-        size += sys.getsizeof(value)
-        if isinstance(value, dict):
-            left += [*value, *value.values()]
-        elif isinstance(value, list):
-            left += value
-    return size
+    return len(json.dumps(items))

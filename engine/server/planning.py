@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import secrets
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from engine.config import BLOCK_DIFFUSION, LARGEST_SEED, SMALLEST_CANVAS, GenerationConfig
+from engine.config import ACCEPTANCE, BLOCK_DIFFUSION, LARGEST_SEED, SMALLEST_CANVAS, THRESHOLD_OF, GenerationConfig
 from engine.decoding.names import names_of, require_thoughts
 from engine.errors import SafelightError, quoted
 from engine.server.answer import AnswerSettings
@@ -17,7 +18,6 @@ from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, refusing, uns
 from engine.server.formats import AskedFormat
 from engine.server.schemas import OF_SAMPLING, SampledRequest
 from engine.server.strict import Ignored
-from engine.server.xargs import apply_xargs
 from engine.service import LoadedModel, RunRequest, is_remote
 from engine.text.tags import end_of_thought, starts_in_thought
 from engine.trace.header import new_id
@@ -284,3 +284,80 @@ def _answer_length(
     if model.traits.taught != "anything":  # it was not trained to write more
         most = config.max_new_tokens
     return min(room, max(most, config.max_new_tokens))
+
+
+# --- options of diffusion: steps and canvas by vLLM's names, the rule by mlx-vlm's -----------------------------------
+
+OF_DENOISED = ("sampler", "threshold", "stall_steps")  # of blocks that are denoised, in runs with others, too
+NAMES = ("max_steps", "canvas_length", "min_canvas_length", *OF_DENOISED)
+PREFIX = "diffusion_"
+
+
+def apply_xargs(config: GenerationConfig, xargs: Mapping[str, Any], model: LoadedModel) -> GenerationConfig:
+    """Returns the settings with the changes of ``vllm_xargs``.
+
+    Raises:
+        ApiError: an unknown name, or a value that does not fit the model.
+    """
+    unknown = [name for name in xargs if name.removeprefix(PREFIX) not in NAMES or not name.startswith(PREFIX)]
+    if unknown:
+        known = ", ".join(PREFIX + name for name in NAMES)
+        raise ApiError(400, f"vllm_xargs: {quoted(unknown[0])} is not known; use {known}.", param="vllm_xargs")
+    values = {name.removeprefix(PREFIX): value for name, value in xargs.items()}
+    taken = ("canvas_length", *OF_DENOISED) if config.denoises else ("canvas_length",)
+    if not config.is_block_diffusion and not values.keys() <= set(taken):
+        raise unsupported(
+            f"Of vllm_xargs, these decoders only take {', '.join(PREFIX + name for name in taken)}.", "vllm_xargs"
+        )
+    changes: dict[str, Any] = {}
+    if "max_steps" in values:
+        changes["max_denoising_steps"] = _whole(values, "max_steps", 1, config.max_denoising_steps)
+    if "canvas_length" in values:
+        changes["canvas_length"] = _whole(values, "canvas_length", 1, model.canvas_length)
+    if "min_canvas_length" in values:
+        changes["smallest_canvas"] = _whole(values, "min_canvas_length", 1, model.canvas_length)
+    if "stall_steps" in values:
+        changes["stall_steps"] = _whole(values, "stall_steps", 0, 1_000)
+    changes |= _accepting(values, config)
+    try:
+        return config.replace(**changes)
+    except SafelightError as error:
+        raise ApiError(400, f"vllm_xargs: {error}.", param="vllm_xargs") from None
+
+
+def _accepting(values: Mapping[str, Any], config: GenerationConfig) -> dict[str, Any]:
+    """Returns the acceptance rule and its number: nats, or a probability."""
+    found: dict[str, Any] = {}
+    if "sampler" in values:
+        name = values["sampler"]
+        rule = name.replace("-", "_") if isinstance(name, str) else ""
+        if rule not in ACCEPTANCE:
+            raise _bad("sampler", f"must be one of {', '.join(ACCEPTANCE)}, not {quoted(name)}")
+        found["acceptance"] = rule
+    if "threshold" in values:
+        rule = found.get("acceptance", config.acceptance)
+        name = THRESHOLD_OF[rule]
+        found[name] = _real(values, "threshold", 1 if name == "accept_probability" else 1_000)
+    return found
+
+
+def _bad(name: str, what: str) -> ApiError:
+    return ApiError(400, f"{PREFIX}{name} {what}.", param=f"vllm_xargs.{PREFIX}{name}")
+
+
+def _whole(values: Mapping[str, Any], name: str, low: int, high: int) -> int:
+    value = values[name]
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 10:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise _bad(name, f"must be a whole number from {low} to {high}, not {quoted(value)}")
+    return value
+
+
+def _real(values: Mapping[str, Any], name: str, high: int = 1) -> float:
+    value = values[name]
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,20})?", value):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= high:
+        raise _bad(name, f"must be a number from 0 to {high}, not {quoted(value)}")
+    return float(value)

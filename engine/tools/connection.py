@@ -1,6 +1,6 @@
 """One tool server: its connection, which is opened and closed in one task, and calls to it.
 
-A server that has ended is started again by the next call; after each failure in a row, the pause before that doubles.
+A server that has ended is started again by the next call, after a pause.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ from pydantic import ValidationError
 
 from engine.errors import SafelightError, spoken
 from engine.tools.declared import ToolServer
-from engine.tools.state import Status, ToolServerState
-from engine.tools.tool import MOST_TOOLS, Tool, ToolResult, read_result, read_tool
+from engine.tools.tool import MOST_TOOLS, Status, Tool, ToolResult, ToolServerState, read_result, read_tool
 from engine.tools.transports import Streams, address, program
 
 START_SECONDS = 60.0  # npx and uvx download a server before its first start
 LIST_SECONDS = 30.0
 LIST_PAUSE = 1.0  # seconds between two lists, however often they change
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds after a failure
+PAUSE = 1.0  # seconds after a failure
 MOST_PAGES = 20  # of a list of tools
 MOST_LOG = 8_192  # bytes of what a program wrote last to its standard error
 LOST = (types.CONNECTION_CLOSED, types.INTERNAL_ERROR, types.INVALID_REQUEST)
@@ -59,7 +58,7 @@ class Connection:
         self._wrote = ""  # the end of that, as plain text
         self._reason = ""
         self._tools: tuple[Tool, ...] = ()  # that it last had
-        self._failures, self._next_try = 0, 0.0
+        self._next_try = 0.0
 
     def start(self) -> None:
         """Starts the server in a task of its own, unless it runs."""
@@ -121,7 +120,7 @@ class Connection:
                         Client(transport, client_info=CLIENT, message_handler=self._take)
                     )
                     await self._list(client)
-                self._client, self._failures = client, 0
+                self._client = client
                 self._ready.set()
                 await self._keep(client)
             self._show("failed" if self._reason else "off", problem=self._reason)
@@ -135,8 +134,7 @@ class Connection:
         finally:
             self._client = None
             if self.state.status == "failed":
-                pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2**self._failures)
-                self._failures, self._next_try = self._failures + 1, time.monotonic() + pause
+                self._next_try = time.monotonic() + PAUSE
             self._ready.set()
 
     def _transport(self, stack: contextlib.AsyncExitStack) -> contextlib.AbstractAsyncContextManager[Streams]:

@@ -29,7 +29,7 @@ def call(name: str, arguments: dict[str, Any]) -> str:
     if tool is None:
         raise SafelightError(f"no tool called {name[:40]}")
     try:
-        jsonschema.validate(arguments, tool.parameters)
+        jsonschema.validate(arguments, tool.parameters)  # type: ignore[no-untyped-call]
     except jsonschema.ValidationError as error:
         raise SafelightError(error.message) from None
     return tool.run(**arguments)

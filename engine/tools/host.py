@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.errors import SafelightError
 from engine.tools.declared import ToolServer
-from engine.tools.state import ToolServerState
-from engine.tools.tool import Tool, ToolResult, distinct
+from engine.tools.tool import Tool, ToolResult, ToolServerState, distinct
 
 if TYPE_CHECKING:
     from engine.tools.connection import Connection

@@ -1,4 +1,4 @@
-"""A tool, and the result of a call, as plain data within bounds."""
+"""A tool, the result of a call, and the state of a server, as plain data within bounds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from engine.files import storable
 
@@ -63,6 +63,25 @@ class ToolResult:
     text: str
     is_error: bool = False
     seconds: float = 0.0
+
+
+Status = Literal["off", "starting", "ready", "failed"]
+
+
+@dataclass(frozen=True, eq=False)
+class ToolServerState:
+    """The state of a server, at one time.
+
+    Args:
+        problem: what went wrong, to follow the server's name; empty while all is well.
+        log: the last lines that it wrote to its standard error.
+    """
+
+    server: ToolServer
+    status: Status = "off"
+    tools: tuple[Tool, ...] = ()
+    problem: str = ""
+    log: str = ""
 
 
 def read_tool(server: ToolServer, raw: types.Tool) -> Tool | None:

@@ -30,7 +30,6 @@ class Way:
     name: str
     clients: int = 1
     questions: int = 1
-    joint: bool = False
     same: bool = False  # the state; the question is another one each time
 
     def body(self, number: int) -> dict[str, Any]:
@@ -40,7 +39,7 @@ class Way:
             state, asked = "12 apples, 7 pears and 4711 plums are in the box.", f"Are there {number} fruits in it?"
         texts = [asked, *(f"Is one of them larger than {5 * place}?" for place in range(1, self.questions))]
         questions = [{"type": "predicate", "instructions": text} for text in texts]
-        return {"input": state, "questions": questions, "joint": self.joint}
+        return {"input": state, "questions": questions}
 
 
 WAYS = (
@@ -48,7 +47,6 @@ WAYS = (
     Way("one question a request, about the same state", same=True),
     Way("one question a request, eight requests at once", clients=8),
     Way("eight questions a request, read singly", questions=8),
-    Way("eight questions a request, read jointly", questions=8, joint=True),
     Way("eight questions a request, read singly, four requests at once", clients=4, questions=8),
 )
 

@@ -18,6 +18,7 @@ from starlette.requests import Request
 from engine.errors import quoted
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError
+from engine.server.mcp.answering import decide, generate, infill, sudoku
 from engine.server.mcp.arguments import (
     DecideArguments,
     GenerateArguments,
@@ -27,10 +28,7 @@ from engine.server.mcp.arguments import (
     read_arguments,
 )
 from engine.server.mcp.calls import LEFT, Report, ServedCall, ToolReply
-from engine.server.mcp.deciding import decide
 from engine.server.mcp.inspecting import inspect_run
-from engine.server.mcp.puzzles import sudoku
-from engine.server.mcp.writing import generate, infill
 from engine.server.runs import client_of
 from engine.server.strict import Strict
 

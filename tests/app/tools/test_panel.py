@@ -15,10 +15,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QDialog, QLabel
 from pytestqt.qtbot import QtBot
 
-from app.tools.form import ServerFields, fields_of, fits_form, read_fields
+from app.tools.form import ServerFields, fields_of, fits_form, join_command, read_fields, split_command
 from app.tools.form_dialog import ToolServerDialog
 from app.tools.leave import Leave
-from app.tools.lines import join_command, split_command
 from app.tools.panel import ToolsPanel
 from app.tools.pasted import read_pasted, text_of
 from app.tools.server_row import ToolServerRow
@@ -28,8 +27,7 @@ from app.tools.tool_row import ToolRow
 from app.tools.toolbox import Toolbox
 from engine import SafelightError
 from engine.tools.declared import ToolServer
-from engine.tools.state import ToolServerState
-from engine.tools.tool import Tool
+from engine.tools.tool import Tool, ToolServerState
 
 SOON = 20_000  # milliseconds
 HOSTILE = Path(__file__).parents[2] / "engine" / "tools" / "hostile_server.py"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -129,26 +128,6 @@ def test_decisions_are_written_as_openai_has_them(served: Served) -> None:
     assert [option.name for option in served.engine.decided[1].questions[0].options] == ['"true"', "true", '"ü"']
 
 
-def test_questions_are_read_jointly_where_that_is_asked_for(served: Served) -> None:
-    assert len(decide(served, joint=True, questions=[PREDICATE] * 8).json()["answers"]) == 8
-    assert [(decision.is_joint, decision.first) for decision in served.engine.decided] == [(True, 1), (True, 5)]
-    assert within(lambda: served.server.live.snapshot()[0].state == "finished")
-    live = served.server.live.snapshot()[0]
-    assert (live.endpoint, live.tokens) == (DECISIONS, 8)
-    decide(served, joint=True)
-    assert not served.engine.decided[-1].is_joint
-
-
-def test_repeats_and_a_temperature_are_ours(served: Served) -> None:
-    [answer] = decide(served, repeats=2, questions=[CHOICE]).json()["answers"]
-    assert (answer["reads"], answer["agreement"], answer["spread"]) == (3, 1.0, near([0.0, 0.0, 0.0]))
-    [plain] = decide(served, repeats=1).json()["answers"]
-    assert (plain["reads"], plain["agreement"], plain["spread"]) == (2, 1.0, near(0.0))
-    [plain] = decide(served, temperature=2).json()["answers"]
-    assert plain["probability"] == pytest.approx(math.sqrt(2) / (1 + math.sqrt(2)), abs=1e-6)
-    assert plain.keys() == {"type", "name", "probability"}
-
-
 @pytest.mark.parametrize(
     ("sent", "state", "instructions"),
     [
@@ -195,8 +174,7 @@ def choice_of(count: int) -> dict[str, Any]:
         ({"questions": [{**PREDICATE, "mood": 1}]}, "questions.0.mood", "not known"),
         ({"questions": [{**PREDICATE, "instructions": [{"type": "x"}]}]}, "questions.0.instructions.0", "supported"),
         ({"input": "x" * 2_000}, "input", "shorten the state"),
-        ({"repeats": 17}, "repeats", None), ({"repeats": -1}, "repeats", None), ({"joint": "yes"}, "joint", None),
-        ({"temperature": 0}, "temperature", None), ({"stream": True}, "stream", "not known"),
+        ({"stream": True}, "stream", "not known"), ({"joint": True}, "joint", "not known"),
         ({"model": "gpt-6-luna"}, "model", "not loaded"),
     ],
 )  # fmt: skip

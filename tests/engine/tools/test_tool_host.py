@@ -17,8 +17,7 @@ from engine.errors import SafelightError
 from engine.tools import connection
 from engine.tools.declared import ToolServer
 from engine.tools.host import ToolHost
-from engine.tools.state import Status, ToolServerState
-from engine.tools.tool import LONGEST_DESCRIPTION, LONGEST_RESULT, MOST_TOOLS, Tool
+from engine.tools.tool import LONGEST_DESCRIPTION, LONGEST_RESULT, MOST_TOOLS, Status, Tool, ToolServerState
 
 HERE = Path(__file__).parent
 SUMS = ToolServer("sums", sys.executable, (str(HERE / "sdk_server.py"),), env=(("SECRET", "known"),))
@@ -90,7 +89,7 @@ def test_a_server_of_the_official_library_is_used_from_start_to_end(
     assert reached(host, "failed").problem == "has ended: it was asked to end"
     with pytest.raises(SafelightError, match=r"sums has ended: it was asked to end; it is tried again in 1 s"):
         host.call(add, {"first": 1, "second": 1}).result(10)
-    time.sleep(connection.FIRST_PAUSE)
+    time.sleep(connection.PAUSE)
     assert host.call(add, {"first": 1, "second": 1}).result(10).text == "2"  # it is started again
 
 
@@ -217,7 +216,7 @@ def test_a_list_that_changes_all_the_time_is_read_now_and_then(
 def test_the_tools_of_a_server_that_has_failed_stay_and_a_call_starts_it_again(
     open_host: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(connection, "PAUSE", 0.0)
     host = open_host(hostile("dies"))
     reached(host)
     for _ in range(2):
