@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import llm
 import pytest
 from huggingface_hub import InferenceClient
 
@@ -71,26 +68,6 @@ def test_huggingface_hub_chats_and_streams(url: str) -> None:
     chunks = list(client.chat_completion([ASKED], stream=True, stream_options={"include_usage": True}))
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == ANSWER
     assert chunks[-1].usage.completion_tokens == len(ANSWER)
-
-
-def test_llm_chats_and_streams(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    common = f"  model_name: {MODEL}\n  api_base: {url}\n  api_key_name: here\n"
-    models = f"- model_id: here\n{common}- model_id: here-text\n{common}  completion: true\n"
-    (tmp_path / "extra-openai-models.yaml").write_text(models)
-    (tmp_path / "keys.json").write_text(json.dumps({"here": KEY}))
-    monkeypatch.setenv("LLM_USER_PATH", str(tmp_path))
-    monkeypatch.setattr("llm.plugins.LLM_LOAD_PLUGINS", "")  # that of SmolLM2's package needs llama.cpp
-    model = llm.get_model("here")
-    assert model.prompt(ASKED["content"], stream=False).text() == ANSWER
-    pieces = list(model.prompt(ASKED["content"], system="Be brief.", temperature=0.5, seed=3, max_tokens=20))
-    assert "".join(pieces) == ANSWER
-    talk = model.conversation()
-    talk.prompt(ASKED["content"]).text()
-    second = talk.prompt(AGAIN["content"])
-    assert second.text() == "52"
-    assert second.usage().output == len("52")
-    assert model.prompt(ASKED["content"], logit_bias={"5": 1}).text() == ANSWER
-    assert isinstance(llm.get_model("here-text").prompt("What is", max_tokens=4).text(), str)
 
 
 @pytest.mark.parametrize("name", DEFAULTS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import socket
+import sys
 import threading
 import weakref
 from contextlib import closing
@@ -17,7 +18,6 @@ import pytest
 from engine.server import RunningServer, ServerOptions, running, runs
 from engine.service import Capabilities, Scheduler
 from engine.service.scheduler import MOST_REPLIES
-from tests.bench.server_load import handles
 from tests.engine.server.served import CANVAS, CHAT, KEY, ScriptedEngine, Served, serving, within
 
 BODY = {"messages": [{"role": "user", "content": "hello"}], "stream": True}
@@ -52,6 +52,12 @@ def connect(served: Served, body: dict[str, Any] = BODY, *, buffer: int = 0) -> 
     )
     connection.sendall("\r\n".join((*head, f"Content-Length: {len(data)}", "", "")).encode() + data)
     return connection
+
+
+def handles() -> int:
+    """The number of files, sockets and the like that this process has open."""
+    process = psutil.Process()
+    return int(process.num_handles() if sys.platform == "win32" else process.num_fds())
 
 
 def states(served: Served) -> list[str]:
@@ -100,10 +106,10 @@ def _small_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_client_that_reads_nothing(outlets: list[weakref.ref[Any]]) -> None:
     engine = ScriptedEngine()
     engine.context, engine.says = 10**6, "a" * 10**5
-    before = handles(psutil.Process())
+    before = handles()
     with serving(engine, send_seconds=0.2) as served:
         assert served.chat(max_tokens=CANVAS).status_code == 200
-        ours = handles(psutil.Process())
+        ours = handles()
         with closing(connect(served, BODY | {"max_tokens": 10**5, "diffusion_frames": True}, buffer=4096)):
             assert within(lambda: engine.steps_run > 2 * engine.steps)
             assert served.chat(max_tokens=CANVAS).status_code == 200  # others go on
@@ -111,9 +117,9 @@ def test_a_client_that_reads_nothing(outlets: list[weakref.ref[Any]]) -> None:
             assert sorted(states(served)) == ["cancelled", "finished", "finished"]
             assert within(lambda: served.scheduler.running == 0)
             assert engine.steps_run < 10**5 // CANVAS
-            assert within(lambda: handles(psutil.Process()) == ours + 1), "the server's side is open"
+            assert within(lambda: handles() == ours + 1), "the server's side is open"
             assert within(lambda: all(map(gone, outlets)))
-    assert within(lambda: handles(psutil.Process()) <= before)
+    assert within(lambda: handles() <= before)
 
 
 def test_a_stop_leaves_neither_streams_nor_the_port(outlets: list[weakref.ref[Any]]) -> None:
