@@ -86,7 +86,7 @@ class StdioServer:
         import anyio
         from mcp.server.stdio import stdio_server  # half a second
 
-        from engine.server.mcp.tools import build_server
+        from engine.server.mcp.tools import build_server  # and with it the same library
 
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
         server = build_server(self._context, lambda: self._problem)

@@ -47,17 +47,7 @@ def in_the_midst(error: Exception, address: RemoteAddress) -> RemoteError:
 
 def ended(said: str, address: RemoteAddress) -> RemoteError:
     """Returns the error for one that a server sends in the middle of an answer."""
-    if _is_crash(said):
-        return crashed(address)
     return RemoteError("The server at {where} ended the answer: {said}", where=address.origin, said=said or "?")
-
-
-def crashed(address: RemoteAddress) -> RemoteError:
-    """Returns the error for a server whose engine ended; its own message is for readers of its log."""
-    return RemoteError(
-        "The model on the server at {where} stopped running; its log has the reason. Start the server again.",
-        where=address.origin,
-    )
 
 
 def strange(address: RemoteAddress) -> RemoteError:
@@ -114,8 +104,6 @@ def of_status(status: int, body: bytes, address: RemoteAddress) -> RemoteError:
         return strange(address)
     if status == 413:
         return RemoteError("The prompt is too large for {where}. Shorten it, or use smaller pictures.", where=where)
-    if status >= 500 and _is_crash(said):
-        return crashed(address)
     if status == 429:
         return RemoteError("The server at {where} is busy. Try again in a moment.", where=where)
     if status in (502, 504):
@@ -152,11 +140,6 @@ def said_by(error: Any) -> str:
     line = " ".join(error.encode("utf-8", "replace").decode().split())
     line = "".join(sign if sign.isprintable() else " " for sign in line)
     return line if len(line) <= MOST_SAID else line[:MOST_SAID] + "…"
-
-
-def _is_crash(said: str) -> bool:
-    """True if a server says that its engine ended, as vLLM words it."""
-    return "EngineCore" in said or "EngineDeadError" in said or "stack trace" in said.lower()
 
 
 def _is_slow(error: Exception) -> bool:
