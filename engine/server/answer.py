@@ -25,8 +25,7 @@ from engine.text.output_parts import (
     ContentPart,
     OutputPart,
     ThoughtPart,
-    ToolCallArguments,
-    ToolCallStarted,
+    ToolCallPart,
     joined,
 )
 from engine.text.tags import CALL, CALL_END, CLOSE, OPEN, TAGS
@@ -149,6 +148,7 @@ class ServedAnswer:
         self._prompt: list[TokenChance] = []  # its tokens, if they were scored
         self._content_length = self._reported_length = 0  # characters passed on, and of reported tokens
         self._calls = 0
+        self._is_cut = False  # a call has only the beginning of its arguments
         self._reason: FinishReason | None = None
         self.tokens: list[int] = []
         self.prompt_tokens = self.cached_tokens = 0
@@ -161,7 +161,7 @@ class ServedAnswer:
     @property
     def finish_reason(self) -> FinishReason:
         """The reason why the answer ended."""
-        if any(index < self._calls for index in self._parser.cut_calls):
+        if self._is_cut:
             return "length"  # so that nobody executes half a call
         if self._calls and self._reason != "length":
             return "tool_calls"
@@ -342,8 +342,7 @@ class ServedAnswer:
             parts = self._parser.feed(text) + (self._parser.finish() if at_end else [])
         passed: list[OutputPart] = []
         for part in parts:
-            is_of_first_call = isinstance(part, ToolCallArguments) and part.index == 0
-            if self._settings.one_call and self._calls and not is_of_first_call:
+            if self._settings.one_call and self._calls:
                 break
             match part:
                 case ContentPart():
@@ -352,12 +351,13 @@ class ServedAnswer:
                         self._reason, self.is_complete = "stop", True
                         self._drop_chances()
                         break
-                case ToolCallStarted():
+                case ToolCallPart():
                     self._calls += 1
+                    self._is_cut = self._is_cut or part.is_cut
                     passed.append(part)
-                case ThoughtPart() | ToolCallArguments():
+                case ThoughtPart():
                     passed.append(part)
-        if self._settings.one_call and self._parser.whole_calls:
+        if self._settings.one_call and self._calls:
             self._reason, self.is_complete = "stop", True
         if at_end and self._stop.found is None:
             passed.append(self._content(self._stop.finish()))

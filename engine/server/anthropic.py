@@ -24,7 +24,7 @@ from engine.server.messages import arguments_in
 from engine.server.planning import RunPlan, prompt_of, take_any_name
 from engine.server.serving import Choice, RunResponse
 from engine.server.sse import ALIVE, EVENTS, event
-from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
+from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, ToolCallPart
 
 PATH = "/v1/messages"
 KINDS = {
@@ -97,11 +97,10 @@ class MessagesWriter:
                 case ThoughtPart(text):
                     yield from self._go_on("thinking", {"type": "thinking", "thinking": "", "signature": ""})
                     yield self._delta("thinking_delta", thinking=text)
-                case ToolCallStarted(_, name):
+                case ToolCallPart(_, name, arguments):
                     yield from self._close()
                     yield from self._go_on("tool_use", _call(name))
-                case ToolCallArguments(_, fragment):
-                    yield self._delta("input_json_delta", partial_json=fragment)
+                    yield self._delta("input_json_delta", partial_json=arguments)
 
     def add_frame(self, frame: dict[str, Any], answer: ServedAnswer) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
         """Yields nothing: a message has no place for frames."""
@@ -122,25 +121,14 @@ class MessagesWriter:
     def whole(self, choices: Sequence[Choice]) -> dict[str, Any]:
         [(parts, answer)] = choices
         blocks: list[dict[str, Any]] = []
-        arguments: dict[int, str] = {}  # by the block's place
         for part in parts:
-            kind = blocks[-1]["type"] if blocks else ""
             match part:
-                case ContentPart(text) if kind == "text":
-                    blocks[-1]["text"] += text
                 case ContentPart(text):
                     blocks.append({"type": "text", "text": text})
-                case ThoughtPart(text) if kind == "thinking":
-                    blocks[-1]["thinking"] += text
                 case ThoughtPart(text):
                     blocks.append({"type": "thinking", "thinking": text, "signature": ""})
-                case ToolCallStarted(_, name):
-                    arguments[len(blocks)] = ""
-                    blocks.append(_call(name))
-                case ToolCallArguments(_, fragment):
-                    arguments[len(blocks) - 1] += fragment
-        for place, text in arguments.items():
-            blocks[place]["input"] = arguments_in(text) or {}
+                case ToolCallPart(_, name, arguments):
+                    blocks.append(_call(name) | {"input": arguments_in(arguments) or {}})
         return self._message(blocks or [{"type": "text", "text": ""}], *_ending(answer), _usage(answer))
 
     def _message(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -27,8 +27,7 @@ from engine.text.output_parts import (
     ContentPart,
     OutputPart,
     ThoughtPart,
-    ToolCallArguments,
-    ToolCallStarted,
+    ToolCallPart,
     joined_text,
 )
 
@@ -162,11 +161,9 @@ class ChatWriter(ChunkWriter):
                     yield self._chunk(answer, {"delta": {"content": text}}, logprobs=self._logprobs(answer))
                 case ThoughtPart(text):
                     yield self._chunk(answer, {"delta": {"reasoning": text, "reasoning_content": text}})
-                case ToolCallStarted(index, name):
-                    yield self._chunk(answer, {"delta": {"tool_calls": [{"index": index, **_call(name)}]}})
-                case ToolCallArguments(index, fragment):
-                    call = {"index": index, "function": {"arguments": fragment}}
-                    yield self._chunk(answer, {"delta": {"tool_calls": [call]}})
+                case ToolCallPart(index, name, arguments):
+                    for call in (_call(name), {"function": {"arguments": arguments}}):
+                        yield self._chunk(answer, {"delta": {"tool_calls": [{"index": index, **call}]}})
 
     def whole(self, choices: Sequence[Choice]) -> dict[str, Any]:
         found = super().whole(choices) | {"object": "chat.completion"}
@@ -177,7 +174,8 @@ class ChatWriter(ChunkWriter):
 
     def _entry(self, parts: Sequence[OutputPart]) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": joined_text(parts, ContentPart), "refusal": None}
-        thought, calls = joined_text(parts, ThoughtPart), _calls(parts)
+        thought = joined_text(parts, ThoughtPart)
+        calls = [_call(part.name, part.arguments) for part in parts if isinstance(part, ToolCallPart)]
         if thought:
             message |= {"reasoning": thought, "reasoning_content": thought}
         if calls:
@@ -195,13 +193,3 @@ def _call(name: str, arguments: str = "") -> dict[str, Any]:
         "type": "function",
         "function": {"name": name, "arguments": arguments},
     }
-
-
-def _calls(parts: Iterable[OutputPart]) -> list[dict[str, Any]]:
-    calls: dict[int, dict[str, Any]] = {}
-    for part in parts:
-        if isinstance(part, ToolCallStarted):
-            calls[part.index] = _call(part.name)
-        elif isinstance(part, ToolCallArguments):
-            calls[part.index]["function"]["arguments"] += part.json_fragment
-    return list(calls.values())

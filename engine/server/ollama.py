@@ -32,7 +32,7 @@ from engine.server.ollama_request import (
 from engine.server.planning import RunPlan
 from engine.server.serving import Choice, RunResponse
 from engine.service import LoadedModel
-from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
+from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, ToolCallPart
 
 VERSION = "0.12.0"  # of Ollama, whose routes these are
 LINES = "application/x-ndjson"
@@ -110,7 +110,6 @@ class LineWriter(ABC):
 
     def __init__(self, plan: RunPlan) -> None:
         self._plan = plan
-        self._name, self._arguments = "", ""  # of the call that is being written
 
     def begin(self, answers: Sequence[ServedAnswer]) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
         yield from ()
@@ -123,19 +122,15 @@ class LineWriter(ABC):
         for part in parts:
             match part:
                 case ContentPart(text):
-                    yield from self._end_call()
                     yield self._line(self._fields(text), logprobs=_logprobs(answer))
                 case ThoughtPart(text):
                     yield self._line(self._fields("", thinking=text))
-                case ToolCallStarted(_, name):
-                    yield from self._end_call()
-                    self._name, self._arguments = name, ""
-                case ToolCallArguments(_, fragment):
-                    self._arguments += fragment
+                case ToolCallPart(_, name, arguments):
+                    function = {"name": name, "arguments": arguments_in(arguments) or {}}
+                    yield self._line(self._fields("", calls=[{"function": function}]))
 
     def end(self, answers: Sequence[ServedAnswer]) -> Iterator[bytes]:
         [answer] = answers
-        yield from self._end_call()
         yield self._line(self._fields(""), **_figures(answer))
 
     def fail(self, error: ApiError) -> Iterator[bytes]:
@@ -143,15 +138,8 @@ class LineWriter(ABC):
 
     def whole(self, choices: Sequence[Choice]) -> dict[str, Any]:
         [(parts, answer)] = choices
-        lines = [json.loads(line) for line in (*self.add(parts, answer), *self._end_call())]
+        lines = [json.loads(line) for line in self.add(parts, answer)]
         return self._base() | self._joined(lines) | _logprobs_of(lines) | _figures(answer)
-
-    def _end_call(self) -> Iterator[bytes]:
-        """Yields a call once all its arguments are there."""
-        if self._name:
-            function = {"name": self._name, "arguments": arguments_in(self._arguments) or {}}
-            self._name = ""
-            yield self._line(self._fields("", calls=[{"function": function}]))
 
     def _line(self, fields: dict[str, Any], logprobs: list[dict[str, Any]] | None = None, **figures: Any) -> bytes:
         more = {"logprobs": logprobs} if logprobs else {}

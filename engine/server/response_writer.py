@@ -14,7 +14,7 @@ from engine.server.response_items import GrowingItem, ItemEvent, ItemKind
 from engine.server.responses_request import ResponsesRequest, ResponseTool
 from engine.server.serving import Choice
 from engine.server.sse import ALIVE, EVENTS, event
-from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
+from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, ToolCallPart
 
 Keep = Callable[[dict[str, Any]], None]
 """Keeps a response."""
@@ -79,10 +79,9 @@ class ResponsesWriter:
                     yield from self._continue("reasoning", text)
                 case ContentPart(text):
                     yield from self._continue("message", text, [one.as_chat() for one in answer.take_chances()])
-                case ToolCallStarted(_, name):
+                case ToolCallPart(_, name, arguments):
                     yield from self._open_call(name)
-                case ToolCallArguments(_, fragment):
-                    yield from self._items[-1].add(fragment)
+                    yield from self._items[-1].add(arguments)
 
     def _continue(self, kind: ItemKind, text: str, chances: Sequence[dict[str, Any]] = ()) -> Iterator[ItemEvent]:
         if not self._items or self._items[-1].kind != kind:

@@ -79,11 +79,6 @@ class OutputParser:
         if starts_in_thought:
             self._begin_thought(named=True, takes_think_end=True)
 
-    @property
-    def cut_calls(self) -> frozenset[int]:
-        """The calls, by index, whose arguments were cut short."""
-        return frozenset(self._call.cut)
-
     def feed(self, text: str) -> list[OutputPart]:
         """Reads a piece of the text, and returns the finished parts."""
         for part, is_tag in self._splitter.feed(text):
@@ -103,11 +98,6 @@ class OutputParser:
         self._give(ContentPart(self._content.finish()))
         self._state = "ended"
         return self._taken()
-
-    @property
-    def whole_calls(self) -> int:
-        """The number of calls that have ended."""
-        return self._call.whole_calls
 
     def _read(self, part: str, *, is_tag: bool) -> None:
         """Reads a tag, or text without one."""

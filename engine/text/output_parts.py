@@ -22,43 +22,28 @@ class ThoughtPart:
 
 
 @dataclass(frozen=True)
-class ToolCallStarted:
-    """A call of a tool; ``index`` counts the calls from 0."""
+class ToolCallPart:
+    """A call of a tool; ``index`` counts the calls from 0.
+
+    ``arguments`` are a JSON object, or only its beginning if the call ``is_cut``.
+    """
 
     index: int
     name: str
+    arguments: str
+    is_cut: bool = False
 
 
-@dataclass(frozen=True)
-class ToolCallArguments:
-    """A piece of a call's arguments. All pieces of a call together are a JSON object."""
-
-    index: int
-    json_fragment: str
-
-
-OutputPart = ContentPart | ThoughtPart | ToolCallStarted | ToolCallArguments
+OutputPart = ContentPart | ThoughtPart | ToolCallPart
 
 
 def joined(parts: Iterable[OutputPart]) -> list[OutputPart]:
-    """Returns the parts with neighbours of a kind, and of a call, joined."""
-    return [_as_one(list(same)) for _, same in groupby(parts, key=_kind)]
-
-
-def _kind(part: OutputPart) -> tuple[object, int]:
-    return type(part), part.index if isinstance(part, ToolCallStarted | ToolCallArguments) else -1
-
-
-def _as_one(parts: list[OutputPart]) -> OutputPart:
-    match parts[0]:
-        case ToolCallStarted() as part:
-            return part
-        case ToolCallArguments(index):
-            return ToolCallArguments(index, "".join(p.json_fragment for p in parts if isinstance(p, ToolCallArguments)))
-        case ContentPart():
-            return ContentPart(joined_text(parts, ContentPart))
-        case ThoughtPart():
-            return ThoughtPart(joined_text(parts, ThoughtPart))
+    """Returns the parts with neighbouring texts of a kind joined."""
+    found: list[OutputPart] = []
+    for kind, same in groupby(parts, key=type):
+        these = list(same)
+        found += these if kind is ToolCallPart else [kind(joined_text(these, kind))]
+    return found
 
 
 def joined_text(parts: Iterable[OutputPart], kind: type[ContentPart | ThoughtPart]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine.text.output import OutputParser
-from engine.text.output_parts import ContentPart, ThoughtPart, ToolCallArguments, ToolCallStarted, joined
+from engine.text.output_parts import ContentPart, ThoughtPart, ToolCallPart, joined
 from engine.text.tags import (
     CALL,
     CALL_END,
@@ -59,9 +59,7 @@ def read_reply(tokenizer: Tokenizer, ids: Iterable[int]) -> Reply:
                 text.append(piece)
             case ThoughtPart(piece):
                 thinking.append(piece)
-            case ToolCallStarted(_, name):
+            case ToolCallPart(_, name, arguments, is_cut):
                 gap = "\n" if text and not text[-1].endswith("\n") else ""
-                text.append(f"{gap}call {name}")
-            case ToolCallArguments(index, arguments):
-                text.append(f"({arguments}{'…' if index in parser.cut_calls else ''})\n")
+                text.append(f"{gap}call {name}({arguments}{'…' if is_cut else ''})\n")
     return Reply("".join(text), "".join(thinking))

@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.text.coercion import ToolSchema
 from engine.text.json_call import MOST_CALL, NAME, read_call
-from engine.text.output_parts import OutputPart, ToolCallArguments, ToolCallStarted
+from engine.text.output_parts import OutputPart, ToolCallPart
 from engine.text.tags import JSON_CALL, MARK, THINK, THINK_END
 from engine.text.tool_arguments import ToolArguments
 
@@ -38,8 +38,7 @@ class ToolCallReader:
 
     def __init__(self, schemas: Mapping[str, Mapping[str, Any]]) -> None:
         self.is_over = True  # no call is being read
-        self.cut: set[int] = set()  # calls, by index, whose arguments are only the beginning of an object
-        self.whole_calls = 0  # calls that have ended
+        self._count = 0  # of calls
         self._schemas = schemas
         self._is_json = self._is_begun = False  # begun: a name and a bracket were written
         self._held: list[str] = []
@@ -49,7 +48,7 @@ class ToolCallReader:
     @property
     def is_full(self) -> bool:
         """True if no further call is read."""
-        return self.whole_calls >= MOST_CALLS
+        return self._count >= MOST_CALLS
 
     @property
     def is_in_arguments(self) -> bool:
@@ -118,9 +117,9 @@ class ToolCallReader:
             return self._left_behind(self._read_calls(text, is_whole=False))
         return "" if _HALF_HEAD.fullmatch(text) else self._content(text)
 
-    def _give(self, name: str, arguments: str) -> None:
-        self._parts += [ToolCallStarted(self.whole_calls, name), ToolCallArguments(self.whole_calls, arguments)]
-        self.whole_calls += 1
+    def _give(self, name: str, arguments: str, *, is_cut: bool = False) -> None:
+        self._parts.append(ToolCallPart(self._count, name, arguments, is_cut))
+        self._count += 1
 
     def _end_json(self, held: str) -> str:
         """Reads a call in JSON; returns it as content, without tags, if it is none."""
@@ -147,9 +146,7 @@ class ToolCallReader:
         while True:
             schema = ToolSchema(self._schemas.get(name))
             made = ToolArguments(text, place, opener, schema, is_whole=is_whole)
-            if not made.is_closed:
-                self.cut.add(self.whole_calls)
-            self._give(name, made.json)
+            self._give(name, made.json, is_cut=not made.is_closed)
             another = None if self.is_full else _ANOTHER.match(text, made.end)
             if not made.is_closed or another is None:
                 return text[made.end :] if made.is_closed else ""

@@ -9,7 +9,7 @@ from typing import Any
 from engine.text.chat_template import ChatTemplate
 from engine.text.message import Message
 from engine.text.output import OutputParser
-from engine.text.output_parts import ContentPart, ToolCallArguments, ToolCallStarted, joined_text
+from engine.text.output_parts import ContentPart, ToolCallPart, joined_text
 from engine.text.tags import CALL, CALL_END, MARK
 from engine.tools.example_tools import TOOLS
 from engine.training.puzzles import TrainingBatch, left_padded
@@ -96,14 +96,11 @@ def read_output(text: str) -> tuple[str, list[tuple[str, Any]]]:
     """Returns the text and the calls of an output; arguments that are no JSON are None."""
     parser = OutputParser()
     parts = [*parser.feed(text), *parser.finish()]
-    names = [part.name for part in parts if isinstance(part, ToolCallStarted)]
     calls = list[tuple[str, Any]]()
-    for place, name in enumerate(names):
-        raw = "".join(
-            part.json_fragment for part in parts if isinstance(part, ToolCallArguments) and part.index == place
-        )
-        try:
-            calls.append((name, json.loads(raw or "{}")))
-        except ValueError:
-            calls.append((name, None))
+    for part in parts:
+        if isinstance(part, ToolCallPart):
+            try:
+                calls.append((part.name, json.loads(part.arguments or "{}")))
+            except ValueError:
+                calls.append((part.name, None))
     return joined_text(parts, ContentPart).strip(), calls

@@ -13,7 +13,7 @@ from engine.errors import SafelightError
 from engine.files import parse_json, storable
 from engine.text.message import Message
 from engine.text.output import OutputParser
-from engine.text.output_parts import ContentPart, ThoughtPart, ToolCallArguments, ToolCallStarted, joined
+from engine.text.output_parts import ContentPart, ThoughtPart, ToolCallPart, joined
 from engine.text.tags import THINK, THINK_END
 from engine.tools.declared import ToolServer
 from engine.tools.tool import MOST_CALLS, MOST_ROUNDS
@@ -95,21 +95,19 @@ def read_round(written: str, schemas: Mapping[str, Mapping[str, Any]], number: i
     """
     end = written.find(THINK_END)
     parser = OutputParser(starts_in_thought=end >= 0 and THINK not in written[:end], schemas=schemas)
-    text, thinking, names, arguments = list[str](), list[str](), dict[int, str](), dict[int, str]()
+    text, thinking, made = list[str](), list[str](), list[ToolCallPart]()
     for part in joined([*parser.feed(written), *parser.finish()]):
         match part:
             case ContentPart(piece):
-                text += [] if names else [piece]
+                text += [] if made else [piece]
             case ThoughtPart(piece):
                 thinking.append(piece)
-            case ToolCallStarted(index, name):
-                names[index] = name
-            case ToolCallArguments(index, piece):
-                arguments[index] = arguments.get(index, "") + piece
+            case ToolCallPart():
+                made.append(part)
     calls = [
-        ToolCall(f"call_{number}_{index}", names[index], found)
-        for index in sorted(names.keys() - parser.cut_calls)[:MOST_CALLS]
-        if (found := _object(arguments.get(index, "{}"))) is not None
+        ToolCall(f"call_{number}_{part.index}", part.name, found)
+        for part in [part for part in made if not part.is_cut][:MOST_CALLS]
+        if (found := _object(part.arguments)) is not None
     ]
     said = storable("".join(text)).strip()
     if not calls and (bare := _bare_call(said, schemas)) is not None:

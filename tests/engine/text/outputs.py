@@ -14,8 +14,7 @@ from engine.text.output_parts import (
     ContentPart,
     OutputPart,
     ThoughtPart,
-    ToolCallArguments,
-    ToolCallStarted,
+    ToolCallPart,
     joined_text,
 )
 from engine.text.tags import CALL, CALL_END, CLOSE, JSON_CALL, JSON_CALL_END, MARK, OPEN, TAGS, THINK, THINK_END
@@ -64,17 +63,7 @@ class Output:
 
 def parse_output(text: str, *, starts_in_thought: bool = False, schemas: Schemas | None = None) -> Output:
     parser = OutputParser(starts_in_thought=starts_in_thought, schemas=schemas or {})
-    parts = [*parser.feed(text), *parser.finish()]
-    names = {part.index: part.name for part in parts if isinstance(part, ToolCallStarted)}
-    arguments: dict[int, list[str]] = {index: [] for index in names}
-    for part in parts:
-        if isinstance(part, ToolCallArguments):
-            arguments[part.index].append(part.json_fragment)
-    return Output(
-        joined_text(parts, ContentPart),
-        joined_text(parts, ThoughtPart),
-        tuple(ToolCall(names[i], "".join(arguments[i]), i in parser.cut_calls) for i in names),
-    )
+    return gathered([*parser.feed(text), *parser.finish()])
 
 
 def random_value(random: Random, depth: int = 0) -> Any:
@@ -160,31 +149,21 @@ def split(random: Random, text: str) -> list[str]:
     return pieces
 
 
-def parts_of(pieces: Iterable[str], *, starts_in_thought: bool = False) -> tuple[list[OutputPart], frozenset[int]]:
-    """What a parser gives out for a text in pieces, and the calls that were cut."""
+def parts_of(pieces: Iterable[str], *, starts_in_thought: bool = False) -> list[OutputPart]:
+    """What a parser gives out for a text in pieces."""
     parser = OutputParser(starts_in_thought=starts_in_thought, schemas=SCHEMAS)
     parts = [part for piece in pieces for part in parser.feed(piece)]
-    return parts + parser.finish(), parser.cut_calls
+    return parts + parser.finish()
 
 
-def gathered(parts: Iterable[OutputPart], cut: frozenset[int]) -> Output:
-    """Parts put together as a client does; each state of a call's arguments must be the beginning of JSON."""
-    content, thought, names, arguments = "", "", [], []
-    for part in parts:
-        if isinstance(part, ContentPart):
-            content += part.text
-        elif isinstance(part, ThoughtPart):
-            thought += part.text
-        elif isinstance(part, ToolCallStarted):
-            assert part.index == len(names)
-            names.append(part.name)
-            arguments.append("")
-        else:
-            assert part.index == len(names) - 1
-            arguments[part.index] += part.json_fragment
-            json.loads(completed(arguments[part.index]))
-    calls = (ToolCall(name, arguments[index], index in cut) for index, name in enumerate(names))
-    return Output(content, thought, tuple(calls))
+def gathered(parts: list[OutputPart]) -> Output:
+    """Parts put together as a client does; a call's arguments must be the beginning of JSON."""
+    calls = [part for part in parts if isinstance(part, ToolCallPart)]
+    assert [call.index for call in calls] == list(range(len(calls)))
+    for call in calls:
+        json.loads(completed(call.arguments))
+    made = (ToolCall(call.name, call.arguments, call.is_cut) for call in calls)
+    return Output(joined_text(parts, ContentPart), joined_text(parts, ThoughtPart), tuple(made))
 
 
 def completed(beginning: str) -> str:
@@ -204,8 +183,8 @@ def completed(beginning: str) -> str:
 
 def problem(text: str, pieces: list[str], *, starts_in_thought: bool = False) -> str:
     """What is wrong with how a text is read, whole and in pieces; empty where nothing is."""
-    whole = gathered(*parts_of([text], starts_in_thought=starts_in_thought))
-    apart = gathered(*parts_of(pieces, starts_in_thought=starts_in_thought))
+    whole = gathered(parts_of([text], starts_in_thought=starts_in_thought))
+    apart = gathered(parts_of(pieces, starts_in_thought=starts_in_thought))
     if apart != whole:
         return f"whole: {whole}; in pieces: {apart}"
     for call in whole.tool_calls:

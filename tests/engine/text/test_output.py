@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.text.output import OutputParser
-from engine.text.output_parts import ToolCallStarted
+from engine.text.output_parts import ToolCallPart
 from engine.text.tags import starts_in_thought
 from engine.text.tool_arguments import MOST_DEPTH
 from engine.text.tool_call import MOST_CALL, MOST_CALLS
@@ -289,7 +289,7 @@ def test_what_is_a_call_in_json_and_what_is_not(text: str, content: str, calls: 
 def test_beginnings_of_calls_are_read_again_a_bounded_number_of_times() -> None:
     text = '\n<tool_call>{"a": "' * 3_000
     for pieces in ([text], list(text)):
-        assert not any(isinstance(part, ToolCallStarted) for part in parts_of(pieces)[0])
+        assert not any(isinstance(part, ToolCallPart) for part in parts_of(pieces))
 
 
 @pytest.mark.parametrize(
@@ -365,7 +365,7 @@ def test_complaints_about_others(prompt: str, text: str, expected: Output) -> No
 
 def test_a_call_that_is_too_long_or_too_deep_stays_cut() -> None:
     for text in ("{a:" + "[" * MOST_DEPTH + "1]}", '{a:<|"|>' + "x" * (MOST_CALL + 1) + '<|"|>}'):
-        found = gathered(*parts_of([f"<|tool_call>call:f{text}<tool_call|>after"]))
+        found = gathered(parts_of([f"<|tool_call>call:f{text}<tool_call|>after"]))
         assert [call.is_cut for call in found.tool_calls] == [True]
         assert found.content == "after"
     (call,) = parse_output("<|tool_call>call:f{a:" + "[" * (MOST_DEPTH - 1) + "1<tool_call|>").tool_calls

@@ -21,7 +21,6 @@ from engine.server.responses_request import ResponsesRequest, chat_of
 from engine.server.strict import Ignored
 from engine.service import RunRequest
 from engine.service.wire.model import model_from_json
-from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
 from tests.engine.server.served import KEY, NO_IMAGES, ScriptedEngine, Served, serving
 from tests.engine.service.wire.test_wire import some_model
 
@@ -293,17 +292,6 @@ def test_an_item_that_is_none_is_refused(item: dict[str, Any]) -> None:
     with pytest.raises(ApiError) as refused:
         chat_of(ResponsesRequest(input=[item]))
     assert refused.value.status == 400
-
-
-PARTS: tuple[OutputPart, ...] = (
-    ThoughtPart("Let me "),
-    ThoughtPart("see."),
-    ContentPart("I look."),
-    ToolCallStarted(0, "weather"),
-    ToolCallArguments(0, '{"at": '),
-    ToolCallArguments(0, '"Ulm"}'),
-    ToolCallStarted(1, "clock"),
-)
 
 
 @pytest.fixture
