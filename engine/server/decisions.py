@@ -123,7 +123,7 @@ class DecisionAnswering:
     def run(self, endpoint: str, client: str) -> ServedRun:
         """Returns the runs, which begin once the context is entered."""
         plan = self._plan
-        return ServedRun(self._context, plan.requests, endpoint, plan.name, client=client, is_patient=True)
+        return ServedRun(self._context, plan.requests, endpoint, plan.name, client=client)
 
     async def decided(self, run: ServedRun) -> Decided:
         """Waits for all answers.
@@ -161,24 +161,15 @@ class DecisionAnswering:
 
 
 PATH = "/v1/decisions"
-SMALL = 4_096  # bytes of a request whose tokens are counted at once: passing it to another thread takes longer
 
 
 def routes(context: ServerContext) -> list[Route]:
     async def decide(request: Request) -> DecisionResponse:
         async with large_body(request, context, DecisionsRequest) as body:
-            plan = await _planned(request, context, body)
+            plan = await asyncio.to_thread(plan_decision, context, body, read_decisions(body))
         return DecisionResponse(context, plan)
 
     return [Route(PATH, decide, methods=["POST"])]
-
-
-async def _planned(request: Request, context: ServerContext, body: DecisionsRequest) -> DecisionPlan:
-    asked = read_decisions(body)
-    size = request.headers.get("content-length", "")
-    if 0 < len(size) < 5 and int(size) <= SMALL and not asked.images:  # it was read, so it is a number
-        return plan_decision(context, body, asked)
-    return await asyncio.to_thread(plan_decision, context, body, asked)
 
 
 def _body(plan: DecisionPlan, decided: Decided) -> dict[str, Any]:

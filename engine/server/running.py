@@ -56,10 +56,7 @@ def _started(pool: ThreadPoolExecutor) -> ThreadPoolExecutor:
 
 
 class RunningServer:
-    """Serves a scheduler's model from ``start`` to ``stop``; both from any thread. The scheduler is not stopped.
-
-    Args:
-    """
+    """Serves a scheduler's model from ``start`` to ``stop``; both from any thread. The scheduler is not stopped."""
 
     def __init__(self, scheduler: Scheduler, options: ServerOptions) -> None:
         self._context = ServerContext(scheduler, options)

@@ -32,12 +32,10 @@ class RunChannel:
 
     Args:
         most: replies that it holds before it is full.
-        is_patient: the waiting task is woken by a run's start and end, not by its events.
     """
 
-    def __init__(self, wake: Callable[[], None], most: int = MOST_REPLIES, *, is_patient: bool = False) -> None:
-        self._loop, self._wake = asyncio.get_running_loop(), wake
-        self._most, self._is_patient = most, is_patient
+    def __init__(self, wake: Callable[[], None], most: int = MOST_REPLIES) -> None:
+        self._loop, self._wake, self._most = asyncio.get_running_loop(), wake, most
         self._replies: deque[ServiceReply] = deque()
         self._arrived = asyncio.Event()
         self._is_closed = False
@@ -46,8 +44,6 @@ class RunChannel:
         """Adds a reply, from the scheduler's thread."""
         if not self._is_closed:
             self._replies.append(reply)
-            if self._is_patient and isinstance(reply, RunAdvanced) and not self.is_full:
-                return
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._arrived.set)
 
@@ -99,7 +95,6 @@ class ServedRun:
         client: whose turn it is, among those who wait.
         field: field of the HTTP request that is at fault if a run is refused.
         ignored: fields of the HTTP request that were passed over.
-        is_patient: events are not read before a run is over.
     """
 
     def __init__(
@@ -112,7 +107,6 @@ class ServedRun:
         *,
         client: str,
         ignored: tuple[str, ...] = (),
-        is_patient: bool = False,
     ) -> None:
         self._context, self._field, self._client = context, field, client
         self._endpoint, self._model, self._ignored = endpoint, model, ignored
@@ -121,8 +115,7 @@ class ServedRun:
             self._cancel = threading.Event()
             requests = [dataclasses.replace(request, cancel=OneOfSeveral(self._cancel)) for request in requests]
         self._requests = requests
-        most = MOST_REPLIES * (len(requests) if is_patient else min(len(requests), MOST_TOGETHER))
-        self._channel = RunChannel(context.scheduler.wake, most, is_patient=is_patient)
+        self._channel = RunChannel(context.scheduler.wake, MOST_REPLIES * min(len(requests), MOST_TOGETHER))
         self._live: LiveRequest | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None

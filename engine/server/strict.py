@@ -6,9 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, PrivateAttr, ValidationInfo, model_validator
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationInfo, model_validator
 
 from engine.server.errors import unsupported
 
@@ -45,13 +43,6 @@ class Strict(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
     PLACE: ClassVar[str | None] = None
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        found = handler.resolve_ref_schema(handler(core))
-        if cls.PLACE is not None:
-            found["additionalProperties"] = True
-        return found
 
     @model_validator(mode="before")
     @classmethod

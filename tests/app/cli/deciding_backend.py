@@ -6,6 +6,7 @@ import math
 import os
 import re
 import signal
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -66,10 +67,10 @@ class DecidingBackend:
                     decode=nothing,
                     write=nothing,
                     count_tokens=nothing,
-                    encode=nothing,
-                    prompt_ids=nothing,
+                    encode=lambda text: [1 + zlib.crc32(text.encode())],  # any text is one token
+                    prompt_ids=lambda _request: [0],
                     fingerprint=self.fingerprint,
-                    context=0,
+                    context=4_096,
                     capabilities=self.capabilities,
                 )
             )
