@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from app.cli import options, terminal
-from app.cli.loading import ChosenBackend, load
+from app.cli.loading import POLL_SECONDS, ChosenBackend, load
 from app.cli.stopping import STOPPED, stopping
 from engine import SKILLS, SafelightError, catalog
 from engine.service import Scheduler

@@ -78,7 +78,7 @@ def plan_decision(context: ServerContext, body: DecisionsRequest, asked: AskedQu
         images.open(sent)
         if len(images.pictures) <= place:
             raise unsupported("An image is there twice; send it once.", sent.where)
-    config = images.budget(body.image_tokens, model.defaults)
+    config = images.budget(model.defaults)
     with refusing("input"):
         requests = decision_requests(
             model,

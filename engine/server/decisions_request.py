@@ -1,4 +1,4 @@
-"""The body of ``/v1/decisions``, and its conversion to questions about a state: OpenAI's, with one field of ours."""
+"""The body of ``/v1/decisions``, and its conversion to questions about a state, as OpenAI has them."""
 
 from __future__ import annotations
 
@@ -71,15 +71,9 @@ AskedQuestion: TypeAlias = Annotated[AskedPredicate | AskedChoice | AskedScore, 
 
 
 class DecisionsRequest(Strict):
-    """Body of ``/v1/decisions``.
-
-    Args:
-        image_tokens: the most tokens that an image may take. Ours.
-    """
+    """Body of ``/v1/decisions``."""
 
     model: ModelName | None = None
-    image_tokens: int | None = None
-
     input: str | Annotated[list[StateMessage], Field(min_length=1, max_length=MOST_MESSAGES)]
     questions: Annotated[list[AskedQuestion], Field(min_length=1)]
     safety_identifier: str | None = None

@@ -74,15 +74,6 @@ class RunPlan:
         return dataclasses.replace(self, request=request, seconds=seconds)
 
 
-def _beginning(
-    request: RunRequest, config: GenerationConfig, canvas: Sequence[int], free: Collection[int] = ()
-) -> RunRequest:
-    """Returns a request whose first canvas begins as these tokens, but for what is pinned, banned or ``free``."""
-    others = {*free, *(place for place, _ in config.pinned)}
-    edits = ((at, token) for at, token in enumerate(canvas) if at not in others and token not in config.banned_tokens)
-    return dataclasses.replace(request, config=config, changes=(Fork(0, 0, edits=tuple(edits)),))
-
-
 def config_of(body: SampledRequest, model: LoadedModel, top_logprobs: int | None) -> GenerationConfig:
     """Returns the model's settings with the requested changes, without the length.
 
@@ -189,10 +180,6 @@ def plan(
     )
     if request.prompt_scores is not None and CAUSAL not in model.decoders:
         raise unsupported("echo with logprobs needs a model that reads text causally.", "echo")
-    if begun := first_canvas(body.vllm_xargs or {}, model):
-        if asked_format is not None:
-            raise unsupported("A format takes no seed canvas.", asked_format.field)
-        request = _beginning(request, request.config, begun)
     config, ids = request.config, [] if request.gap is not None else prompt_of(model, request)
     if request.gap is not None:  # its run cuts the text around the gap to the rest of the context
         longest = min(model.context if longest is None else longest, model.context // GAP_SHARE)

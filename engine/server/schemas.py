@@ -224,7 +224,6 @@ class ChatRequest(SampledRequest):
     parallel_tool_calls: bool | None = None
     chat_template_kwargs: TemplateOptions | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
-    image_tokens: int | None = None
     prediction: Any = None
     metadata: dict[str, Any] | None = None
     safety_identifier: str | None = None

@@ -83,10 +83,10 @@ class StdioServer:
             self._on_end()
 
     async def _exchange(self) -> None:
-        import anyio
-        from mcp.server.stdio import stdio_server  # half a second
+        import anyio  # takes half a second with the protocol's library
+        from mcp.server.stdio import stdio_server
 
-        from engine.server.mcp.tools import build_server  # and with it the same library
+        from engine.server.mcp.tools import build_server  # imports that library
 
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
         server = build_server(self._context, lambda: self._problem)

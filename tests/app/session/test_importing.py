@@ -105,16 +105,6 @@ def test_an_import_that_is_broken_off_is_purged(
     library.close()
 
 
-def test_what_is_left_of_a_damaged_library_is_taken_over(
-    qtbot: QtBot, library: Library, exported: dict[str, Any]
-) -> None:
-    library.left = [transfer.from_json(json.dumps(many(exported, count))) for count in (2, 250)]
-    importing = Importing(library)
-    with qtbot.waitSignal(importing.taken_over):
-        importing.take_over()
-    assert sorted(len(library.messages(summary.id)) for summary in library.summaries()) == [2, 250]
-
-
 @pytest.mark.parametrize(
     ("field", "value"),
     [
