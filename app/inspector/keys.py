@@ -29,9 +29,6 @@ class KeyAction:
 
 KEY_ACTIONS = (
     KeyAction("play", "Play or pause", ("Space",)),
-    KeyAction("reverse", "Play backwards, again for faster", ("J",)),
-    KeyAction("pause", "Pause", ("K",)),
-    KeyAction("forward", "Play, again for faster", ("L",)),
     KeyAction("back", "One step back", ("Left",), repeats=True),
     KeyAction("on", "One step on", ("Right",), repeats=True),
     KeyAction("change-back", "Previous change of the selected cell", ("Shift+Left",), repeats=True),
@@ -40,7 +37,6 @@ KEY_ACTIONS = (
     KeyAction("event-on", "Next event, or end of a block", ("N",), repeats=True),
     KeyAction("first", "To the beginning", ("Home",)),
     KeyAction("last", "To the end", ("End",)),
-    KeyAction("loop", "Loop, or no longer", ("O",)),
 )
 
 

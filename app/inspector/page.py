@@ -20,7 +20,6 @@ from app.inspector.run_pages import InspectorWelcome
 from app.inspector.story_words import end_in_short
 from app.inspector.tabs import AnswerTab, CellTab, ChangeTab
 from app.inspector.timeline.captions import Captions
-from app.inspector.timeline.filmstrip import Filmstrip
 from app.inspector.timeline.overview import Overview
 from app.inspector.timeline.transport import Transport
 from app.inspector.words import made_in_words, model_words, title_in_words
@@ -77,10 +76,9 @@ class InspectorPage(QWidget):
         self.canvas = InspectorCanvas(self.player)
         self.transport = Transport(self.player, self.overview)
         self.captions = Captions(self.player, self.overview)
-        self.filmstrip = Filmstrip(self.player, self.overview)
         self.cell, self.change = CellTab(self.player), ChangeTab(self.player)
         self.answer = AnswerTab(self.player, self.overview)
-        self.compare = Compare(self.player, self.overview)
+        self.compare = Compare(self.player)
         self.side = QTabWidget()
         self._lay_out()
 
@@ -103,7 +101,7 @@ class InspectorPage(QWidget):
         self.notice.setContentsMargins(16, 4, 16, 4)
         self.notice.setAccessibleName(tr("What is missing from this run"))
         self.notice.hide()
-        below = (self.filmstrip, self.transport, self.captions)
+        below = (self.transport, self.captions)
         parts = (head, self.notice, Hairline(), (self.main, 1), Hairline(), *below)
         self._column = column_of(*parts, spacing=0)
         self.views = scroller(boxed(self._column), arrows=False)  # it scrolls where large text leaves too little room
@@ -252,8 +250,8 @@ class InspectorPage(QWidget):
             parts.append(prompt)
         if self._live:
             parts.append(tr("in progress"))
-        elif self.overview.order is not None and trace.header.decision is None:
-            parts += end_in_short(trace.result, self.overview.order)
+        elif self.overview.complete and trace.header.decision is None:
+            parts += end_in_short(trace.result, len(self.overview.doubts))
         self.title.set_whole(title)
         self.facts.set_whole(" · ".join(part for part in parts if part))
         self._show_problem()
@@ -292,10 +290,6 @@ class InspectorPage(QWidget):
         if self.player.replay is None:
             return
         match action:
-            case "pause":
-                self.player.pause()
-            case "forward":
-                self.player.play(1)
             case "event-back":
                 self.captions.go(-1)
             case "event-on":

@@ -1,4 +1,4 @@
-"""Captions of a run's frames, as in "Step 5: this 8 is taken back", and its order, end and doubts in words."""
+"""Captions of a run's frames, as in "Step 5: this 8 is taken back", and its end and doubts in words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.player.player import NOTHING
 from app.state.run.answers import answers_of, decision_words, share_words
 from app.state.run.end_words import block_end_words
 from app.state.run.replay import NOISE, BlockRecord, Frame
-from app.state.run.settling import Doubt, RunOrder
+from app.state.run.settling import Doubt
 from app.state.run.story import Moment, in_doubt, moment, tokens_before
 from app.state.run.task_words import round_words
 from app.system.i18n import tr, trn
@@ -217,62 +217,7 @@ def _listed(tokens: Sequence[str]) -> str:
     return tr("{most} and {last}", most=tr(", ").join(tokens[:-1]), last=tokens[-1])
 
 
-STRONGLY, WEAKLY = 0.6, 0.2  # absolute rank correlations: at least the first, below the second
 MOST_DOUBTS = 4  # most doubtful tokens that are named
-
-
-def order_in_words(order: RunOrder) -> list[str]:
-    """Describes if answer or thought settled first, and the direction of settling."""
-    return [*_thought_and_answer(order), _direction(order.correlation, len(order.blocks))]
-
-
-def _thought_and_answer(order: RunOrder) -> list[str]:
-    if not order.has_thought:
-        return []
-    answer, thought = order.settled(order.answering), order.settled(order.thinking)
-    if answer is None:
-        return [tr("There is a thought, and no answer after it.")]
-    if thought is None:
-        return [tr("The thought was given; the answer settled at {when}.", when=_when(answer, order))]
-    if answer == thought:
-        return [tr("The answer and the thought settled together, at {when}.", when=_when(answer, order))]
-    if answer > thought:
-        before, after = _when(thought, order), _when(answer, order)
-        return [tr("The thought settled at {when}, the answer after it, at {after}.", when=before, after=after)]
-    share = order.later_thought
-    if share == 1:
-        return [tr("The answer settled at {when}, before any of the thought.", when=_when(answer, order))]
-    part = share_words(share)
-    return [tr("The answer settled at {when}, before {share} of the thought.", when=_when(answer, order), share=part)]
-
-
-def _when(frame: Frame, order: RunOrder) -> str:
-    step = step_number(frame.step)
-    if len(order.blocks) == 1:
-        return tr("step {step}", step=step)
-    return tr("block {block}, step {step}", block=frame.block + 1, step=step)
-
-
-def _direction(found: float | None, blocks: int) -> str:
-    if found is None:
-        if blocks > 1:
-            return tr("Each block settled at a single step: there is no order.")
-        return tr("Everything settled at the same step: there is no order.")
-    value = f"{found:.2f}".replace("-", "\u2212")
-    if abs(found) < WEAKLY:
-        return tr("It settled in no direction ({value}).", value=value)
-    strong = abs(found) >= STRONGLY
-    if found > 0:
-        return (
-            tr("It settled from left to right, strongly ({value}).", value=value)
-            if strong
-            else tr("It settled from left to right, weakly ({value}).", value=value)
-        )
-    return (
-        tr("It settled from right to left, strongly ({value}).", value=value)
-        if strong
-        else tr("It settled from right to left, weakly ({value}).", value=value)
-    )
 
 
 def end_in_words(result: GenerationFinished | None) -> str:
@@ -289,16 +234,15 @@ def end_in_words(result: GenerationFinished | None) -> str:
     return tr("The text is not finished: it was cut at the limit of its length.")
 
 
-def doubts_in_words(order: RunOrder, piece: Piece) -> str:
-    """Describes the doubtful positions: their number, and the first of them."""
-    doubts = order.doubts
+def doubts_in_words(doubts: Sequence[Doubt], piece: Piece, *, is_written: bool = False) -> str:
+    """Describes the doubtful tokens: their number, and the first of them. ``is_written``: each was written for good."""
     if not doubts:
-        return tr("The model was sure of each token.") if order.is_written else tr("No token was left unsure.")
+        return tr("The model was sure of each token.") if is_written else tr("No token was left unsure.")
     named = [_doubt(doubt, piece) for doubt in doubts[:MOST_DOUBTS]]
     if len(doubts) > MOST_DOUBTS:
         named.append("…")
     one, many = "{count} token was left unsure: {list}.", "{count} tokens were left unsure: {list}."
-    if order.is_written:
+    if is_written:
         one = "The model was unsure of {count} token as it wrote it: {list}."
         many = "The model was unsure of {count} tokens as it wrote them: {list}."
     return trn(one, many, len(doubts), list=tr(", ").join(named))
@@ -316,11 +260,10 @@ def _doubt(doubt: Doubt, piece: Piece) -> str:
     )
 
 
-def end_in_short(result: GenerationFinished | None, order: RunOrder) -> list[str]:
+def end_in_short(result: GenerationFinished | None, doubts: int) -> list[str]:
     """Returns two short facts: how the text ended, and the number of unsure tokens."""
     if result is None:
         return []
     ends = {"eos": tr("finished"), "cancelled": tr("stopped"), "length": tr("cut at the limit of its length")}
-    count = len(order.doubts)
-    unsure = trn("{count} unsure token", "{count} unsure tokens", count) if count else tr("no unsure token")
+    unsure = trn("{count} unsure token", "{count} unsure tokens", doubts) if doubts else tr("no unsure token")
     return [ends[result.reason], unsure]

@@ -18,7 +18,7 @@ from app.inspector.forks.panel import ForkPanel
 from app.inspector.influence.view import InfluenceView
 from app.inspector.second_opinion import SecondOpinion
 from app.inspector.task_view import TaskView
-from app.inspector.timeline.order import OrderWords
+from app.inspector.timeline.ending import EndWords
 from app.inspector.timeline.overview import Overview
 from app.inspector.timeline.plots import Plots
 from app.player.player import NOTHING, Player
@@ -74,7 +74,7 @@ class ChangeTab(QWidget):
 
 
 class AnswerTab(QWidget):
-    """The text, the task, and the order in which it settled: what this kind of run has of them."""
+    """The text, the task, its end and plots of its figures: what this kind of run has of them."""
 
     def __init__(self, player: Player, overview: Overview) -> None:
         super().__init__()
@@ -82,9 +82,9 @@ class AnswerTab(QWidget):
         self.answers = ReadAnswers(player)
         self.task = TaskView(player)
         self.text = RenderedText(player)
-        self.order = OrderWords(player, overview)
-        self.plots = Plots(player, overview)
-        parts = (self.answers, self.task, (self.text, 1), self.order, self.plots)
+        self.ending = EndWords(player, overview)
+        self.plots = Plots(player)
+        parts = (self.answers, self.task, (self.text, 1), self.ending, self.plots)
         self.area: QScrollArea = scroller(boxed(column_of(*parts, spacing=0)), arrows=False)
         self.setLayout(column_of(self.area))
         self.answers.lit.connect(lambda row: self.area.ensureWidgetVisible(row, 0, SPACE_2))
@@ -98,5 +98,5 @@ class AnswerTab(QWidget):
         is_decision = header is not None and header.decision is not None
         self.answers.setVisible(is_decision)
         self.task.setVisible(header is not None and bool(kind_words(header)))
-        for part in (self.order, self.plots):
+        for part in (self.ending, self.plots):
             part.setVisible(not is_decision)

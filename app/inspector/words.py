@@ -9,7 +9,6 @@ from dataclasses import asdict
 from app.board.words import cell_name
 from app.canvas.glyphs import glyph_of
 from app.canvas.words import token_words
-from app.inspector.timeline.overview import BlockFigures
 from app.settings.decoders import OWN_DECODING, decoder_title, rule_title
 from app.settings.spec import ACCEPTANCE, SAMPLER
 from app.state.adapters import with_adapter
@@ -20,7 +19,6 @@ from app.state.run.cell_history import History
 from app.state.run.comparison import Difference, differences, has, model_title
 from app.state.run.end_words import block_end_words
 from app.state.run.replay import NOISE, Frame, Replay
-from app.state.run.task_words import round_words
 from app.state.sudoku.placing import Placed, is_puzzle, puzzle_in
 from app.state.sudoku.solve_frame import POSITIONS
 from app.system.i18n import tr, trn
@@ -57,14 +55,6 @@ def in_nats(value: float) -> str:
 def power_of_ten(power: int) -> str:
     """Returns a power of ten as in 10⁻³; the powers -1 to 1 as 0.1, 1 and 10."""
     return {0: "1", -1: "0.1", 1: "10"}.get(power, "10" + str(power).translate(_SUPERSCRIPT))
-
-
-def tick(value: float) -> str:
-    """Returns a value for an axis, as short as possible."""
-    if value == 0 or value >= 0.001:
-        return f"{value:g}"
-    power = math.floor(math.log10(value) + 1e-9)
-    return f"{value / 10.0**power:.0f}·10{str(power).translate(_SUPERSCRIPT)}"
 
 
 def written(piece: str, special: bool) -> str:
@@ -106,62 +96,6 @@ def frame_words(frame: Frame, steps: int, snapshot: BlockState | None, reads: in
         round=snapshot.round.number + 1,
         **figures,
     )
-
-
-def facts(frame: Frame, steps: int, figures: BlockFigures | None, reads: int = 0) -> list[str]:
-    """Returns the facts of a frame, one in each line. ``reads`` is the number of reads of a decision, else 0.
-
-    Without ``figures`` only the facts known from the frame itself are returned.
-    """
-    if reads:
-        return [frame_words(frame, steps, None, reads)]
-    if frame.step == NOISE:
-        if figures is not None and figures.has_masks:
-            return [tr("Block {block}, nothing written yet", block=frame.block + 1)]
-        return [tr("Block {block}, noise", block=frame.block + 1)]
-    if frame.step >= steps:
-        lines = [tr("Block {block}, finished", block=frame.block + 1), trn("{count} step", "{count} steps", steps)]
-        if figures is not None and not figures.has_masks:
-            lines.append(
-                tr("Stopped early: sure enough")
-                if figures.stopped_early
-                else tr("Stopped early: no surer for a while")
-                if figures.reason == "stalled"
-                else tr("Stopped at the limit of steps")
-            )
-        if figures is not None:
-            lines.append(trn("{count} token of text", "{count} tokens of text", figures.counted))
-        return [*lines, *_rounds_at(frame, figures)]
-    step, begins = frame.step, _rounds_at(frame, figures)
-    where = tr("Block {block}, step {step} of {steps}", block=frame.block + 1, step=step_number(step), steps=steps)
-    lines = [where, *begins]
-    if figures is None or step >= figures.steps:
-        return lines
-    lines += [
-        tr("Temperature {temperature}", temperature=f"{figures.temperature[step]:.2f}"),
-        tr("Mean entropy {entropy} nats", entropy=f"{figures.mean_entropy[step]:.3f}"),
-    ]
-    back = tr("{count} taken back", count=int(figures.remelts[step]))
-    if figures.has_masks:
-        written = int(figures.accepted[step])
-        if figures.grows:
-            return [*lines, trn("{count} token written", "{count} tokens written", written)]
-        lines += [tr("{accepted} of {count} written", accepted=written, count=figures.counted)]
-        return [*lines, back] if figures.remelts[step] else lines
-    lines += [
-        tr("{accepted} of {count} accepted", accepted=int(figures.accepted[step]), count=figures.counted),
-        back,
-        trn("{count} change of the best guess", "{count} changes of the best guess", int(figures.changes[step])),
-    ]
-    return lines
-
-
-def _rounds_at(frame: Frame, figures: BlockFigures | None) -> list[str]:
-    """Returns lines about the round that begins at a frame."""
-    if figures is None:
-        return []
-    begun = [round_words(one) for one in figures.rounds if one.step == frame.step]
-    return [words[:1].upper() + words[1:] for words in begun]
 
 
 def history_in_words(bio: History, piece: Piece) -> str:

@@ -35,7 +35,6 @@ class Player(QObject):
     hovered = Signal(int)  # the position under the pointer in any view; -1 for none
     playing_changed = Signal(bool)
     speed_changed = Signal(float)
-    loop_changed = Signal(bool)
     board_changed = Signal(bool)  # True if a Sudoku is shown as a board
 
     def __init__(self, parent: QObject | None = None, now: Callable[[], float] = time.monotonic) -> None:
@@ -46,12 +45,10 @@ class Player(QObject):
         self.share = 1.0  # shown part of the tokens that the shown step accepts
         self.selection = NOTHING
         self.hover = NOTHING
-        self.loop = False
         self.board = True
         self.calm = False  # best guesses in place of noise; changes of a cell are those in this view
         self._searched: BlockRecord | None = None  # the block that was last searched for a Sudoku
         self._sudoku: Placed | None = None
-        self.direction = 1  # of playing; -1 goes backwards
         self._clock = SpeedClock(now)
         self._since = 0.0  # the clock's time when the shown frame appeared, while it plays
         self._timer = QTimer(self)
@@ -199,29 +196,19 @@ class Player(QObject):
         if self.is_playing:
             self.pause()
         else:
-            self.play(1)
+            self.play()
 
-    def play(self, direction: int) -> None:
-        """Plays forwards (1) or backwards (-1), from the other end if it is at the last frame.
-
-        A call in the direction in which it already plays raises the speed.
-        """
-        if self.replay is None or not self.replay.frames:
+    def play(self) -> None:
+        """Plays; at the end from the beginning."""
+        if self.replay is None or not self.replay.frames or self.is_playing:
             return
-        if self.is_playing and direction == self.direction:
-            self.set_speed(next((speed for speed in SPEEDS if speed > self.speed), SPEEDS[-1]))
-            return
-        self.direction = direction
-        first, last = (0, self._last) if direction > 0 else (self._last, 0)
         self._since = self._clock.time
-        if self.place == last:
-            self.go(first)
-        elif self.place != first:  # the shown frame has been seen, so the next one comes at once
+        if self.place == self._last:
+            self.go(0)
+        elif self.place:  # the shown frame has been seen, so the next one comes at once
             self._since -= self._seconds(self.place)
-        was_playing = self.is_playing
         self._timer.start(TICK_MS)
-        if not was_playing:
-            self.playing_changed.emit(True)
+        self.playing_changed.emit(True)
 
     @Slot()
     def pause(self) -> None:
@@ -234,10 +221,6 @@ class Player(QObject):
         """Sets the speed, 0.1 to 4, or ``FULL_SPEED`` for one frame a tick."""
         self._clock.speed = speed if speed == FULL_SPEED else max(SPEEDS[0], min(speed, SPEEDS[-1]))
         self.speed_changed.emit(self.speed)
-
-    def set_loop(self, loop: bool) -> None:
-        self.loop = loop
-        self.loop_changed.emit(loop)
 
     @Slot(bool)
     def set_board(self, board: bool) -> None:
@@ -263,25 +246,17 @@ class Player(QObject):
         is_full = self.speed == FULL_SPEED
         while is_full or now - self._since >= self._seconds(place):
             self._since += self._seconds(place)
-            place += self.direction
-            if not 0 <= place <= self._last:
-                self._turn_round()
+            place += 1
+            if place > self._last:  # the last frame was shown long enough
+                self.go(self._last)
+                self.pause()
                 return
             if is_full:
                 break
-        is_revealed = self.direction > 0 and not motion.is_reduced() and not is_full and self._is_step(place)
+        is_revealed = not motion.is_reduced() and not is_full and self._is_step(place)
         self.show_frame(place, (now - self._since) / self._seconds(place) if is_revealed else 1.0)
 
     def _is_step(self, place: int) -> bool:
         """True if a frame is a step, and not noise or a commit."""
         frame = None if self.replay is None else self.replay.frames[place]
         return frame is not None and self.replay is not None and NOISE < frame.step < self.replay.steps_of(frame.block)
-
-    def _turn_round(self) -> None:
-        """Restarts or pauses after the last frame was shown long enough."""
-        self.go(self._last if self.direction > 0 else 0)
-        if self.loop:
-            self._since = self._clock.time
-            self.go(0 if self.direction > 0 else self._last)
-        else:
-            self.pause()

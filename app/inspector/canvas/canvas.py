@@ -1,4 +1,4 @@
-"""The canvas of the current frame, as a board, as tokens (calm or raw) in one of the layers, and as a table.
+"""The canvas of the current frame, as a board, or as tokens (calm or raw) in one of the layers.
 
 Follows the player.
 """
@@ -21,7 +21,6 @@ from app.design.fonts import TEXT_CANVAS, canvas_font, px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.inspector.canvas.layers import LAYERS, LayerName, Seen, heat, title
 from app.inspector.canvas.page_cells import SpannedBoard, SpannedCanvas
-from app.inspector.cell.cells import CellsTable
 from app.player.player import NOTHING, Player
 from app.state.run.replay import NOISE
 from app.system.i18n import tr
@@ -53,12 +52,9 @@ class InspectorCanvas(QWidget):
         self.board = SpannedBoard()
         self.pane = BoardPane(self.board)
         self.board.setAccessibleName(tr("Board at this step"))
-        self.table = CellsTable(player)
-        self.table.hide()
         self.as_board = button(tr("Board"), tr("Board view"), tip=tr("The Sudoku that is written here"))
         self.calm = button(tr("Calm"), tr("Calm view"), tip=tr("The best guess where nothing is accepted"))
         self.raw = button(tr("Raw"), tr("Raw view"), tip=tr("What stands on the canvas, random tokens included"))
-        self.as_table = button(tr("Table"), tr("Cells as a table"), tip=tr("The same cells in words, a row each"))
         self.layers = ChoiceBox()
         self._build()
         self._connect()
@@ -66,7 +62,6 @@ class InspectorCanvas(QWidget):
     def _build(self) -> None:
         for made in (self.as_board, self.calm, self.raw):  # no button group: Tab would reach only one of its buttons
             made.setCheckable(True)
-        self.as_table.setCheckable(True)
         for layer in LAYERS:
             self.layers.addItem(title(layer), layer)
         self.layers.setAccessibleName(tr("Layer of the canvas"))
@@ -75,13 +70,13 @@ class InspectorCanvas(QWidget):
         self.layers.setMinimumContentsLength(8)
         self._caption = label(tr("Layer"), "caption")
         self._caption.setBuddy(self.layers)
-        views, layers = (self.as_board, self.calm, self.raw), (self._caption, (self.layers, 2), self.as_table)
+        views, layers = (self.as_board, self.calm, self.raw), (self._caption, (self.layers, 2))
         bar = row_of(*views, STRETCH, *layers, margins=(16, 4, 16, 4), spacing=16)
         self.area = scroller(self.view, arrows=False)  # the page handles the arrow keys
         self.area.setObjectName("canvas-scroll")
-        self.setLayout(column_of(bar, (self.area, 3), (self.pane, 3), (self.table, 2), spacing=0))
+        self.setLayout(column_of(bar, (self.area, 3), (self.pane, 3), spacing=0))
         self.area.viewport().installEventFilter(self)
-        stops = (self.as_board, self.calm, self.raw, self.layers, self.as_table, self.view, self.board)
+        stops = (self.as_board, self.calm, self.raw, self.layers, self.view, self.board)
         for first, second in itertools.pairwise(stops):
             QWidget.setTabOrder(first, second)
         self._mark_view()
@@ -91,7 +86,6 @@ class InspectorCanvas(QWidget):
         self.as_board.clicked.connect(lambda: player.set_board(True))
         self.calm.clicked.connect(lambda: self._choose_tokens(calm=True))
         self.raw.clicked.connect(lambda: self._choose_tokens(calm=False))
-        self.as_table.toggled.connect(self.table.setVisible)
         self.layers.currentIndexChanged.connect(self._choose_layer)
         self.view.cellSelected.connect(player.select)
         self.view.cellHovered.connect(player.point)
@@ -116,7 +110,6 @@ class InspectorCanvas(QWidget):
         """Sets what stands where nothing is accepted: the best guess (calm), or the noise of the model (raw)."""
         self._player.calm = calm
         self.view.set_calm(calm)
-        self.table.refresh()
         self.refresh()
         self._mark_view()
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt, Slot
-from PySide6.QtGui import QColor, QHelpEvent, QImage, QKeyEvent, QMouseEvent, QPainter, QPen
-from PySide6.QtWidgets import QToolTip, QWidget
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, Slot
+from PySide6.QtGui import QColor, QImage, QKeyEvent, QMouseEvent, QPainter, QPen
+from PySide6.QtWidgets import QWidget
 
 from app.canvas.legend import Legend, LegendEntry
 from app.design import themes
-from app.design.controls import folded
 from app.design.fonts import caption_font, px
 from app.design.layouts import column_of
 from app.design.tokens import SPACE_2, SPACE_4, Theme, color, entropy_color, readable_on
@@ -299,17 +298,11 @@ class MapArea(StepsArea):
     def viewportEvent(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Leave:
             self.player.point(NOTHING)
-        elif isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
-            words = self.cell_words(self.position_at(event.pos().y()), self.step_at(event.pos().x()))
-            if words:
-                QToolTip.showText(event.globalPos(), folded(words), self)
-            else:
-                QToolTip.hideText()
-            return True
         return super().viewportEvent(event)
 
-    def cell_words(self, position: int, step: int) -> str:
+    def tip_at(self, point: QPoint) -> str:
         """Describes a cell; empty outside the map."""
+        position, step = self.position_at(point.y()), self.step_at(point.x())
         if self.record is None or position == NOTHING or step < 0:
             return ""
         words = moment_in_words(history_of(self.record, position), step, self.player.piece)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, Signal, Slot
-from PySide6.QtGui import QHelpEvent, QPainter, QPixmap
-from PySide6.QtWidgets import QToolTip, QWidget
+from PySide6.QtCore import QPoint, QRect, QRectF, QSize, Qt, Signal, Slot
+from PySide6.QtGui import QPainter, QPixmap
+from PySide6.QtWidgets import QWidget
 
 from app.design import themes
-from app.design.controls import folded
 from app.design.fonts import caption_font, px
 from app.design.tokens import color
 from app.inspector.cell.rank_paths import TAIL, Plot, paint_history, paint_row_names
@@ -172,13 +171,6 @@ class BumpChart(StepsArea):
     def text_of(self, token: int) -> str:
         return written(self.player.piece(token), self.player.is_special(token))
 
-    def viewportEvent(self, event: QEvent) -> bool:
-        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
-            step = self.step_at(event.pos().x())
-            if self.bio is None or step < 0:
-                QToolTip.hideText()
-            else:
-                words = moment_in_words(self.bio, step, self.player.piece)
-                QToolTip.showText(event.globalPos(), folded(words), self)
-            return True
-        return super().viewportEvent(event)
+    def tip_at(self, point: QPoint) -> str:
+        step = self.step_at(point.x())
+        return "" if self.bio is None or step < 0 else moment_in_words(self.bio, step, self.player.piece)

@@ -1,4 +1,4 @@
-"""The comparison of two runs side by side, at the same step: the differences in cells, figures and words."""
+"""The comparison of two runs side by side, at the same step: the differences in cells and words."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ from PySide6.QtWidgets import QBoxLayout, QStackedWidget, QWidget
 from app.board.legend import BoardLegend
 from app.design.controls import Hairline, button, flow_of, label
 from app.design.fonts import TEXT_BODY, px
-from app.design.layouts import boxed, column_of, row_of, splitter_of
+from app.design.layouts import boxed, column_of, row_of
 from app.design.tokens import SPACE_2, SPACE_4
 from app.inspector.canvas.canvas import FONT_SIZES, RESERVED_TOKENS
-from app.inspector.compare.figures import LEFT, RIGHT, CompareFigures
 from app.inspector.compare.side import RunSide
 from app.inspector.run_pages import RunChooser
-from app.inspector.timeline.overview import Overview
 from app.inspector.words import (
     asked_in_words,
     divergence_in_words,
@@ -37,10 +35,9 @@ from engine import Recording
 
 T = TypeVar("T")
 SIZES = (*FONT_SIZES, TEXT_BODY)  # text sizes of the cells, the largest first
-SHORT = 640  # pixels at 100 %; below this height the figures are hidden until they are asked for
 LOW = 480  # below this height the legend of boards is hidden; tool tips say what it says
 TINY = 240  # below this height what differs is not said in words
-NARROW = 640  # pixels at 100 %; below this width one run is shown at a time
+NARROW = 640  # pixels at 100 %; below this width the buttons are below the words
 SLICE_SECONDS = 0.008  # most time to search for the divergence before events of the user are handled
 
 
@@ -52,7 +49,7 @@ class Compare(QStackedWidget):
 
     wanted = Signal()  # asks for the runs that can be chosen; the receiver shows them in ``chooser``
 
-    def __init__(self, player: Player, overview: Overview) -> None:
+    def __init__(self, player: Player) -> None:
         super().__init__()
         self._player = player
         self.trace: Recording | None = None  # the other run
@@ -63,11 +60,9 @@ class Compare(QStackedWidget):
         self._divergence: Frame | None = None
         self._parted = False  # both runs have a frame at the divergence, so it is final
         self._fitted: tuple[object, ...] = ()
-        self._side = LEFT  # the run that is shown where there is room for one
         self._has_boards = False
         self._is_turned = False  # the player's run is a fork of the other run, which is then left
         self.other = Player(self)
-        self._overview, self._other_overview = overview, Overview(self.other, self)
         self.setAccessibleName(tr("Two runs side by side"))
         self.chooser = RunChooser()
         self.addWidget(self.chooser)
@@ -86,29 +81,17 @@ class Compare(QStackedWidget):
         )
         self.as_board.setCheckable(True)
         self.choose = button(tr("Another run…"), tr("Choose another run to compare with"), clicked=self.show_chooser)
-        self.with_figures = button(tr("Figures"), tr("Compare the figures of both runs"), clicked=self._arrange)
-        self.with_figures.setCheckable(True)
         self.left = RunSide(tr("Canvas of the run at the left"))
         self.right = RunSide(tr("Canvas of the run at the right"))
         self.legend = BoardLegend()
         self.legend.set_running(True)
         self._below = boxed(column_of(self.legend, margins=(SPACE_4, 0, SPACE_4, SPACE_2)))
-        self.switch = [
-            button(tr("Left run"), tr("Look at the left run"), clicked=lambda: self._choose_side(LEFT)),
-            button(tr("Right run"), tr("Look at the right run"), clicked=lambda: self._choose_side(RIGHT)),
-        ]
-        for made in self.switch:
-            made.setCheckable(True)
-        self._line = Hairline(Qt.Orientation.Vertical)
-        self.figures = CompareFigures(self._overview, self._other_overview)
         self._words = boxed(column_of(self.asked, self.facts, spacing=2))
         self._head = row_of((self._words, 1), margins=(SPACE_4, SPACE_2, SPACE_4, SPACE_2), spacing=SPACE_4)
-        parts = (*self.switch, self.as_board, self.with_figures, self.diverge, self.choose)
+        parts = (self.as_board, self.diverge, self.choose)
         self._head.addWidget(flow_of(*parts, gap=SPACE_4), 0, Qt.AlignmentFlag.AlignTop)
-        canvases = row_of((self.left, 1), self._line, (self.right, 1), spacing=0)
-        seen = boxed(column_of((canvases, 1), self._below, spacing=0))
-        self.down = splitter_of((seen, 1), (self.figures, 0), sizes=(420, 150))
-        return boxed(column_of(self._head, Hairline(), (self.down, 1), spacing=0))
+        canvases = row_of((self.left, 1), Hairline(Qt.Orientation.Vertical), (self.right, 1), spacing=0)
+        return boxed(column_of(self._head, Hairline(), (canvases, 1), self._below, spacing=0))
 
     def _connect(self) -> None:
         player = self._player
@@ -120,7 +103,6 @@ class Compare(QStackedWidget):
             side.view.cellHovered.connect(player.point)
             side.board.positionSelected.connect(player.select)
             side.board.positionHovered.connect(player.point)
-        self.down.splitterMoved.connect(self._show)
         player.opened.connect(self._load)
         player.placed.connect(self._show)
         player.board_changed.connect(self._show)
@@ -165,14 +147,12 @@ class Compare(QStackedWidget):
             return
         if self.other.trace is not other:
             self.other.open(other, 0)
-        overviews = [self._overview, self._other_overview]
         self._is_turned = comes_from(one.header, other.header)
         titles = [run_title(one.header), run_title(other.header)]
         if self._is_turned:
             titles = [tr("With the change: {title}", title=made_in_words(one.header, one.piece)), tr("The original")]
         for side, trace, title in zip(self._sides, (one, other), titles, strict=True):
             side.set_run(trace, title)
-        self.figures.follow(*(reversed(overviews) if self._is_turned else overviews))
         fork = other if comes_from(other.header, one.header) else one
         self.asked.setText(asked_in_words(*self._in_order(one.header, other.header), fork.piece))
         self._divergence, self._parted, self._same, self._fitted = None, False, 0, ()
@@ -224,7 +204,6 @@ class Compare(QStackedWidget):
 
     def _show_search(self) -> None:
         self.diverge.setEnabled(self._search is None and self._divergence is not None)
-        self.figures.refresh()
         self._show()
 
     @Slot()
@@ -257,18 +236,17 @@ class Compare(QStackedWidget):
         ends = (*trace.config.eos_token_ids, trace.config.pad_token_id)
         marks = differing(mine, theirs, calm=calm, no_text=ends)
         here_side, there_side = self._sides
-        here = frame_words(frame, self._overview.steps[frame.block], mine, one.read_count)
+        here = frame_words(frame, one.steps_of(frame.block), mine, one.read_count)
         there = tr("This run has no block {block}.", block=frame.block + 1)
         if place is not None:
             found = other.frames[place]
-            there = frame_words(found, self._other_overview.steps[found.block], theirs, other.read_count)
+            there = frame_words(found, other.steps_of(found.block), theirs, other.read_count)
         here_side.show_frame(mine, here, marks, calm=calm)
         there_side.show_frame(theirs, there, differing(theirs, mine, calm=calm, no_text=ends), calm=calm)
         parting = tr("Looking for the first difference…")
         if self._search is None:
             parting = divergence_in_words(self._divergence, *self._in_order(one, other))
         self.facts.setText(here_in_words(int(marks.sum()), len(marks), [parting]))
-        self.figures.show_block(frame.block, frame.step)
         self._select(self._player.selection)
 
     @Slot(int)
@@ -292,26 +270,11 @@ class Compare(QStackedWidget):
             side.show_board(placed if self._has_boards else None)
         self._arrange()
 
-    def _choose_side(self, side: int) -> None:
-        """Shows this run where there is room for one."""
-        self._side = side
-        self._arrange()
-        self._show()
-
-    @Slot()
     def _arrange(self) -> None:
-        """Fits the parts to the size: in a narrow window one run at a time, in a low one no figures and no legend."""
-        is_narrow, is_short = self.width() < px(NARROW), self.height() < px(SHORT)
-        down = QBoxLayout.Direction.TopToBottom
-        self._head.setDirection(down if is_narrow else QBoxLayout.Direction.LeftToRight)
-        for place, (made, side) in enumerate(zip(self.switch, (self.left, self.right), strict=True)):
-            made.setVisible(is_narrow)
-            made.setChecked(place == self._side)
-            side.setVisible(not is_narrow or place == self._side)
-        self._line.setVisible(not is_narrow)
+        """Fits the parts to the size: in a low window there is no legend, in a narrow one the buttons have a line."""
+        down, across = QBoxLayout.Direction.TopToBottom, QBoxLayout.Direction.LeftToRight
+        self._head.setDirection(down if self.width() < px(NARROW) else across)
         self._words.setVisible(self.height() >= px(TINY))
-        self.with_figures.setVisible(is_short)
-        self.figures.setVisible(not is_short or self.with_figures.isChecked())
         self._below.setVisible(self._has_boards and self.height() >= px(LOW))
 
     def _fit_block(self) -> None:
@@ -319,7 +282,7 @@ class Compare(QStackedWidget):
         frame, record = self._player.frame, self._player.block
         assert frame is not None
         block = frame.block
-        seen = [side for side in (self.left, self.right) if side.isVisibleTo(self)]
+        seen = (self.left, self.right)
         rooms = tuple(side.area.viewport().size() for side in seen)
         now = (block, self._player.calm, rooms, None if record is None else record.steps)
         if now == self._fitted:

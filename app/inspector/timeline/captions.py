@@ -79,5 +79,4 @@ class Captions(QWidget):
             return False
         if replay is not None and replay.is_decision:
             return True
-        begins = any(one.step == frame.step for one in figures.rounds)
-        return begins or frame.step >= figures.steps or bool(figures.remelts[frame.step])
+        return frame.step in figures.rounds or frame.step >= figures.steps or bool(figures.remelts[frame.step])

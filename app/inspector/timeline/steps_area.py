@@ -8,19 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import cast
 
-from PySide6.QtCore import QRect, Qt, Slot
+from PySide6.QtCore import QEvent, QPoint, QRect, Qt, Slot
 from PySide6.QtGui import (
     QColor,
     QFocusEvent,
     QFontMetrics,
+    QHelpEvent,
     QMouseEvent,
     QPainter,
     QPaintEvent,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolTip, QWidget
 
 from app.design import themes
+from app.design.controls import folded
 from app.design.focus_rings import is_ringed
 from app.design.fonts import caption_font, px
 from app.design.tokens import color
@@ -84,6 +86,20 @@ class StepsArea(QAbstractScrollArea):
 
     def paint(self, painter: QPainter, clip: QRect) -> None:
         """Paints the viewport within ``clip``."""
+
+    def tip_at(self, _point: QPoint) -> str:
+        """Returns the tool tip at a point of the viewport; empty for none."""
+        return ""
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            words = self.tip_at(event.pos())
+            if words:
+                QToolTip.showText(event.globalPos(), folded(words), self)
+            else:
+                QToolTip.hideText()
+            return True
+        return super().viewportEvent(event)
 
     @property
     def steps(self) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, Slot
 from PySide6.QtGui import (
     QFont,
-    QFontMetrics,
     QKeyEvent,
     QMouseEvent,
     QPainter,
@@ -16,21 +15,21 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractSlider, QSizePolicy, QToolTip, QWidget
 
+from app.canvas.legend import LegendEntry
 from app.design import themes
 from app.design.controls import folded
 from app.design.focus_rings import is_ringed
 from app.design.fonts import TEXT_SMALL, px, ui_font
-from app.design.tokens import color
+from app.design.tokens import Theme, color
 from app.inspector.timeline.overview import Overview
-from app.inspector.words import facts
+from app.inspector.words import frame_words
 from app.player.player import Player
-from app.state.run.replay import Frame
+from app.state.run.replay import NOISE, Frame
 from app.system.i18n import tr
 
 MARGIN = 12  # pixels at both ends, for the handle
 TRACK = 6
 LEAST_LABEL = 48  # least pixels between two blocks' numbers
-LABEL_GAP = 10  # pixels after a label
 
 
 class Timeline(QAbstractSlider):
@@ -149,12 +148,18 @@ class Timeline(QAbstractSlider):
         if place < 0:
             QToolTip.hideText()
         else:
-            QToolTip.showText(where, folded(*self.facts(place)), self)
+            QToolTip.showText(where, folded(self.words_at(place)), self)
 
-    def facts(self, place: int) -> list[str]:
-        """Returns the facts of a frame for its tool tip, one in each line."""
-        frame = self._frames[place]
-        return facts(frame, self._overview.steps[frame.block], self._overview[frame.block], self._reads)
+    def words_at(self, place: int) -> str:
+        """Returns the tool tip of a frame."""
+        frame, steps = self._frames[place], self._overview.steps[self._frames[place].block]
+        if self._reads:
+            return frame_words(frame, steps, None, self._reads)
+        if frame.step == NOISE:
+            return tr("Block {block}, before the first step", block=frame.block + 1)
+        if frame.step >= steps:
+            return tr("Block {block}, finished", block=frame.block + 1)
+        return frame_words(frame, steps, None)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
@@ -182,14 +187,15 @@ class Timeline(QAbstractSlider):
         assert replay is not None
         theme, middle = themes.current(), self._middle
         painter.setFont(QFont(self._label))
-        last_label = free_from = -1e9
+        last_label = -1e9
         for block, steps in enumerate(self._overview.steps):
             first = replay.first_of(block)
             start, end = self.x_of(first), self.x_of(first + steps + (1 if replay.committed(block) else 0))
             if start - last_label >= LEAST_LABEL:
                 last_label = start
                 first_text = tr("read {number}", number=1) if self._reads else tr("block {number}", number=1)
-                free_from = self._write(painter, start, str(block + 1) if block else first_text)
+                painter.setPen(color(theme.faint_ink))
+                painter.drawText(QPointF(start, self.height() - 5), str(block + 1) if block else first_text)
             if end < clip.left() - 12 or start > clip.right() + 12:
                 continue
             painter.fillRect(QRectF(start - 0.5, middle - 5, 1, 10), color(theme.line_strong))
@@ -198,99 +204,37 @@ class Timeline(QAbstractSlider):
             figures = self._overview[block]
             if figures is None:
                 continue
-            flags = [(one.step, tr("round {number}", number=one.number + 1)) for one in figures.rounds]
-            for step, text in flags:
-                x = self.x_of(first + 1 + step)
-                self._flag(painter, x)
-                if min(x, self.width() - painter.fontMetrics().horizontalAdvance(text) - 4) >= free_from:
-                    free_from = self._write(painter, x, text)
             shade = color(theme.remelted)
             most = max(1, int(figures.remelts.max(initial=1)))
             for step in figures.bursts.tolist():
                 high = 3 + 7 * figures.remelts[step] / most
                 painter.fillRect(QRectF(self.x_of(first + 1 + step) - 1.5, middle - 4 - high, 3, high), shade)
             if figures.stopped_early and replay.committed(block):
-                self._diamond(painter, end)
-
-    def _write(self, painter: QPainter, x: float, text: str) -> float:
-        """Writes a label under the line, kept inside the widget. Returns where the next label may begin."""
-        width = painter.fontMetrics().horizontalAdvance(text)
-        painter.setPen(color(themes.current().faint_ink))
-        painter.drawText(QPointF(min(x, self.width() - width - 4), self.height() - 5), text)
-        return x + width + LABEL_GAP
-
-    def _flag(self, painter: QPainter, x: float) -> None:
-        """Marks the beginning of a round: a triangle under the line that points at it."""
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(color(themes.current().given))
-        y = self._middle + 4
-        painter.drawPolygon(QPolygonF([QPointF(x, y), QPointF(x + 4, y + 7), QPointF(x - 4, y + 7)]))
-
-    def _diamond(self, painter: QPainter, x: float) -> None:
-        y = self._middle - 13
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(color(themes.current().accepted))
-        points = ((x, y - 5), (x + 5, y), (x, y + 5), (x - 5, y))
-        painter.drawPolygon(QPolygonF([QPointF(*point) for point in points]))
+                paint_diamond(painter, QPointF(end, middle - 13), theme)
 
     def sliderChange(self, _change: QAbstractSlider.SliderChange) -> None:
         """Does nothing: Qt would repaint all, while ``_on_placed`` repaints only the changed part."""
 
 
-class TimelineKey(QWidget):
-    """The key of the timeline's marks."""
+def paint_diamond(painter: QPainter, middle: QPointF, theme: Theme) -> None:
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(color(theme.accepted))
+    points = ((0, -5), (5, 0), (0, 5), (-5, 0))
+    painter.drawPolygon(QPolygonF([middle + QPointF(*point) for point in points]))
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._has_rounds = False
-        self.setAccessibleName(", ".join(self._texts()))
-        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
 
-    def show_rounds(self, has_rounds: bool) -> None:
-        """Adds or removes the explanation of rounds."""
-        if has_rounds != self._has_rounds:
-            self._has_rounds = has_rounds
-            self.setAccessibleName(", ".join(self._texts()))
-            self.updateGeometry()
-            self.update()
+def key_entries() -> tuple[LegendEntry, ...]:
+    """Returns the key of the timeline's marks."""
+    return (
+        LegendEntry(tr("end of a block"), _draw_end),
+        LegendEntry(tr("stopped early"), lambda painter, rect, theme: paint_diamond(painter, rect.center(), theme)),
+        LegendEntry(tr("many taken back at once"), _draw_burst),
+    )
 
-    def _texts(self) -> tuple[str, ...]:
-        usual = tr("end of a block"), tr("stopped early"), tr("many taken back at once")
-        return (*usual, tr("a round begins")) if self._has_rounds else usual
 
-    def _font(self) -> QFont:
-        font = ui_font()
-        font.setPixelSize(px(TEXT_SMALL))
-        return font
+def _draw_end(painter: QPainter, rect: QRectF, theme: Theme) -> None:
+    painter.fillRect(QRectF(rect.center().x() - 1, rect.top() + 1, 2, rect.height() - 2), color(theme.faint_ink))
 
-    def sizeHint(self) -> QSize:
-        metrics = QFontMetrics(self._font())
-        width = sum(metrics.horizontalAdvance(text) + 16 + 20 for text in self._texts())
-        return QSize(width, px(TEXT_SMALL) + 12)
 
-    def minimumSizeHint(self) -> QSize:
-        return QSize(0, self.sizeHint().height())
-
-    def paintEvent(self, _event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setFont(self._font())
-        theme, x, middle = themes.current(), 4.0, self.height() / 2
-        for kind, text in enumerate(self._texts()):
-            painter.setPen(Qt.PenStyle.NoPen)
-            if kind == 0:
-                painter.fillRect(QRectF(x + 3, middle - 7, 2, 14), color(theme.faint_ink))
-            elif kind == 1:
-                painter.setBrush(color(theme.accepted))
-                points = ((x + 4, middle - 5), (x + 9, middle), (x + 4, middle + 5), (x - 1, middle))
-                painter.drawPolygon(QPolygonF([QPointF(*point) for point in points]))
-            elif kind == 2:
-                painter.fillRect(QRectF(x + 2, middle - 5, 3, 10), color(theme.remelted))
-            else:
-                painter.setBrush(color(theme.given))
-                corners = ((x + 4, middle - 4), (x + 8, middle + 3), (x, middle + 3))
-                painter.drawPolygon(QPolygonF([QPointF(*corner) for corner in corners]))
-            painter.setPen(color(theme.faint_ink))
-            painter.drawText(QPointF(x + 16, middle + painter.fontMetrics().ascent() / 2 - 1), text)
-            x += painter.fontMetrics().horizontalAdvance(text) + 16 + 20
-        painter.end()
+def _draw_burst(painter: QPainter, rect: QRectF, theme: Theme) -> None:
+    painter.fillRect(QRectF(rect.center().x() - 1.5, rect.center().y() - 5, 3, 10), color(theme.remelted))

@@ -9,16 +9,16 @@ from PySide6.QtCore import Qt, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QPushButton, QWidget
 
+from app.canvas.legend import Legend
 from app.design import icons
 from app.design.choice_box import ChoiceBox
 from app.design.controls import Elided, button, chain_tabs
 from app.design.fonts import px
 from app.design.layouts import column_of, row_of
 from app.inspector.timeline.overview import Overview
-from app.inspector.timeline.timeline import Timeline, TimelineKey
+from app.inspector.timeline.timeline import Timeline, key_entries
 from app.inspector.words import frame_words
 from app.player.player import NOTHING, SPEEDS, Player
-from app.state.run.task_words import has_rounds
 from app.system.i18n import tr
 
 
@@ -44,7 +44,8 @@ class Transport(QWidget):
         self.buttons: dict[str, QPushButton] = {}
         self._actions = {action.id: action for action in self._declare()}
         self.timeline = Timeline(player, overview)
-        self.key = TimelineKey()
+        self.key = Legend()
+        self.key.set_entries(key_entries())
         self.frame = Elided("frame")
         self.speed = ChoiceBox()
         for speed in SPEEDS:
@@ -62,7 +63,6 @@ class Transport(QWidget):
         player.playing_changed.connect(self._show_playing)
         self._set_icons()
         player.speed_changed.connect(self._show_speed)
-        player.loop_changed.connect(self.buttons["loop"].setChecked)
         self._show()
 
     def _declare(self) -> list[TransportAction]:
@@ -78,8 +78,7 @@ class Transport(QWidget):
                 lambda: player.next_change(-1),
             ),
             TransportAction("back", "step-backward", tr("One step back"), tr("Left"), lambda: player.step(-1)),
-            TransportAction("reverse", "rewind", tr("Play backwards"), tr("J"), lambda: player.play(-1)),
-            TransportAction("play", "play", tr("Play"), tr("Space or L; K pauses"), player.toggle),
+            TransportAction("play", "play", tr("Play"), tr("Space"), player.toggle),
             TransportAction("on", "step-forward", tr("One step on"), tr("Right"), lambda: player.step(1)),
             TransportAction(
                 "change-on",
@@ -89,7 +88,6 @@ class Transport(QWidget):
                 lambda: player.next_change(1),
             ),
             TransportAction("last", "skip-forward", tr("To the end"), tr("End"), lambda: player.step(last)),
-            TransportAction("loop", "repeat", tr("Loop"), tr("O"), self._toggle_loop),
         ]
 
     def _lay_out(self) -> None:
@@ -102,21 +100,17 @@ class Transport(QWidget):
             made.clicked.connect(action.run)
             self.buttons[action.id] = made
             row.addWidget(made)
-        self.buttons["loop"].setCheckable(True)
         row.addSpacing(4)
         row.addWidget(self.speed)
         row.addSpacing(12)
         row.addWidget(self.frame, 1)
-        row.addWidget(self.key)
+        row.addWidget(self.key, 1)
         self.setLayout(column_of(self.timeline, row, margins=(16, 4, 16, 8), spacing=0))
         chain_tabs(self.timeline, [*self.buttons.values(), self.speed])
 
     def run(self, action: str) -> None:
         """Runs an action by its id."""
         self._actions[action].run()
-
-    def _toggle_loop(self) -> None:
-        self._player.set_loop(not self._player.loop)
 
     @Slot(int)
     def _choose_speed(self, index: int) -> None:
@@ -139,12 +133,11 @@ class Transport(QWidget):
     def _show_key(self) -> None:
         """Shows the key of the timeline's marks. It is hidden for decisions, which have no such marks."""
         header = None if self._player.trace is None else self._player.trace.header
-        self.key.show_rounds(header is not None and has_rounds(header))
         self._is_explained = header is None or header.decision is None
         self._fit_key()
 
     def _fit_key(self) -> None:
-        self.key.setVisible(self._is_explained and self.width() >= px(1150))
+        self.key.setVisible(self._is_explained and self.width() >= px(1200))
 
     @Slot(bool)
     def _show_playing(self, playing: bool) -> None:

@@ -12,7 +12,6 @@ from PySide6.QtCore import Qt
 from app.design import motion, themes
 from app.design.tokens import PAPER
 from app.inspector.compare import view as compare_view
-from app.inspector.compare.figures import UNKNOWN, figures_of_run
 from app.inspector.compare.view import Compare
 from app.inspector.page import InspectorPage
 from app.inspector.run_cards import Offer
@@ -278,41 +277,6 @@ def test_a_run_under_way_is_compared_as_it_grows(page, compare, qtbot):
     assert "under way" not in page.facts.toolTip()
 
 
-# ------------------------------------------------------------------------------------------------------- figures
-
-
-def test_figures_of_both_runs_stand_beside_each_other(page, compare):
-    assert figures_of_run(page.overview)[2:] == (UNKNOWN,) * 4
-    compare.set_other(Recorded(run(blocks=1, text_length=12), header=asked(8)))
-    assert not compare.figures.isVisible()
-    compare.with_figures.click()
-    assert compare.figures.isVisible()
-    page.overview.finish()
-    compare._other_overview.finish()
-    left, right = ([label.text() for label in side] for side in compare.figures.values)
-    assert left == ["2", "8", "6.0", "4", "1", "0.250"]
-    assert right == ["1", "4", "3.0", "2", "1", "0.120"]
-    assert compare.figures.values[1][1].accessibleName() == "Steps, right: 4"
-
-
-def test_the_entropy_of_the_block_on_show_is_drawn(page, compare):
-    compare.set_other(Recorded(run(blocks=1), header=asked(8)))
-    page.resize(1280, 1000)  # where there is room, they are there unasked
-    assert compare.figures.isVisible()
-    assert not compare.with_figures.isVisible()
-    page.overview.finish()
-    compare._other_overview.finish()
-    curves = compare.figures.curves
-    one, other = curves.values
-    assert one.tolist() == other.tolist() == page.overview[0].mean_entropy.tolist()
-    before = curves.grab().toImage()
-    page.player.go(STEPS + 3)
-    assert curves.block == 1
-    assert curves.values[1] is None
-    assert curves.grab().toImage() != before
-    assert curves.accessibleDescription().startswith("left from 1.000")
-
-
 # ------------------------------------------------------------------------------------------------------ the page
 
 
@@ -341,7 +305,7 @@ def test_it_wears_the_theme_and_fits_small_windows(page, compare):
         assert compare.left.view.width() <= compare.width() // 2
 
 
-def test_two_boards_share_the_window_and_a_narrow_one_shows_a_run_at_a_time(page, compare, qtbot):
+def test_two_boards_share_the_window(page, compare, qtbot):
     page.open_trace(recorded("sudoku-stuck"), 9)
     compare.set_other(recorded("sudoku-pinned"))
     sides = compare.left, compare.right
@@ -351,14 +315,6 @@ def test_two_boards_share_the_window_and_a_narrow_one_shows_a_run_at_a_time(page
     page.resize(1280, 720)
     qtbot.waitUntil(lambda: all(side.board.grid.side >= 380 for side in sides))
     assert compare.legend.isVisible()
-    page.resize(600, 800)
-    assert [side.isVisible() for side in sides] == [True, False]
-    compare.switch[1].click()
-    assert [side.isVisible() for side in sides] == [False, True]
-    assert [made.isChecked() for made in compare.switch] == [False, True]
-    qtbot.waitUntil(lambda: compare.right.board.grid.side >= 380)
-    page.resize(1280, 720)
-    assert all(side.isVisible() for side in sides)
 
 
 def test_every_string_is_translated(qtbot):
@@ -367,7 +323,7 @@ def test_every_string_is_translated(qtbot):
         motion.set_reduced(True)
         page = InspectorPage()
         qtbot.addWidget(page)
-        compare = Compare(page.player, page.overview)
+        compare = Compare(page.player)
         qtbot.addWidget(compare)
         compare.resize(2000, 800)  # nothing is cut off
         compare.show()

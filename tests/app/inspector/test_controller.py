@@ -159,7 +159,7 @@ def test_a_message_leaves_the_controls_of_time_free(context: AppContext, open_in
     inspector.notice.show_done("Exported run.html", "Show", lambda: None)
     page.grab()
     over = inspector.notice.rect().translated(inspector.notice.mapTo(page, QPoint()))
-    for part in (page.transport, page.filmstrip, page.captions):
+    for part in (page.transport, page.captions):
         assert not over.intersects(part.rect().translated(part.mapTo(page, QPoint())))
     assert page.main.rect().translated(page.main.mapTo(page, QPoint())).contains(over)
     page.close_button.click()

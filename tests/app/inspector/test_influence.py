@@ -15,7 +15,7 @@ from app.design.tokens import DARKROOM, PAPER, color, entropy_color
 from app.inspector.forks.token_choice import TokenChoice
 from app.inspector.influence.scale import Scale, ShownInfluence
 from app.inspector.influence.view import InfluenceView
-from app.inspector.words import in_nats, power_of_ten, tick
+from app.inspector.words import in_nats, power_of_ten
 from app.player.player import Player
 from app.system.i18n import use
 from tests.app.inspector import made_up
@@ -233,7 +233,6 @@ def test_the_scale_is_told_in_words_over_the_map(influence):
 def test_figures_of_any_size_are_read():
     assert [in_nats(value) for value in (0.0, 0.5, 340.0, 3.4e-7)] == ["0.000", "0.500", "340", "3.4 × 10⁻⁷"]
     assert [power_of_ten(power) for power in (0, -1, -7)] == ["1", "0.1", "10⁻⁷"]
-    assert [tick(value) for value in (0, 1, 0.02, 2e-5, 1e-6)] == ["0", "1", "0.02", "2·10⁻⁵", "1·10⁻⁶"]
 
 
 def test_every_string_is_translated(qtbot, player):

@@ -65,7 +65,7 @@ def test_without_a_run_nothing_moves():
     player.go(3)
     player.step(1)
     player.toggle()
-    player.play(-1)
+    player.play()
     player.go_to_block(0)
     player.refresh()
     assert (player.frame, player.block, player.snapshot, player.is_playing) == (None, None, None, False)
@@ -160,49 +160,11 @@ def test_at_full_speed_each_tick_shows_a_frame(player):
     assert not player.is_playing
 
 
-def test_plays_backwards(player, hands):
-    player.go(3)
-    seen: list[int] = []
-    player.placed.connect(seen.append)
-    player.play(-1)
-    turn(player, hands, 4)
-    assert not player.is_playing
-    assert seen == [2, 1, 0]
-    player.play(-1)  # from the end again
-    assert player.place == 9
-    player.pause()
-
-
 def test_playing_at_the_end_begins_again(player):
     player.toggle()
     assert player.place == 0
     player.toggle()
     assert not player.is_playing
-
-
-def test_loop_goes_round_both_ways(player, hands):
-    player.set_loop(True)
-    player.go(8)
-    for direction, end in ((1, 0), (-1, 9)):
-        player.play(direction)
-        while player.place != end:
-            turn(player, hands, 0.01)
-        assert player.is_playing
-    player.pause()
-
-
-def test_the_same_direction_again_is_faster(player):
-    player.go(0)
-    player.play(1)
-    assert player.speed == 1.0
-    speeds = []
-    for _ in range(3):
-        player.play(1)
-        speeds.append(player.speed)
-    assert speeds == [2.0, 4.0, 4.0]
-    player.play(-1)  # turns round at the same speed
-    assert (player.speed, player.direction, player.is_playing) == (4.0, -1, True)
-    player.pause()
 
 
 def test_speed_has_bounds_and_holds_while_playing(player):

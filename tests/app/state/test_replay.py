@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 import threading
-import tracemalloc
 from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
 from app.state.run.canvas import BlockState, CanvasState
-from app.state.run.replay import KEPT_BLOCKS, NOISE, Frame, Replay, top_kl
+from app.state.run.replay import KEPT_BLOCKS, NOISE, Frame, Replay
 from engine import (
     SKILLS,
     CanvasCommitted,
@@ -210,8 +209,6 @@ def test_figures_of_a_run_written_by_hand():
     assert record.change_counts.tolist() == [0, 1, 2]
     assert record.remelt_counts.tolist() == [0, 1, 0]
     assert record.mean_entropy.tolist() == pytest.approx([25.75, 25.5, 25.25])
-    assert record.kl_to_previous is None
-    assert record.kl_to_final is None
 
 
 def test_padding_enters_no_figure():
@@ -221,56 +218,6 @@ def test_padding_enters_no_figure():
     assert record.change_counts.tolist() == [0, 1, 1]
     empty = Replay(recorded(made_up(text_length=0, top=True))).record(0)
     assert empty.mean_entropy.tolist() == [0, 0, 0]
-    assert empty.kl_to_final.tolist() == [0, 0, 0]
-
-
-def test_kl_is_zero_for_the_same_and_positive_for_another():
-    record = Replay(recorded(made_up(text_length=4, top=True))).record(0)
-    assert record.kl_to_previous[0] == 0
-    assert (record.kl_to_previous[1:] > 0).all()
-    assert record.kl_to_final[-1] == 0
-    assert record.kl_to_final[0] > record.kl_to_final[1] > 0
-
-
-def test_top_kl_is_a_lower_bound_and_exact_where_all_is_known():
-    rng = np.random.default_rng(2)
-    p, q = rng.dirichlet(np.ones(12), 50), rng.dirichlet(np.ones(12), 50)
-    whole = (p * np.log(p / q)).sum(axis=1)
-    tokens = np.tile(np.arange(12, dtype=np.int32), (50, 1))
-    assert top_kl(tokens, p.astype(np.float32), tokens, q.astype(np.float32)) == pytest.approx(whole, rel=1e-3)
-
-    def first(shares: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-        order = np.argsort(-shares, axis=1)[:, :count]
-        return order.astype(np.int32), np.take_along_axis(shares, order, axis=1).astype(np.float32)
-
-    before = np.zeros(50)
-    for count in (1, 2, 4, 8, 11):
-        found = top_kl(*first(p, count), *first(q, count))
-        assert (found <= whole + 1e-5).all(), count
-        assert (found >= 0).all()
-        assert found.mean() > before.mean(), "the more is known, the nearer"
-        before = found
-    assert top_kl(*first(p, 4), *first(p, 4)).max() < 1e-6
-
-
-def test_another_likeliest_token_is_seen_though_the_lists_share_nothing():
-    ones, others = np.array([[1, 2]], np.int32), np.array([[3, 4]], np.int32)
-    sure = np.array([[0.9, 0.05]], np.float32)
-    # Of the tokens 1 and 2, to which p gives 0.95, q gives 0.1 at most.
-    assert top_kl(ones, sure, others, sure)[0] >= 0.95 * np.log(0.95 / 0.1) + 0.05 * np.log(0.05 / 0.9) - 1e-6
-
-
-def test_long_lists_are_compared_without_the_square_of_their_length():
-    rng = np.random.default_rng(3)
-    tokens, others = (rng.integers(0, 300, (2000, 64)).astype(np.int32) for _ in range(2))
-    shares = rng.dirichlet(np.ones(64), 2000).astype(np.float32)
-    tracemalloc.start()
-    try:
-        found = top_kl(tokens, shares, others, shares)
-        assert tracemalloc.get_traced_memory()[1] < 20 * 2**20  # one (C, K, K) of bits had 8, one of numbers 65
-    finally:
-        tracemalloc.stop()
-    assert np.isfinite(found).all()
 
 
 def test_next_change_of_a_cell():
@@ -321,14 +268,6 @@ def test_a_block_too_long_to_be_held_shows_its_beginning(monkeypatch, bound, mos
     assert replay.snapshot(4) is replay.snapshot(steps)
 
 
-def test_what_a_block_shows_is_held_once():
-    record = Replay(recorded(made_up(text_length=4, top=True))).record(0)
-    for step, snapshot in enumerate(record.snapshots[1 : record.steps + 1]):
-        assert np.shares_memory(snapshot.argmax_canvas, record.argmax[step])
-        assert np.shares_memory(snapshot.entropy, record.entropy[step])
-        assert np.shares_memory(snapshot.top_tokens, record.top_tokens[step])
-
-
 def test_steps_that_report_different_numbers_of_candidates_have_no_common_ones():
     events = made_up(text_length=4, top=True)
     fewer = next(place for place, event in enumerate(events) if isinstance(event, StepFinished) and event.step == 1)
@@ -336,15 +275,7 @@ def test_steps_that_report_different_numbers_of_candidates_have_no_common_ones()
     events[fewer] = replace(step, top_tokens=step.top_tokens[:, :1], top_probabilities=step.top_probabilities[:, :1])
     record = Replay(recorded(events)).record(0)
     assert record.top_tokens is None
-    assert record.kl_to_final is None
     assert record.snapshots[2].top_tokens.shape == (4, 1)
-
-
-def test_lists_of_no_candidates_tell_nothing_apart():
-    events = made_up(text_length=4, top=True)
-    bare = {"top_tokens": np.zeros((4, 0), np.int32), "top_probabilities": np.zeros((4, 0), np.float32)}
-    events = [replace(event, **bare) if isinstance(event, StepFinished) else event for event in events]
-    assert Replay(recorded(events)).record(0).kl_to_final.tolist() == [0, 0, 0]
 
 
 class Damaged(Trace):

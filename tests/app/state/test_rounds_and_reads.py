@@ -12,7 +12,6 @@ import pytest
 from app.state.run.canvas import BlockState, CanvasState, CellState, PinnedRound
 from app.state.run.cell_history import history_of
 from app.state.run.replay import NOISE, Frame, Replay
-from app.state.run.settling import block_order
 from app.state.run.stats import RunStats
 from app.state.run.story import moment
 from engine import Event, PrefixPinned, SafelightError, SlotsRead, StepFinished, Trace, open_trace
@@ -68,7 +67,6 @@ def test_what_the_format_gave_is_told_from_what_the_model_wrote() -> None:
     assert second[:7] == third[:7] == [GIVEN, GIVEN, FIT, FIT, FIT, GIVEN, GIVEN]  # 5 and 6 were guessed otherwise
     assert last == [GIVEN, GIVEN, *[FIT] * 3, GIVEN, GIVEN, *[FIT] * 5, GIVEN, FIT, PADDING, PADDING]
     assert record.free.tolist() == [False, False, *[True] * 3, False, False, *[True] * 5, False, *[True] * 3]
-    assert block_order(record).free.tolist() == record.free[:14].tolist()
 
 
 def test_what_a_round_makes_noise_of_is_no_remelt() -> None:
