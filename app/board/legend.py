@@ -15,7 +15,7 @@ from app.canvas.heat import Heat
 from app.canvas.legend import Legend, LegendEntry
 from app.canvas.paint import state_color
 from app.canvas.words import STATE_TIPS, STATE_WORDS
-from app.design.tokens import Theme, color, entropy_color
+from app.design.tokens import Theme, color
 from app.state.run.canvas import CellState
 from app.state.sudoku.solve_frame import ShownCell
 from app.system.i18n import tr
@@ -39,11 +39,8 @@ class BoardLegend(Legend):
 
     def set_heat(self, heat: Heat) -> None:
         """Explains the colours of the cells instead of the marks."""
-        if heat.swatches:
-            entries = [LegendEntry(words, partial(_paint_swatch, share)) for share, words in heat.swatches]
-        else:
-            entries = [LegendEntry(tr("{name}, {low} to {high}", name=heat.name, low=heat.low, high=heat.high), None)]
-        self._explain(entries)
+        words = tr("{name}, {low} to {high}", name=heat.name, low=heat.low, high=heat.high)
+        self._explain([LegendEntry(words, None)])
 
     def _explain(self, entries: list[LegendEntry]) -> None:
         if [entry.words for entry in entries] != self.words:
@@ -100,10 +97,6 @@ def _paint_cell(glyphs: BoardGlyphs, cell: ShownCell, painter: QPainter, area: Q
     font = painter.font()
     paint_sample(painter, _rect(area), cell, theme, glyphs)
     painter.setFont(font)
-
-
-def _paint_swatch(share: float, painter: QPainter, area: QRectF, theme: Theme) -> None:
-    painter.fillRect(area, entropy_color(share, theme))
 
 
 def _paint_texts(

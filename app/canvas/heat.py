@@ -20,14 +20,13 @@ class Heat:
     name: str
     low: str  # the label at the lower end of the scale
     high: str
-    swatches: tuple[tuple[float, str], ...] = ()  # shown instead of the scale if only a few values occur
     words: Callable[[int], str] | None = None  # a cell's number in words, for its tool tip
 
     def same_as(self, other: Heat | None) -> bool:
         """True if both look the same when painted."""
         return (
             other is not None
-            and (self.name, self.low, self.high, self.swatches) == (other.name, other.low, other.high, other.swatches)
+            and (self.name, self.low, self.high) == (other.name, other.low, other.high)
             and np.array_equal(self.shares, other.shares, equal_nan=True)
         )
 

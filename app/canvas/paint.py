@@ -7,14 +7,12 @@ format has an open corner. A masked cell is empty, on a faint ground. The slots 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from operator import attrgetter
-from typing import Literal, get_args
+from typing import Literal
 
-import numpy as np
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QLinearGradient, QPainter, QPen, QPolygonF
 
@@ -25,9 +23,6 @@ from app.canvas.words import STATE_TIPS, STATE_WORDS
 from app.design.tokens import Theme, color, entropy_color, readable_on
 from app.state.run.canvas import BlockState, CellState
 from app.system.i18n import tr
-
-Layer = Literal["state", "entropy"]
-LAYERS: tuple[Layer, ...] = get_args(Layer)
 
 SLOT: Literal["slot"] = "slot"
 LegendKey = CellState | Literal["slot"]
@@ -49,17 +44,15 @@ _COLORS: dict[CellState, Callable[[Theme], str]] = {
 
 @dataclass(frozen=True)
 class PaintOptions:
-    """The options of painting a block: the view, the layer, and the marked cells."""
+    """The options of painting a block: the view, the colours, and the marked cells."""
 
     calm: bool = True
-    layer: Layer = "state"
-    entropy_limit: float = math.log(256)  # nats at the top of the scale
     selected: int = -1
     hovered: int = -1
     focused: bool = False
     tint: float = 0.0  # 1 just after a change, falling to 0
     tinted: Mapping[int, CellState] | None = None  # changed cells and their new states
-    heat: Heat | None = None  # shown instead of the layer
+    heat: Heat | None = None  # colours the cells
     slots: tuple[int, ...] = ()  # positions where a decision's questions are answered
 
 
@@ -80,7 +73,8 @@ def paint_block(
     """Paints the cells of a block: all, or those that touch ``clip``. The caller paints the background."""
     states = block.states(calm=options.calm).tolist()
     tokens = block.tokens(calm=options.calm).tolist()
-    shares = _shares(block, options)
+    heat = options.heat
+    shares = None if heat is None or len(heat.shares) != block.length else places(heat.shares, _RAMP_STEPS)
     _paint_rules(painter, geometry, theme)
     if options.tint > 0 and options.tinted:
         for index, state in options.tinted.items():
@@ -102,17 +96,6 @@ def paint_block(
             painter.fillRect(*rect, color(theme.line))
         brush.paint(rect, glyph(tokens[index]), state, share)
     _paint_marks(painter, geometry, theme, options)
-
-
-def _shares(block: BlockState, options: PaintOptions) -> list[int] | None:
-    """Returns every cell's position on the colour ramp; None if no layer colours the cells."""
-    if options.heat is not None:
-        return places(options.heat.shares, _RAMP_STEPS) if len(options.heat.shares) == block.length else None
-    entropy = block.known_entropy
-    if options.layer != "entropy" or entropy is None:
-        return None
-    limit = options.entropy_limit
-    return places(entropy / limit if limit > 0 else np.zeros(block.length, dtype=np.float32), _RAMP_STEPS)
 
 
 _FACES: dict[int, str] = {CellState.NOISE: "small", CellState.GIVEN: "bold"}
@@ -283,9 +266,8 @@ def paint_legend(
     glyphs: CellGlyphs,
     entries: Sequence[LegendKey],
     bar_text: tuple[str, str] | None = None,
-    swatches: Sequence[tuple[float, str]] = (),
 ) -> None:
-    """Paints the legend: the states, and a colour bar with a text at each end, or ``swatches`` in its place."""
+    """Paints the legend: the states, and a colour bar with a text at each end."""
     sample = glyphs.cell_width(["a"])
     for rect, entry in zip(geometry.legend, entries, strict=True):
         brush = _CellBrush(painter, theme, glyphs, sample, rect.height - 2)
@@ -297,30 +279,8 @@ def paint_legend(
         painter.setPen(color(theme.faint_ink))
         words = QRect(rect.x + sample + 8, rect.y, rect.width, rect.height - 2)
         painter.drawText(words, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, _legend_text(entry))
-    if geometry.bar is not None and swatches:
-        _paint_swatches(painter, geometry.bar, theme, glyphs, "" if bar_text is None else bar_text[0], swatches)
-    elif geometry.bar is not None and bar_text is not None:
+    if geometry.bar is not None and bar_text is not None:
         _paint_bar(painter, geometry.bar, theme, glyphs, bar_text)
-
-
-def _paint_swatches(
-    painter: QPainter, rect: Rect, theme: Theme, glyphs: CellGlyphs, name: str, swatches: Sequence[tuple[float, str]]
-) -> None:
-    painter.setFont(glyphs.label)
-    middle = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
-    x = rect.x
-    painter.setPen(color(theme.faint_ink))
-    painter.drawText(QRect(x, rect.y, rect.width, rect.height), middle, name)
-    x += glyphs.label_width(name) + 16
-    for share, text in swatches:
-        box = QRect(x, rect.y + (rect.height - 12) // 2, 20, 12)
-        painter.fillRect(box, entropy_color(share, theme))
-        painter.setPen(QPen(color(theme.line_strong), 1))
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.drawRect(QRectF(box.x() - 0.5, box.y() - 0.5, box.width() + 1, box.height() + 1))
-        painter.setPen(color(theme.faint_ink))
-        painter.drawText(QRect(x + 28, rect.y, rect.width, rect.height), middle, text)
-        x += 28 + glyphs.label_width(text) + 20
 
 
 def _paint_bar(painter: QPainter, rect: Rect, theme: Theme, glyphs: CellGlyphs, text: tuple[str, str]) -> None:

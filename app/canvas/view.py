@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -17,8 +16,6 @@ from app.canvas.glyphs import CellGlyphs, Glyph, glyph_of
 from app.canvas.grid_view import GridView
 from app.canvas.heat import Heat
 from app.canvas.paint import (
-    LAYERS,
-    Layer,
     LegendKey,
     PaintOptions,
     legend_entries,
@@ -53,15 +50,13 @@ class CanvasView(GridView):
         self._glyph_of_token: dict[int, Glyph] = {}
         self._glyphs = CellGlyphs(canvas_font())
         self._calm = True
-        self._layer: Layer = "state"
+        self._shows_entropy = False
         self._heat: Heat | None = None
         self._columns: int | None = None
-        self._vocab_size: int | None = None
         self._entropy_seen = 0.0
         self._block: BlockState | None = None  # a snapshot: the reducer keeps changing its own block
         self._ends: tuple[int, ...] = ()  # positions after which a line of text ends
         self._framed: tuple[int, ...] = ()  # positions of a decision's slots
-        self._first_slot = 1  # the question number of the first slot
         self._has_legend = True
         self._cell_width = self._glyphs.cell_width([])
         self._geometry = self._came_from = self._lay_out(PREFERRED_WIDTH)
@@ -103,17 +98,16 @@ class CanvasView(GridView):
             self._widen()
             self.update()
 
-    def set_layer(self, layer: Layer) -> None:
-        """Shows ``"state"``, or a coloured background: ``"entropy"``."""
-        if layer not in LAYERS:
-            raise ValueError(f"layer must be one of {LAYERS}, not {layer!r}")
-        if layer != self._layer:
-            self._layer = layer
+    def show_entropy(self, shown: bool) -> None:
+        """Colours the cells by their entropy; the top of the scale is the highest so far."""
+        if shown != self._shows_entropy:
+            self._shows_entropy = shown
             self._stop_fade()
             self._relayout()
+            self.update()
 
     def set_heat(self, heat: Heat | None) -> None:
-        """Colours the cells by a figure instead of the layer; None returns to the layer."""
+        """Colours the cells by a figure; None shows only the states."""
         before, self._heat = self._heat, heat
         if before is heat or (heat is not None and heat.same_as(before)):
             return
@@ -132,21 +126,12 @@ class CanvasView(GridView):
             self._has_legend = shown
             self._relayout()
 
-    def frame_slots(self, slots: Sequence[int], first: int = 1) -> None:
-        """Frames the positions at which a decision's questions are answered, numbered in order from ``first``."""
-        self._first_slot = first
+    def frame_slots(self, slots: Sequence[int]) -> None:
+        """Frames the positions at which a decision's questions are answered, in their order."""
         if tuple(slots) != self._framed:
             self._framed = tuple(slots)
             self._relayout()
             self.update()
-
-    def set_vocabulary_size(self, size: int | None) -> None:
-        """Sets the size of the vocabulary; its logarithm is the top of the entropy scale.
-
-        With None the top is the highest entropy so far.
-        """
-        self._vocab_size = size
-        self.update()
 
     def setColumns(self, columns: int | None) -> None:
         """Sets the number of cells in a row; None chooses it from the width."""
@@ -208,7 +193,7 @@ class CanvasView(GridView):
 
     def _fade_changes(self, before: BlockState, now: BlockState) -> None:
         """Tints the cells that a step has accepted or remelted."""
-        if not self._moves or self._layer != "state" or self._heat is not None:
+        if not self._moves or self._is_coloured:
             return
         old, new = before.states(calm=self._calm), now.states(calm=self._calm)
         melted = new == CellState.REMELTED
@@ -262,7 +247,7 @@ class CanvasView(GridView):
             least_rows=0 if count else EMPTY_ROWS,
             legend_widths=legend_widths(self._glyphs, self._legend()),
             legend_height=max(LEGEND_HEIGHT, self._glyphs.cell_height() - 4),  # the samples are as large as cells
-            bar_height=px(BAR_HEIGHT) if self._layer != "state" or self._heat is not None else 0,
+            bar_height=px(BAR_HEIGHT) if self._is_coloured else 0,
         )
 
     def _relayout(self) -> None:
@@ -302,43 +287,41 @@ class CanvasView(GridView):
         super().resizeEvent(event)
         self._relayout()
 
-    def _entropy_limit(self) -> float:
-        return math.log(self._vocab_size) if self._vocab_size and self._vocab_size > 1 else self._entropy_seen
+    @property
+    def _is_coloured(self) -> bool:
+        return self._shows_entropy or self._heat is not None
 
-    def _bar_text(self) -> tuple[str, str] | None:
-        if self._heat is not None:
-            return f"{self._heat.name}  {self._heat.low}".rstrip(), self._heat.high
-        if self._layer == "state":
+    def _entropy(self) -> Heat | None:
+        """Returns the colours of the entropy, if they are shown."""
+        if not self._shows_entropy:
             return None
-        limit = self._entropy_limit()
-        meaning = f"ln {self._vocab_size}" if self._vocab_size else tr("most so far")
-        return tr("entropy") + "  0", tr("{limit} nats ({meaning})", limit=f"{limit:.2f}", meaning=meaning)
+        high = tr("{limit} nats (most so far)", limit=f"{self._entropy_seen:.2f}")
+        entropy = None if self._block is None else self._block.known_entropy
+        shares = np.zeros(0, dtype=np.float32) if entropy is None else entropy / (self._entropy_seen or 1.0)
+        return Heat(shares, tr("entropy"), "0", high)
 
     def _paint(self, painter: QPainter, area: QRect) -> None:
         painter.fillRect(area, color(themes.current().surface_sunken))
+        heat = self._heat or self._entropy()
         if self._block is None:
             self._paint_empty(painter)
         else:
             options = PaintOptions(
                 calm=self._calm,
-                layer=self._layer,
-                entropy_limit=self._entropy_limit(),
                 selected=self._selected,
                 hovered=self._hovered,
                 focused=self.hasFocus(),
                 tint=self._tint,
                 tinted=self._tinted,
-                heat=self._heat,
+                heat=heat,
                 slots=self._framed,
             )
             grid = self._geometry
             if self._glide.state() == QVariantAnimation.State.Running and self._came_from.count == grid.count:
                 grid = grid.moving_from(self._came_from, float(self._glide.currentValue()))
             paint_block(painter, grid, self._block, themes.current(), self._glyphs, self._glyph, options, area)
-        swatches = () if self._heat is None else self._heat.swatches
-        paint_legend(
-            painter, self._geometry, themes.current(), self._glyphs, self._legend(), self._bar_text(), swatches
-        )
+        bar = None if heat is None else (f"{heat.name}  {heat.low}".rstrip(), heat.high)
+        paint_legend(painter, self._geometry, themes.current(), self._glyphs, self._legend(), bar)
         if is_ringed(self) and self._selected < 0:
             painter.setPen(color(themes.current().focus))
             painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -380,7 +363,7 @@ class CanvasView(GridView):
     def cell_details(self, index: int) -> list[str]:
         lines = words.details(self._cell(index)[0])
         if index in self._framed:
-            lines.insert(0, tr("Slot of question {number}", number=self._framed.index(index) + self._first_slot))
+            lines.insert(0, tr("Slot of question {number}", number=self._framed.index(index) + 1))
         if self._heat is not None and self._heat.words is not None and index < len(self._heat.shares):
             lines.append(self._heat.words(index))
         return lines

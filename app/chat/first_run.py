@@ -114,7 +114,7 @@ class FirstRun(QWidget):
         if self._is_stopped or not self.isVisible():
             self.stop()
         else:
-            self.player.play(1)
+            self.player.play()
         self.again.setVisible(not self.player.is_playing)
         self.opened.emit()
 
@@ -123,7 +123,7 @@ class FirstRun(QWidget):
         self._is_stopped = False
         self.player.pause()
         self.player.go(0)
-        self.player.play(1)
+        self.player.play()
 
     @Slot()
     def stop(self) -> None:

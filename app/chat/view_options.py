@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from app.canvas.paint import LAYERS
 from app.design.fonts import canvas_font, text_percent
 from app.library.pictures import PictureStore
 from app.pictures.source import PictureSource
@@ -27,4 +26,4 @@ class ViewOptions:
     def apply(self, view: CanvasView) -> None:
         view.set_font(canvas_font())
         view.set_calm(self.calm)
-        view.set_layer(next((layer for layer in LAYERS if layer == self.layer), "state"))
+        view.show_entropy(self.layer == "entropy")

@@ -53,7 +53,6 @@ def add(commands: options.Commands) -> None:
     parser.add_argument("--scale", type=number("the scale", 1, 2), default=1, metavar="N", help="1 or 2 (default: 1)")
     parser.add_argument("--tokens", action="store_true", help="show a Sudoku by its tokens instead of as a board")
     parser.add_argument("--raw", action="store_true", help="show the noise instead of the best guesses")
-    parser.add_argument("--entropy", action="store_true", help="colour the cells by their entropy")
     parser.set_defaults(run=run)
 
 
@@ -67,7 +66,6 @@ def run(args: argparse.Namespace) -> int:
         theme=args.theme,
         board=not args.tokens,
         calm=not args.raw,
-        layer="entropy" if args.entropy else "state",
         scale=args.scale,
         fps=args.speed,
         frames=_frames(trace, args) if format.is_drawn else None,

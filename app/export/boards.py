@@ -62,12 +62,9 @@ class Boards:
             words.append(tr("mean entropy {entropy} nats", entropy=f"{shown.entropy:.3f}"))
         return words
 
-    def paint(self, painter: QPainter, shown: SolveFrame, at: QPointF, theme: Theme, limit: float | None) -> None:
-        """Paints a board with its top left corner at a point; ``limit`` is the end of the entropy scale, in nats."""
-        shares = None
-        if limit is not None and shown.entropy is not None:
-            shares = [min((cell.entropy or 0.0) / limit, 1.0) if limit > 0 else 0.0 for cell in shown.cells]
+    def paint(self, painter: QPainter, shown: SolveFrame, at: QPointF, theme: Theme) -> None:
+        """Paints a board with its top left corner at a point."""
         painter.save()
         painter.translate(at)
-        paint_board(painter, self._geometry, shown, theme, self._glyphs, BoardPaintOptions(shares=shares))
+        paint_board(painter, self._geometry, shown, theme, self._glyphs, BoardPaintOptions())
         painter.restore()

@@ -15,7 +15,7 @@ from PIL.GifImagePlugin import getdata, getheader
 from PySide6.QtGui import QColor, QImage
 
 from app.board.paint import given_ground
-from app.design.tokens import Theme, entropy_color, readable_on
+from app.design.tokens import Theme
 from app.export.options import Options, chosen
 from app.export.pictures import PictureSheet, PictureStyle
 from app.export.run import Share, missing
@@ -42,7 +42,7 @@ def write(run: Recording, path: Path, options: Options) -> Share:
         yield 0.1 * share
     with replacing(path) as unfinished, unfinished.open("wb") as file:
         pictures = (sheet.image(place) for place in places)
-        colors = palette(style.theme, entropy=options.layer == "entropy", board=sheet.has_boards)
+        colors = palette(style.theme, board=sheet.has_boards)
         for number in _frames(file, pictures, len(places), options, colors):
             yield 0.1 + 0.9 * number / len(places)
     return missing(replay)
@@ -77,19 +77,14 @@ def _numbers(frame: Image.Image) -> Image.Image:
     return Image.frombytes("L", frame.size, frame.tobytes())
 
 
-def palette(theme: Theme, *, entropy: bool, board: bool = False) -> list[Rgb]:
+def palette(theme: Theme, *, board: bool) -> list[Rgb]:
     """Returns 256 colours for pictures of canvases, or of boards."""
     ground = QColor(theme.surface_sunken)
     quiet = [theme.faint_ink, theme.ink, theme.line, theme.line_strong]
     quiet += [theme.conflict, theme.accent] if board else []
     states = [theme.noise, theme.candidate, theme.accepted, theme.remelted, theme.settled, theme.given, theme.padding]
     shades = [ground]
-    if entropy:
-        ramp = [entropy_color(step / 32, theme) for step in range(33)]
-        for shade in ramp:
-            shades += [_between(shade, readable_on(shade), part / 3) for part in range(4)]
-        shades += [_between(ground, QColor(name), part / 5) for name in (*quiet, *states) for part in range(1, 6)]
-    elif board:
+    if board:
         shades += [_between(ground, QColor(name), part / 15) for name in (*quiet, *states) for part in range(1, 16)]
         given = given_ground(theme)
         inks = (theme.given, theme.conflict, theme.line_strong, theme.remelted)

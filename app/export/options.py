@@ -22,7 +22,6 @@ class Options:
     theme: Literal["darkroom", "paper"] = "darkroom"
     board: bool = True  # show a Sudoku as a board instead of its tokens
     calm: bool = True
-    layer: Literal["state", "entropy"] = "state"
     scale: int = 1  # pixels of the picture per pixel of the layout, 1 or 2
     fps: float = 5.0  # frames a second of GIF and MP4
     frames: tuple[int, ...] | None = None

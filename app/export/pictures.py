@@ -18,7 +18,6 @@ from app.canvas.geometry import GAP, MARGIN, Geometry, line_lengths
 from app.canvas.glyphs import CellGlyphs, Glyph, glyph_of
 from app.canvas.legend import entry_width, paint_entry
 from app.canvas.paint import (
-    Layer,
     LegendKey,
     PaintOptions,
     legend_entries,
@@ -45,7 +44,7 @@ from engine.tasks.decisions.questions import Decision
 SHAPE = 1.6  # preferred width / height of a canvas
 RAGGED = 0.7  # penalty of a last row with gaps, in units of the logarithm of width / height
 LEAST_WIDTH = 520  # logical pixels of a picture, so that the heading fits
-LEGEND_HEIGHT, BAR_HEIGHT = 28, 20
+LEGEND_HEIGHT = 28
 CAPTION_HEIGHT = 28
 CAPTION_LINES = 4
 MOST_ANSWERS = 8  # answers of a decision in a caption
@@ -64,14 +63,13 @@ class PictureStyle:
     theme: Theme
     scale: int = 1
     calm: bool = True
-    layer: Layer = "state"
     prompt: bool = True
     board: bool = True
 
     @staticmethod
     def of(options: Options) -> PictureStyle:
         theme = PAPER if options.theme == "paper" else DARKROOM
-        return PictureStyle(theme, options.scale, options.calm, options.layer, options.prompt, options.board)
+        return PictureStyle(theme, options.scale, options.calm, options.prompt, options.board)
 
 
 class PictureSheet:
@@ -87,7 +85,6 @@ class PictureSheet:
         self._slots = tuple(slot.position for slot in run.header.slots)
         self._legend: tuple[LegendKey, ...] = ()  # entries of all frames
         self._widest = 0  # pixels of the longest caption in one line
-        self._limit = 0.0  # nats at the end of the entropy scale: the largest value of all frames
 
     def measure(self) -> Iterator[float]:
         """Reads all frames for the layout; yields the share done. Must be run to its end before ``image``."""
@@ -98,8 +95,6 @@ class PictureSheet:
             self._legend = tuple(dict.fromkeys((*self._legend, *legend_entries(block, self._slots))))
             self._texts.update(self._glyph(token).text for token in set(block.tokens(calm=self.style.calm).tolist()))
             self._widest = max(self._widest, metrics.horizontalAdvance(self.caption(place)))
-            if block.entropy is not None:
-                self._limit = max(self._limit, float(block.entropy.max(initial=0.0)))
             yield (number + 1) / len(self.places)
         self._lay_out()
 
@@ -122,7 +117,7 @@ class PictureSheet:
         self._captions = 1 if self._widest <= room else min(math.ceil(1.2 * self._widest / room), CAPTION_LINES)
         self._frame_height = highest - 2 * MARGIN + self._captions * CAPTION_HEIGHT
         self._states = self._legend if tokens else ()
-        self._entries = [] if tokens or self.style.layer == "entropy" else self._boards.entries
+        self._entries = [] if tokens else self._boards.entries
         widths = [entry_width(entry, QFontMetricsF(self._glyphs.label), int) for entry in self._entries]
         self._footer = Geometry.from_width(
             self.width,
@@ -130,7 +125,6 @@ class PictureSheet:
             *cell,
             legend_widths=widths or legend_widths(self._glyphs, self._states),
             legend_height=LEGEND_HEIGHT,
-            bar_height=BAR_HEIGHT if self.style.layer == "entropy" else 0,
         )
         self._heading = self._heading_lines(bool(tokens))
         self._heading_height = MARGIN + sum(height for _text, _font, height, _ink in self._heading)
@@ -232,7 +226,7 @@ class PictureSheet:
     def _paint_footer(self, painter: QPainter) -> None:
         theme = self.style.theme
         if not self._entries:
-            paint_legend(painter, self._footer, theme, self._glyphs, self._states, self._entropy_text())
+            paint_legend(painter, self._footer, theme, self._glyphs, self._states)
             return
         painter.setFont(self._glyphs.label)
         for entry, rect in zip(self._entries, self._footer.legend, strict=True):
@@ -249,18 +243,12 @@ class PictureSheet:
         painter.translate(0, self._captions * CAPTION_HEIGHT - MARGIN)
         shown = self._boards.frame(place) if self._is_board(block.block_index) else None
         if shown is not None:
-            limit = self._limit if self.style.layer == "entropy" else None
-            self._boards.paint(painter, shown, QPointF(MARGIN, MARGIN), theme, limit)
+            self._boards.paint(painter, shown, QPointF(MARGIN, MARGIN), theme)
             painter.restore()
             return
-        look = PaintOptions(calm=self.style.calm, layer=self.style.layer, entropy_limit=self._limit, slots=self._slots)
+        look = PaintOptions(calm=self.style.calm, slots=self._slots)
         paint_block(painter, self.grid(block.block_index), block, theme, self._glyphs, self._glyph, look)
         painter.restore()
-
-    def _entropy_text(self) -> tuple[str, str] | None:
-        if self.style.layer != "entropy":
-            return None
-        return tr("entropy") + "  0", tr("{limit} nats (most shown)", limit=f"{self._limit:.2f}")
 
 
 class _Glyphs(CellGlyphs):

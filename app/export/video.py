@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import queue
 import subprocess
 import tempfile
-import threading
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -16,7 +15,7 @@ from PySide6.QtGui import QImage
 
 from app.export.options import Options, chosen
 from app.export.pictures import PictureSheet, PictureStyle
-from app.export.run import PATIENCE_SECONDS, Share, in_thread, missing
+from app.export.run import Share, in_thread, missing
 from app.state.run.replay import Replay
 from engine import Recording, SafelightError
 from engine.files import replacing
@@ -41,24 +40,15 @@ def write(run: Recording, path: Path, options: Options) -> Share:
     shown = [*places, *places[-1:] * repeats]
     with replacing(path) as unfinished, tempfile.TemporaryFile() as complaints:
         encoder = _start(_command(program, sheet.size, options.fps, unfinished), complaints)
-        feeder = _Feeder(encoder)
         try:
             for number, place in enumerate(shown, start=1):
                 picture = pixels(sheet.image(place))
-                while not feeder.take(picture):
-                    yield 0.1 + 0.85 * (number - 1) / len(shown)
-                yield 0.1 + 0.85 * number / len(shown)
-            while not feeder.take(None):
-                yield 0.95
-            while encoder.poll() is None:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    encoder.wait(PATIENCE_SECONDS)
-                yield 0.95
+                yield from in_thread(partial(_feed, encoder, picture), 0.1 + 0.85 * (number - 1) / len(shown))
+            yield from in_thread(partial(_end, encoder), 0.95)
         finally:
             if encoder.poll() is None:
                 encoder.kill()
-                encoder.wait()
-            feeder.end()
+            _end(encoder)
         if encoder.returncode != 0:
             complaints.seek(0)
             raise _failure(complaints.read(), path)
@@ -66,42 +56,18 @@ def write(run: Recording, path: Path, options: Options) -> Share:
     return missing(replay)
 
 
-class _Feeder:
-    """Writes pictures to ffmpeg in a thread, so that a call waits no longer than ``PATIENCE_SECONDS``."""
+def _feed(encoder: subprocess.Popen[bytes], picture: bytes) -> None:
+    assert encoder.stdin is not None
+    with contextlib.suppress(OSError):  # ffmpeg has failed; its own message says why
+        encoder.stdin.write(picture)
 
-    def __init__(self, encoder: subprocess.Popen[bytes]) -> None:
-        self._encoder = encoder
-        self._waiting: queue.Queue[bytes | None] = queue.Queue(maxsize=4)
-        self._thread = threading.Thread(target=self._run, name="video-feeder")
-        self._thread.start()
 
-    def take(self, picture: bytes | None) -> bool:
-        """Queues a picture, or None after the last one. Returns False if the queue is full; then call again."""
-        try:
-            self._waiting.put(picture, timeout=PATIENCE_SECONDS)
-        except queue.Full:
-            return False
-        return True
-
-    def end(self) -> None:
-        """Waits for the thread to end, after ffmpeg has ended."""
-        while self._thread.is_alive():
-            with contextlib.suppress(queue.Full):
-                self._waiting.put_nowait(None)
-            self._thread.join(PATIENCE_SECONDS)
-
-    def _run(self) -> None:
-        pipe = self._encoder.stdin
-        assert pipe is not None
-        broken = False
-        while (picture := self._waiting.get()) is not None:
-            if not broken:
-                try:
-                    pipe.write(picture)
-                except OSError:  # ffmpeg has failed; its own message says why
-                    broken = True
-        with contextlib.suppress(OSError):
-            pipe.close()
+def _end(encoder: subprocess.Popen[bytes]) -> None:
+    """Ends the pipe, and waits for ffmpeg to end."""
+    assert encoder.stdin is not None
+    with contextlib.suppress(OSError):
+        encoder.stdin.close()
+    encoder.wait()
 
 
 def _start(command: list[str], complaints: IO[bytes]) -> subprocess.Popen[bytes]:

@@ -23,8 +23,8 @@ from app.design.controls import button, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.export import FORMATS, ExportFormat
-from app.export.options import FPS_HIGH, FPS_LOW, Options, frames_of, parse_steps
-from app.export.run import Share, board_in, export
+from app.export.options import FPS_HIGH, FPS_LOW, Options, frames_of
+from app.export.run import Share, export
 from app.player.player import Player
 from app.settings import store
 from app.settings.fields import RealBox
@@ -65,21 +65,11 @@ class ExportDialog(QDialog):
                 ("fitting", tr("As suits the format")),
                 ("block", tr("All of block {block}", block=block)),
                 ("here", tr("The step shown")),
-                ("named", tr("Steps of block {block} by number", block=block)),
             ],
         )
-        self.steps = QLineEdit("noise,1-4,end")
-        self.steps.setMaxLength(500)
-        self.steps.setAccessibleName(tr("Numbers of the steps"))
-        self.steps.setToolTip(tr("Steps and ranges such as 1,4-8, and noise or end."))
         self.theme = _choice(tr("Theme"), [("darkroom", tr("Darkroom")), ("paper", tr("Paper"))])
         is_dark = self.palette().window().color().lightness() < 128
         self.theme.setCurrentIndex(0 if is_dark else 1)
-        self.board = _choice(tr("Sudoku"), [(True, tr("As a board")), (False, tr("As its tokens"))])
-        self.board.setCurrentIndex(0 if self._player.board else 1)
-        self.view = _choice(tr("View"), [("calm", tr("Calm: best guesses")), ("raw", tr("Raw: with noise"))])
-        self.view.setCurrentIndex(0 if self._player.calm else 1)
-        self.layer = _choice(tr("Layer"), [("state", tr("State")), ("entropy", tr("Entropy"))])
         self.scale = _choice(tr("Scale"), [(1, "1×"), (2, "2×")])
         self.fps = RealBox()
         self.fps.setRange(FPS_LOW, FPS_HIGH)
@@ -105,8 +95,6 @@ class ExportDialog(QDialog):
             each.setAutoDefault(False)
         self.go.setDefault(True)
         self.format.currentIndexChanged.connect(self._fit_format)
-        self.which.currentIndexChanged.connect(self._fit_format)
-        self.board.currentIndexChanged.connect(self._fit_format)
         self.file.textEdited.connect(self._forget_question)
 
     def _lay_out(self) -> None:
@@ -118,11 +106,7 @@ class ExportDialog(QDialog):
         rows: tuple[tuple[str, QWidget], ...] = (
             (tr("Format"), self.format),
             (tr("Steps"), self.which),
-            (tr("Numbers"), self.steps),
             (tr("Theme"), self.theme),
-            (tr("Sudoku"), self.board),
-            (tr("View"), self.view),
-            (tr("Layer"), self.layer),
             (tr("Scale"), self.scale),
             (tr("Speed"), self.fps),
         )
@@ -147,11 +131,7 @@ class ExportDialog(QDialog):
         drawn = format.is_drawn
         shown = {
             self.which: drawn,
-            self.steps: drawn and self.which.currentData() == "named",
             self.theme: drawn,
-            self.board: self._has_board and (drawn or format.name == "html"),
-            self.view: drawn and not (self._has_board and self.board.currentData()),
-            self.layer: drawn,
             self.scale: drawn,
             self.fps: format.is_moving,
         }
@@ -164,24 +144,17 @@ class ExportDialog(QDialog):
         self.adjustSize()
 
     @property
-    def _has_board(self) -> bool:
-        """True if the current block is a Sudoku."""
-        trace, block = self._player.trace, self._player.block
-        return trace is not None and block is not None and board_in(trace, block, prompt=True) is not None
-
-    @property
     def _format(self) -> ExportFormat:
         return FORMATS[self.format.currentData()]
 
     def options(self) -> Options:
-        """Returns the chosen options. Raises SafelightError for a step that does not exist."""
+        """Returns the chosen options; noise or best guesses, board or tokens are those of the page."""
         return Options(
             format=self._format.name,
             prompt=self.prompt.isChecked(),
             theme=self.theme.currentData(),
-            board=self.board.currentData(),
-            calm=self.view.currentData() == "calm",
-            layer=self.layer.currentData(),
+            board=self._player.board,
+            calm=self._player.calm,
             scale=self.scale.currentData(),
             fps=self.fps.value(),
             frames=self._frames() if self._format.is_drawn else None,
@@ -196,8 +169,6 @@ class ExportDialog(QDialog):
                 return (player.place,)
             case "block":
                 return frames_of(player.replay, player.frame.block)
-            case "named":
-                return parse_steps(self.steps.text(), player.replay, player.frame.block)
         return (player.place,) if self._format.is_single else None
 
     def _folder(self) -> Path:

@@ -309,7 +309,6 @@ class AnswerView(QWidget):
         assert self._model is not None
         view = CanvasView()
         view.set_piece(self._model.piece, self._model.is_special)
-        view.set_vocabulary_size(self._model.vocab_size)
         view.setColumns(self._model.traits.canvas_columns)
         self._options.apply(view)
         view.setAccessibleName(tr("Canvas of block {number}", number=len(self.canvases) + 1))

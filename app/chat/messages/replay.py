@@ -107,7 +107,6 @@ class AnswerReplay(QWidget):
             self._options.apply(self.canvas)
             self._rebuilt()
         self.canvas.set_piece(trace.piece, trace.is_special)
-        self.canvas.set_vocabulary_size(trace.header.model.vocab_size or None)
         self.canvas.setColumns(catalog.traits(trace.header.model.name).canvas_columns)
 
     @Slot()

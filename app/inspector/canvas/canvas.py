@@ -22,9 +22,8 @@ from app.design.layouts import STRETCH, column_of, row_of
 from app.inspector.canvas.layers import LAYERS, LayerName, Seen, heat, title
 from app.inspector.canvas.page_cells import SpannedBoard, SpannedCanvas
 from app.player.player import NOTHING, Player
-from app.state.run.replay import NOISE
 from app.system.i18n import tr
-from engine import Mark, Recording
+from engine import Mark
 
 FONT_SIZES = (30, 24, TEXT_CANVAS)  # pixels at 100 %
 CAPTIONED = 480  # pixels at 100 %; from this width on the choice of a layer has a caption
@@ -158,8 +157,6 @@ class InspectorCanvas(QWidget):
         frame, record, now = player.frame, player.block, player.snapshot
         if frame is None or record is None or now is None:
             return
-        before = record.snapshots[frame.step] if NOISE < frame.step < len(record.snapshots) else None
-        seen = Seen(record, frame.step, now, before, player.calm, _vocabulary(player.trace))
         other = self.view.block is None or self.view.block.length != now.length
         self._find_board()
         self._reveal()
@@ -168,7 +165,7 @@ class InspectorCanvas(QWidget):
             self._reserve()
         if other:
             self._fit_font()
-        colors = heat(self.layer, seen)
+        colors = heat(self.layer, Seen(record, frame.step, now))
         self.view.set_heat(colors)
         self.pane.set_heat(colors)
         self._mark_cells()
@@ -264,8 +261,3 @@ class InspectorCanvas(QWidget):
         # A tint shows the changes of a step; while the user scrubs it would lag behind.
         for view in (self.view, self.board):
             view.set_still(not playing)
-
-
-def _vocabulary(trace: Recording | None) -> int | None:
-    """Returns the vocabulary size of the run's model, if the trace has it."""
-    return None if trace is None else trace.header.model.vocab_size or None

@@ -51,18 +51,8 @@ def test_the_legend_comes_and_goes_with_it(view):
     plain = view.heightForWidth(500)
     view.set_heat(heat_of(*[0.5] * LENGTH))
     assert view.heightForWidth(500) > plain
-    assert view._bar_text() == ("doubt  0", "1 nat")
     view.set_heat(None)
     assert view.heightForWidth(500) == plain
-
-
-def test_swatches_are_drawn_in_their_colours(view):
-    view.set_heat(heat_of(*[np.nan] * LENGTH, swatches=((0.9, "another token"), (0.4, "another state"))))
-    view.resize(500, view.heightForWidth(500))
-    image = view.grab().toImage().convertToFormat(QImage.Format.Format_RGB32)
-    bar = view.grid.bar
-    row = {image.pixelColor(x, bar.y + bar.height // 2).name() for x in range(bar.x, bar.x + bar.width)}
-    assert {entropy_color(share, DARKROOM).name() for share in (0.9, 0.4)} <= row
 
 
 def test_figures_of_another_canvas_colour_nothing(view):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from itertools import product
 
 import numpy as np
@@ -21,7 +20,7 @@ from app.design.fonts import canvas_font
 from app.design.stylesheet import apply_theme
 from app.design.tokens import DARKROOM, PAPER, entropy_color
 from app.state.run.canvas import BlockState, CanvasState, CellState
-from engine import SKILLS, CanvasCommitted, CanvasStarted, Event, StepFinished, generate, load_model
+from engine import CanvasCommitted, CanvasStarted, Event, StepFinished
 from tests.looping import looped
 
 # Said by the offscreen platform whenever a window or a tool tip is shown.
@@ -258,7 +257,7 @@ def test_cells_are_as_wide_as_the_letters_of_the_run_that_is_shown(view):
 # -------------------------------------------------------------------------------------------------------- painting
 
 
-def cell_image(state: CellState, theme, *, layer: str = "state") -> QImage:
+def cell_image(state: CellState, theme) -> QImage:
     """One painted cell with one and the same token."""
     block = BlockState(0, np.array([3], dtype=np.int32), np.array([state == CellState.GIVEN]))
     block.entropy = np.array([1.5], dtype=np.float32)
@@ -284,7 +283,7 @@ def cell_image(state: CellState, theme, *, layer: str = "state") -> QImage:
     image = QImage(60, geometry.height, QImage.Format.Format_RGB32)
     image.fill(QColor(theme.surface_sunken))
     painter = QPainter(image)
-    paint_block(painter, geometry, block, theme, glyphs, lambda _: Glyph("a", "text"), PaintOptions(layer=layer))
+    paint_block(painter, geometry, block, theme, glyphs, lambda _: Glyph("a", "text"), PaintOptions())
     painter.end()
     return image
 
@@ -334,8 +333,7 @@ def test_slots_are_framed_named_and_explained(view):
 @THEMES
 def test_entropy_layer_has_the_colour_of_the_scale(view, theme):
     themes.publish(theme)
-    view.set_vocabulary_size(128)
-    view.set_layer("entropy")
+    view.show_entropy(True)
     block = block_at(2)
     show(view, block)
     image = pixels(view)
@@ -343,7 +341,7 @@ def test_entropy_layer_has_the_colour_of_the_scale(view, theme):
     for index in range(LENGTH):
         x, y, w, h = view.grid.rect_of(index)
         found = image.pixelColor(round((x + w - 2.5) * ratio), round((y + h / 2 + 0.5) * ratio))
-        wanted = entropy_color(float(block.entropy[index]) / math.log(128), theme)
+        wanted = entropy_color(float(block.entropy[index] / block.entropy.max()), theme)
         distance = max(abs(found.red() - wanted.red()), abs(found.green() - wanted.green()))
         if view.block.cell(index, True).state != CellState.REMELTED:
             assert max(distance, abs(found.blue() - wanted.blue())) <= 8, index  # the scale is painted in 64 steps
@@ -353,7 +351,7 @@ def test_entropy_layer_adds_a_bar_below(view):
     show(view, block_at(2))
     plain = view.heightForWidth(640)
     assert view.grid.bar is None
-    view.set_layer("entropy")
+    view.show_entropy(True)
     assert view.heightForWidth(640) > plain
     assert view.grid.bar is not None
     view.resize(640, view.heightForWidth(640))
@@ -361,14 +359,6 @@ def test_entropy_layer_adds_a_bar_below(view):
     image = pixels(view)
     row = [image.pixelColor(x, bar.y + bar.height // 2).name() for x in range(bar.x, bar.x + bar.width)]
     assert len(set(row)) > 40, "the bar runs through the colours"
-
-
-def test_padding_has_no_entropy(view):
-    view.set_layer("entropy")
-    show(view, block_at(4))
-    x, y, w, _ = view.grid.rect_of(LENGTH - 1)
-    assert view.block.cell(LENGTH - 1, True).state == CellState.PADDING
-    assert pixels(view).pixelColor(x + w - 3, y + 4) == QColor(DARKROOM.surface_sunken)
 
 
 def test_legend_is_always_there(view):
@@ -668,20 +658,3 @@ def test_summary_for_screen_readers(view):
     for step, text in wanted.items():
         view.set_block(block_at(step, events))
         assert view.accessibleDescription() == text
-
-
-def test_a_real_run_is_shown_step_by_step(view):
-    model = load_model(SKILLS, device="cpu")
-    view.set_piece(model.tokenizer.piece, model.tokenizer.is_special)
-    view.set_vocabulary_size(model.config.vocab_size)
-    threads = threading.active_count()
-    settings = model.generation_defaults.replace(max_denoising_steps=4, max_new_tokens=64, confidence_threshold=0.0)
-    state, pictures = CanvasState(), []
-    for event in generate(model, model.chat_ids([{"role": "user", "content": "Hello"}]), settings, seed=1):
-        state.fold(event)
-        if state.current is not None:
-            show(view, state.current)
-            pictures.append(pixels(view))
-    assert view.block.committed
-    assert len({bytes(picture.constBits()) for picture in pictures}) >= 3
-    assert threading.active_count() == threads

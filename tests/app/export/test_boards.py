@@ -143,15 +143,11 @@ def test_without_the_prompt_the_page_gives_no_givens_away(run: Recording, browse
     assert browser.value("document.getElementById('verdict').textContent") == ""
 
 
-def test_the_dialog_asks_for_a_sudoku_only(run: Recording, qtbot: Any, settings: Any) -> None:
+def test_the_dialog_takes_the_board_of_the_page(run: Recording, qtbot: Any, settings: Any) -> None:
     player = Player()
     player.open(run)
     dialog = ExportDialog(player, None, settings)
     qtbot.addWidget(dialog)
-    dialog.show()
-    dialog.format.setCurrentIndex(dialog.format.findData("gif"))
-    assert (dialog.board.isVisible(), dialog.view.isVisible()) == (True, False)
     assert dialog.options().board
-    dialog.board.setCurrentIndex(1)
-    assert dialog.view.isVisible()
+    player.set_board(False)
     assert not dialog.options().board

@@ -71,7 +71,7 @@ def test_options(trace: str, several: Trace, tmp_path: Path) -> None:
     with Image.open(tmp_path / "run.gif") as image:
         assert image.n_frames == 3
         assert image.info["duration"] == 100
-    call(trace, str(tmp_path / "step"), "--format", "png", "--raw", "--entropy", "--theme", "paper")
+    call(trace, str(tmp_path / "step"), "--format", "png", "--raw", "--theme", "paper")
     with Image.open(tmp_path / "step") as image:
         assert image.convert("RGB").getpixel((0, 0)) == tuple(bytes.fromhex(PAPER.surface_sunken[1:]))
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from PIL import Image
 from PySide6.QtCore import QSettings
-from PySide6.QtWidgets import QComboBox, QFileDialog
+from PySide6.QtWidgets import QComboBox
 
 from app.export import FORMATS
 from app.inspector.export_dialog import ExportDialog
@@ -105,9 +105,6 @@ def test_what_is_asked_for_is_what_is_written(opened: Opened, qtbot: Any, tmp_pa
     with Image.open(tmp_path / "run.gif") as image:
         assert image.n_frames == Replay(several).first_of(1)
         assert image.info["duration"] == 100
-    pick(dialog.which, "named")
-    dialog.steps.setText("noise,1,end")
-    assert len(dialog.options().frames or ()) == 3
     pick(dialog.which, "here")
     assert dialog.options().frames == (2,)
     pick(dialog.format, "png")
@@ -129,18 +126,6 @@ def test_asks_before_it_replaces(opened: Opened, qtbot: Any, tmp_path: Path) -> 
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
     dialog.go.click()
     assert "exists" in dialog.message.text()
-
-
-def test_the_file_dialogs_answer_is_not_asked_again(
-    opened: Opened, qtbot: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "run.html"
-    path.write_text("mine")
-    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_args: (str(path), ""))
-    dialog = opened()
-    dialog.browse.click()
-    with qtbot.waitSignal(dialog.exported):
-        dialog.go.click()
 
 
 def test_stopping_leaves_nothing_and_the_dialog_open(opened: Opened, tmp_path: Path) -> None:
@@ -184,22 +169,3 @@ def test_refusals_are_a_sentence(opened: Opened, qtbot: Any, tmp_path: Path) -> 
     qtbot.waitUntil(lambda: not dialog.is_busy)
     assert "there is no folder" in dialog.message.text()
     assert dialog.message.property("role") == "error"
-    pick(dialog.format, "png")
-    pick(dialog.which, "named")
-    dialog.steps.setText("400")
-    dialog.file.setText(str(tmp_path / "run.png"))
-    dialog.go.click()
-    assert "has no step 400" in dialog.message.text()
-
-
-def test_without_a_run(opened: Opened, tmp_path: Path) -> None:
-    dialog = opened(None)
-    dialog.file.setText(str(tmp_path / "run.html"))
-    dialog.go.click()
-    assert "No run is open" in dialog.message.text()
-
-
-def test_every_control_is_named(opened: Opened) -> None:
-    dialog = opened()
-    controls = (*dialog._controls, dialog.file, dialog.browse, dialog.close_button, dialog.go, dialog.progress)
-    assert all(control.accessibleName() or control.property("text") for control in controls)

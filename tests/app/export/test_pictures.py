@@ -59,9 +59,8 @@ def test_gif_has_a_frame_for_each_of_the_runs(several: Trace, tmp_path: Path) ->
         assert durations[-1] == 2000
 
 
-@pytest.mark.parametrize("layer", ["state", "entropy"])
-def test_gif_frames_are_the_pictures(layer: Any, real: Trace, tmp_path: Path) -> None:
-    options = Options("gif", theme="paper", layer=layer)
+def test_gif_frames_are_the_pictures(real: Trace, tmp_path: Path) -> None:
+    options = Options("gif", theme="paper")
     replay = Replay(real)
     sheet = PictureSheet(real, replay, chosen(replay, options), PictureStyle.of(options))
     list(sheet.measure())
@@ -160,7 +159,7 @@ def test_a_picture_that_no_program_opens_is_refused(
 
 def test_hostile_pieces_and_prompts_are_drawn(hostile: Trace, tmp_path: Path) -> None:
     for place in range(len(Replay(hostile).frames)):
-        whole(hostile, tmp_path / "step.png", Options("png", frames=(place,), calm=False, layer="entropy"))
+        whole(hostile, tmp_path / "step.png", Options("png", frames=(place,), calm=False))
 
 
 @pytest.mark.parametrize("format", ["html", "gif", "mp4", "png", "json"])

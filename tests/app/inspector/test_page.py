@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -28,7 +27,7 @@ from app.inspector.page import InspectorPage
 from app.inspector.run_cards import Offer
 from app.player.player import NOTHING
 from app.state.run.canvas import CellState
-from app.state.run.replay import NOISE, Frame
+from app.state.run.replay import Frame
 from app.system.i18n import use
 from tests.app.inspector.made_up import LENGTH, STEPS, Recorded, run
 from tests.app.inspector.test_boards import recorded
@@ -215,11 +214,9 @@ def test_every_layer_looks_different_and_has_a_legend(page, theme):
         assert seen[one] != seen[other], (one, other)
 
 
-def seen_at(page: InspectorPage, place: int, *, calm: bool = True, vocabulary: int | None = None) -> Seen:
+def seen_at(page: InspectorPage, place: int) -> Seen:
     page.player.go(place)
-    record, frame = page.player.block, page.player.frame
-    before = None if frame.step == NOISE else record.snapshots[frame.step]
-    return Seen(record, frame.step, page.player.snapshot, before, calm, vocabulary)
+    return Seen(page.player.block, page.player.frame.step, page.player.snapshot)
 
 
 def test_entropy_is_measured_by_the_most_in_the_block(page):
@@ -228,21 +225,6 @@ def test_entropy_is_measured_by_the_most_in_the_block(page):
     assert shown.high == "2.00 nats (most in this block)"
     assert heat("entropy", seen_at(page, 2)).shares.max() == pytest.approx(0.5)
     assert np.isnan(heat("entropy", seen_at(page, 0)).shares).all()
-
-
-def test_confidence_is_the_top_probability_or_from_the_entropy(page):
-    shown = heat("confidence", seen_at(page, 1))
-    assert shown.shares.tolist() == pytest.approx([0.4] * LENGTH)
-    assert shown.words(0) == "Confidence: 60.0%"
-    assert shown.name == "probability of the likeliest token"
-    page.open_trace(Recorded(run(top=False)))
-    by_vocabulary = heat("confidence", seen_at(page, 1, vocabulary=26))
-    assert by_vocabulary.shares[-1] == pytest.approx(2.0 / math.log(26))
-    assert by_vocabulary.name == "confidence, 1 − entropy / ln 26"
-    by_most = heat("confidence", seen_at(page, 1))
-    assert by_most.shares[-1] == pytest.approx(1.0)
-    assert "most in this block" in by_most.name
-    assert heat("confidence", seen_at(page, 0)).words(0) == "Confidence: not known"
 
 
 def test_a_second_opinion_is_shown_in_layer_tip_and_history(page):
@@ -276,18 +258,6 @@ def test_remelts_count_up(page):
     shown = heat("remelts", seen_at(page, 3))
     assert np.flatnonzero(~np.isnan(shown.shares)).tolist() == [8, 9]
     assert shown.high == "1 time so far"
-
-
-def test_change_tells_tokens_from_states(page):
-    seen = seen_at(page, 2)
-    shares = heat("change", seen).shares
-    assert shares[10] > 0.5
-    assert heat("change", seen).words(10) == "Another token than at the step before"
-    assert np.isnan(shares[0])
-    melted = heat("change", seen_at(page, 3))
-    assert melted.words(8) == "Another state, the same token"
-    assert melted.words(0) == "As at the step before"
-    assert heat("change", seen).swatches[0][1] == "another token"
 
 
 def test_padding_has_no_colour_in_any_layer(page):
