@@ -165,7 +165,6 @@ QPushButton[role="card"] {{
 }}
 QPushButton[role="card"]:hover {{ border-color: {theme.line_strong}; }}
 QPushButton[role="card"][ring="true"] {{ border: 2px solid {theme.focus}; padding: 11px 15px; }}
-QFrame[role="blank-card"] {{ background: {theme.surface_raised}; border-radius: 6px; }}
 QLabel[role="card-title"] {{ font-size: {TEXT_BODY}px; font-weight: 600; }}
 QLabel[role="card-hint"] {{ font-size: {TEXT_SMALL}px; color: {theme.faint_ink}; }}
 QWidget#settings, QWidget#topbar {{ background: {theme.surface}; }}

@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject, Signal, Slot
 from PySide6.QtWidgets import QFileDialog
 
 import engine
+from app.bridge.background import Background
 from app.bridge.server_link import is_unfinished
 from app.context import INSPECTOR, AppContext, Lazy
 from app.design.notice import Notice
@@ -18,7 +19,7 @@ from app.inspector.page import CELL, InspectorPage
 from app.inspector.run_catalog import RECENT, Listed, RunCatalog
 from app.inspector.run_keeping import RunKeeping
 from app.inspector.run_lists import first_offers, other_offers, run_tree
-from app.inspector.run_pictures import RunPictures
+from app.inspector.run_pictures import pictures_of
 from app.inspector.words import Piece
 from app.player.player import Player
 from app.state.run.comparison import asked
@@ -53,12 +54,11 @@ class InspectorController(QObject):
         self._catalog.changed.connect(self._list_changed)
         self._catalog.failed.connect(self._say_unlisted)
         page.titles = self._titles()
-        context.at_end(self._close)
         page.canvas.calm_chosen.connect(self._keep_view)
         context.settings_changed.connect(self._take_view)
         self._take_view()
-        self._pictures = RunPictures(self)
-        self._pictures.found.connect(page.welcome.runs.show_picture)
+        self._painting = Background(self, page.welcome.runs.show_pictures)
+        self._painting.ask(lambda: pictures_of(gallery))
         self.forks, self.compare = page.change.forks, page.compare
         self.going_on = GoingOn(context, page.player, self.forks, page.change.influence, page.change.opinion)
         self.going_on.began.connect(self._began)
@@ -80,10 +80,6 @@ class InspectorController(QObject):
         context.backend.pacing.revealed.connect(self._reveal)
         context.session.ended.connect(self._answered)
         context.server.requests_changed.connect(self._grow_served)
-
-    def _close(self) -> None:
-        self._catalog.close()
-        self._pictures.close()
 
     @Slot()
     def _take_view(self) -> None:
@@ -137,12 +133,11 @@ class InspectorController(QObject):
         self._over.hide()  # what was said of the run that is closed now
         self._show_offers()
         self._catalog.look()
-        self._pictures.read([one.path for one in self._gallery])
 
     def _show_offers(self) -> None:
-        catalog, mine = self._catalog, tr("Your runs")
-        offers = first_offers(self._gallery, catalog.recent, {**catalog.outcomes, **catalog.names})
-        self.page.welcome.runs.offer(offers, folded=mine, waits=not catalog.recent and not catalog.gallery)
+        found = self._catalog.found
+        offers = first_offers(self._gallery, found.recent, found.names)
+        self.page.welcome.runs.offer(offers, folded=tr("Your runs"))
 
     @Slot()
     def _list_changed(self) -> None:
@@ -173,7 +168,7 @@ class InspectorController(QObject):
         self._catalog.look()
 
     def _show_others(self) -> None:
-        trace, catalog = self.page.player.trace, self._catalog
+        trace, catalog = self.page.player.trace, self._catalog.found
         if trace is not None:
             listed = self._of_session(), catalog.recent, catalog.gallery
             self.compare.chooser.runs.offer(other_offers(trace.header, *listed, self._titles()))
@@ -270,7 +265,7 @@ class InspectorController(QObject):
 
     def _show_tree(self) -> None:
         """Shows the tree of runs that the open run was made from and that were made from it."""
-        trace, catalog = self.page.player.trace, self._catalog
+        trace, catalog = self.page.player.trace, self._catalog.found
         if trace is not None:
             here = [(trace.header, self._key(trace)), *self._of_session()]
             known = [*here, *catalog.recent, *catalog.ancestors, *catalog.gallery]
@@ -278,7 +273,7 @@ class InspectorController(QObject):
 
     def _titles(self) -> dict[str, str]:
         """Returns the titles of the gallery's runs, and the names of the user's, by key."""
-        return {str(one.path): tr(one.title) for one in self._gallery} | dict(self._catalog.names)
+        return {str(one.path): tr(one.title) for one in self._gallery} | dict(self._catalog.found.names)
 
     def _pieces(self, header: TraceHeader) -> Piece | None:
         """Returns the function from token to text, if the run is in memory or its model is loaded."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QMenu, QSizePolicy, QWidget
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QMenu, QSizePolicy, QWidget
 
 from app.design.card import CARD_MARGINS, Card
 from app.design.controls import button, label
@@ -21,7 +21,6 @@ from app.system.i18n import tr
 CARD_WIDTH = 300  # least pixels at 100 %
 GAP = 12
 MOST_COLUMNS = 3
-BLANK_HEIGHT = 84  # pixels at 100 %, as a card without a picture
 FEW_ROWS = 2  # of cards in a folded section
 
 
@@ -84,16 +83,6 @@ class RunCard(Card):
         self.actions_menu.popup(self.dots.mapToGlobal(self.dots.rect().bottomLeft()))
 
 
-class BlankCard(QFrame):
-    """Holds the place of a card whose run is still being read."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setProperty("role", "blank-card")
-        self.setAccessibleName(tr("Being read"))
-        self.setMinimumHeight(px(BLANK_HEIGHT))
-
-
 def _opening(title: str) -> str:
     return tr("Open {title}", title=title)
 
@@ -112,7 +101,7 @@ class RunCards(QWidget):
         self.cards: list[RunCard] = []
         self._pictures: dict[str, RunPicture] = {}
         self._offers: list[Offer] = []
-        self._folded, self._waits = "", False
+        self._folded = ""
         self._is_whole = False  # the folded section was unfolded
         self._columns = 0
         self._host: QWidget | None = None
@@ -122,24 +111,18 @@ class RunCards(QWidget):
         policy.setVerticalPolicy(QSizePolicy.Policy.Minimum)
         self.setSizePolicy(policy)
 
-    def offer(self, offers: Sequence[Offer], *, folded: str = "", waits: bool = False) -> None:
-        """Shows these runs as cards, in their sections.
-
-        Args:
-            folded: the section of which a few cards are shown, and the others at a button.
-            waits: True if the runs of that section are still being read; blank cards are shown in their place.
-        """
-        if (list(offers), folded, waits) != (self._offers, self._folded, self._waits):
-            self._offers, self._folded, self._waits = list(offers), folded, waits
+    def offer(self, offers: Sequence[Offer], *, folded: str = "") -> None:
+        """Shows these runs as cards, in their sections; of the ``folded`` one a few, and the others at a button."""
+        if (list(offers), folded) != (self._offers, self._folded):
+            self._offers, self._folded = list(offers), folded
             self._build()
 
-    @Slot(str, object)
-    def show_picture(self, key: str, picture: RunPicture) -> None:
-        """Shows the picture of a run on its cards."""
-        self._pictures[key] = picture
+    @Slot(object)
+    def show_pictures(self, pictures: dict[str, RunPicture]) -> None:
+        """Shows the pictures of runs, by key, on their cards."""
+        self._pictures = pictures
         for card in self.cards:
-            if card.offer.key == key:
-                card.picture.set_picture(picture)
+            card.picture.set_picture(pictures.get(card.offer.key))
 
     def _build(self) -> None:
         place = next((place for place, card in enumerate(self.cards) if card.hasFocus()), -1)
@@ -154,9 +137,6 @@ class RunCards(QWidget):
         self._columns = self._fitting()
         few = FEW_ROWS * self._columns
         sections = dict.fromkeys(offer.section for offer in self._offers)
-        if self._waits:
-            column.addLayout(self._heading(self._folded, 0))
-            column.addLayout(self._grid([BlankCard() for _ in range(self._columns)]))
         for section in sections:
             offers = [offer for offer in self._offers if offer.section == section]
             hides = section == self._folded and bool(section) and not self._is_whole
@@ -189,7 +169,7 @@ class RunCards(QWidget):
         card.delete_asked.connect(functools.partial(self.delete_asked.emit, offer.key))
         return card
 
-    def _grid(self, cards: Sequence[QWidget]) -> QGridLayout:
+    def _grid(self, cards: Sequence[RunCard]) -> QGridLayout:
         grid = QGridLayout()
         grid.setSpacing(GAP)
         for place in range(self._columns):

@@ -10,10 +10,10 @@ from app.inspector.run_catalog import Listed
 from app.inspector.words import (
     MOST_TITLE,
     Piece,
+    asked_in_words,
     made_in_words,
     prompt_in_line,
     run_title,
-    short_difference,
     title_in_words,
 )
 from app.state.run.comparison import asked
@@ -29,7 +29,7 @@ def first_offers(
 ) -> list[Offer]:
     """Returns the runs of the welcome page: the user's, then the gallery.
 
-    ``titles`` are those of decisions, which are shown by their answers, and of named runs, by key.
+    ``titles`` are those of named runs, by key.
     """
     offers = []
     for header, key in recent:
@@ -64,8 +64,8 @@ def other_offers(
         seen.add(header.id)
         of = titles.get(key, "")
         if asked(header) == asked(here):
-            title, hint = run_title(header), short_difference(here, header)
-            offers.append(Offer(title, _line(of or _when(header), hint), key, _alike()))
+            hint = _line(of or _when(header), asked_in_words(here, header))
+            offers.append(Offer(run_title(header), hint, key, _alike()))
         else:
             hint = _line(kind_words(header), run_title(header))
             offers.append(Offer(of or title_in_words(header), hint, key, section))

@@ -6,13 +6,12 @@ Runs are read in a thread. Each card is painted when it becomes visible.
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from PySide6.QtCore import QObject, QRect, QSize, Qt, Signal
+from PySide6.QtCore import QRect, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
@@ -34,7 +33,6 @@ from engine import SafelightError, open_trace
 
 HEIGHT = 150  # pixels at 100 %
 SMALLER = 0.75  # scale of the cells relative to a canvas
-CLOSING_SECONDS = 5.0  # most time to wait for the file being read
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,39 +82,15 @@ def _best_frame(record: BlockRecord) -> int:
     return min(1 + int(counts.argmax()) if len(counts) else 0, len(record.snapshots) - 1)
 
 
-class RunPictures(QObject):
-    """Reads pictures of runs, once each. Must be closed before it is destroyed."""
-
-    found = Signal(str, object)  # the run's path and its RunPicture
-
-    def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self.known: dict[str, RunPicture] = {}
-        self._closed = threading.Event()
-        self._thread: threading.Thread | None = None
-        self.found.connect(self.known.__setitem__)
-
-    def read(self, paths: Sequence[Path]) -> None:
-        """Reads the pictures of these runs. Later calls do nothing."""
-        if self._thread is None and not self._closed.is_set():
-            self._thread = threading.Thread(target=self._read, args=(paths,), name="safelight-pictures", daemon=True)
-            self._thread.start()
-
-    def close(self) -> None:
-        """Stops reading and ends the thread. May be called again."""
-        self._closed.set()
-        if self._thread is not None:
-            self._thread.join(CLOSING_SECONDS)
-
-    def _read(self, paths: Sequence[Path]) -> None:
-        """Reads the pictures, in the thread. A run that cannot be read has no picture; opening it shows why."""
-        for path in paths:
-            if self._closed.is_set():
-                return
-            with contextlib.suppress(SafelightError, RuntimeError):  # RuntimeError: the receiver was deleted
-                picture = picture_of(path)
-                if picture is not None and not self._closed.is_set():
-                    self.found.emit(str(path), picture)
+def pictures_of(paths: Sequence[Path]) -> dict[str, RunPicture]:
+    """Returns the pictures of runs by their path. One that cannot be read has none; opening it shows why."""
+    found = {}
+    for path in paths:
+        with contextlib.suppress(SafelightError):
+            picture = picture_of(path)
+            if picture is not None:
+                found[str(path)] = picture
+    return found
 
 
 class PictureView(QWidget):

@@ -52,11 +52,6 @@ def in_nats(value: float) -> str:
     return tr("{digits} × 10{power}", digits=f"{value / 10.0**power:.1f}", power=str(power).translate(_SUPERSCRIPT))
 
 
-def power_of_ten(power: int) -> str:
-    """Returns a power of ten as in 10⁻³; the powers -1 to 1 as 0.1, 1 and 10."""
-    return {0: "1", -1: "0.1", 1: "10"}.get(power, "10" + str(power).translate(_SUPERSCRIPT))
-
-
 def written(piece: str, special: bool) -> str:
     """Returns a token's text for charts, with signs for invisible characters; a control token in words."""
     return token_words(piece) if special else glyph_of(piece, False).text or piece
@@ -199,24 +194,6 @@ def asked_in_words(one: TraceHeader, other: TraceHeader, piece: Piece | None = N
     return " ".join([said, *kinship])
 
 
-def short_difference(one: TraceHeader, other: TraceHeader) -> str:
-    """Describes briefly how the other run differs, to choose it by."""
-    found = differences(one, other)
-    if other.parent is not None and other.parent.id == one.id:
-        return tr("made from this run")
-    if one.parent is not None and one.parent.id == other.id:
-        return tr("what this run was made from")
-    if not found:
-        return tr("the same model, prompt, seed and settings")
-    return tr(", ").join(
-        _name(difference.name)
-        if difference.name in NAMED_ONLY
-        else tr("{name} {value}", name=_name(difference.name), value=_value(difference.name, difference.other))
-        for difference in found
-        if difference.name != "prompt"
-    )
-
-
 def _difference(difference: Difference) -> str:
     name = _name(difference.name)
     if difference.name in NAMED_ONLY:
@@ -314,22 +291,8 @@ def title_in_words(header: TraceHeader) -> str:
     if header.marks:
         changed = trn("rewrote {count} place", "rewrote {count} places", len(header.marks))
     else:
-        changed = _counted_change(header.changes[-1]) or tr("nothing changed")
+        changed = change_in_words(header.changes[-1], name=cell_names(header)) or tr("nothing changed")
     return tr("Fork of “{prompt}”, {changes}", prompt=short, changes=changed)
-
-
-def _counted_change(change: Fork) -> str:
-    """Describes the changes of a fork by their number, as its tokens' texts are not known."""
-    said = []
-    if count := len(change.pinned):
-        said.append(trn("pinned {count} cell", "pinned {count} cells", count))
-    if count := len(change.edits):
-        said.append(trn("put {count} token", "put {count} tokens", count))
-    if count := len(change.banned):
-        said.append(trn("banned {count} token", "banned {count} tokens", count))
-    if count := len(change.mixed):
-        said.append(trn("hinted at {count} token", "hinted at {count} tokens", count))
-    return tr(", ").join([*said, *_settings_in_words(change)])
 
 
 def chance_words(share: float) -> str:
@@ -361,13 +324,16 @@ def change_in_words(change: Fork, piece: Piece | None = None, name: Name = str) 
     def text_of(token: int) -> str:
         return "" if piece is None else piece(token)
 
-    if len(change.pinned) > MOST_PINS:
+    if len(change.pinned) > (1 if piece is None else MOST_PINS):
         said = [trn("{count} cell pinned", "{count} cells pinned", len(change.pinned))]
     else:
         said = [pinned_in_words(name(position), text_of(token)) for position, token in change.pinned]
     said += [put_in_words(name(position), text_of(token)) for position, token in change.edits]
-    said += [banned_in_words(text_of(token)) for token in change.banned]
-    said += [share_in_words(name(position), text_of(token), share) for position, token, share in change.mixed]
+    if piece is None and change.banned:
+        said.append(trn("{count} token banned", "{count} tokens banned", len(change.banned)))
+    else:
+        said += [banned_in_words(text_of(token)) for token in change.banned]
+    said += [tr("{cell} hinted at", cell=name(position)) for position, _, _ in change.mixed]  # by earlier versions
     return tr(", ").join([*said, *_settings_in_words(change)])
 
 
@@ -393,15 +359,7 @@ def put_in_words(cell: str, text: str) -> str:
 
 
 def banned_in_words(text: str) -> str:
-    return tr("{token} banned", token=token_words(text)) if text else tr("a token banned")
-
-
-def share_in_words(cell: str, text: str, share: float) -> str:
-    """Describes a token's share in the prediction that is fed back. ``text`` as in ``pinned_in_words``."""
-    given = {"cell": cell, "share": share_words(share)}
-    if not text:
-        return tr("a token of {cell} hinted at with {share}", **given)
-    return tr("{token} hinted at with {share} in {cell}", token=token_words(text), **given)
+    return tr("{token} banned", token=token_words(text))
 
 
 def _span(mark: Mark) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import (
@@ -12,7 +11,6 @@ from PySide6.QtWidgets import (
     QListWidget,
     QListWidgetItem,
     QSizePolicy,
-    QSpinBox,
     QTreeWidget,
     QTreeWidgetItem,
     QWidget,
@@ -23,12 +21,11 @@ from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.inspector.forks.spans import Spans, fit_rows
 from app.inspector.forks.token_choice import Encode, TokenChoice
-from app.inspector.words import banned_in_words, capital, pinned_in_words, put_in_words, share_in_words
+from app.inspector.words import banned_in_words, capital, pinned_in_words, put_in_words
 from app.player.player import NOTHING, Player
 from app.settings.decoders import DecodingChoice
 from app.settings.fields import SeedBox, number_box, number_in
 from app.settings.spec import SAMPLER, SEED
-from app.state.run.replay import NOISE
 from app.system.i18n import tr
 from engine import Fork, GenerationConfig, Mark, SafelightError, step_number
 from engine.forks import MASK_SETTINGS
@@ -39,26 +36,16 @@ KNOBS = (
     "t_max",
     "max_denoising_steps",
 )  # of block diffusion
-PIN, PUT, BAN, SHARE = "pin", "put", "ban", "share"
+PIN, PUT, BAN = "pin", "put", "ban"
 
 
 @dataclass(frozen=True)
 class Change:
     """A change to the run from a step on. ``position`` is -1 for a ban."""
 
-    kind: str  # PIN, PUT, BAN or SHARE
+    kind: str  # PIN, PUT or BAN
     position: int
     token: int
-    share: float = 0.0  # of the token, for SHARE
-
-
-@dataclass(frozen=True)
-class Held:
-    """The choices in the panel: changes, settings by name, and the seed."""
-
-    changes: tuple[Change, ...]
-    settings: tuple[tuple[str, Any], ...]  # names and values
-    seed: int
 
 
 @dataclass(frozen=True)
@@ -102,12 +89,6 @@ class ForkPanel(QWidget):
         self.pin = button(tr("Pin"), tr("Pin the selected cell to the token"), tip=tr("It never changes from here on"))
         self.put = button(tr("Put"), tr("Put the token into the selected cell"), tip=tr("It may change again"))
         self.ban = button(tr("Ban"), tr("Ban the token"), tip=tr("It appears nowhere from here on"))
-        self.share = QSpinBox()
-        self.share.setRange(0, 100)
-        self.share.setValue(50)
-        self.share.setSuffix(tr(" %"))
-        self.share.setAccessibleName(tr("Share of the token"))
-        self.feed = button(tr("Hint"), tr("Hint at the token with this share"))
         self.changes = QListWidget()
         self.changes.setAccessibleName(tr("Changes"))
         self.remove = button(tr("Remove"), tr("Remove the selected change"), clicked=self._remove)
@@ -132,9 +113,6 @@ class ForkPanel(QWidget):
     def _lay_out(self) -> None:
         tokens = row_of((self.token, 1), self.pin, self.put, self.ban, spacing=12)
         self.token.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)  # gets what the buttons leave
-        hint = label(tr("Hint to the next step"), "caption", wrap=True)
-        shares = row_of((hint, 1), self.share, self.feed, spacing=12)
-        self._hints = hint, self.share, self.feed
         grid = QGridLayout()
         grid.setHorizontalSpacing(12)
         grid.setVerticalSpacing(4)
@@ -146,7 +124,7 @@ class ForkPanel(QWidget):
         grid.setColumnStretch(0, 1)
         grid.setColumnStretch(1, 2)
         run, remove = (self.run, 0, Qt.AlignmentFlag.AlignLeft), (self.remove, 0, Qt.AlignmentFlag.AlignRight)
-        changing = (self.place, tokens, shares, grid)
+        changing = (self.place, tokens, grid)
         ending = (run, self.reason, self.problem, self.changes, remove)  # nothing that comes and goes moves the button
         self.setLayout(column_of(*changing, *ending, STRETCH, spacing=8))
         self.versions = boxed(column_of(label(tr("Versions"), "setting"), self.tree, spacing=8))
@@ -155,7 +133,6 @@ class ForkPanel(QWidget):
         self.pin.clicked.connect(lambda: self._add(PIN))
         self.put.clicked.connect(lambda: self._add(PUT))
         self.ban.clicked.connect(lambda: self._add(BAN))
-        self.feed.clicked.connect(lambda: self._add(SHARE))
         self.run.clicked.connect(self._ask)
         self.spans.asked.connect(self._ask_infill)
         self.tree.itemActivated.connect(self._choose)
@@ -219,8 +196,6 @@ class ForkPanel(QWidget):
         """Shows what can change a run. Over masks, a token that is put into a cell stays unless the run rewrites."""
         rewrites = config.decoder == "block_causal" and config.edit_probability < 1
         self.put.setVisible(config.is_block_diffusion or rewrites)
-        for hint in self._hints:
-            hint.setVisible(config.is_block_diffusion)
         for name, box in self.boxes.items():
             box.setVisible(name in knobs_of(config))
             self._names[name].setVisible(name in knobs_of(config))
@@ -232,13 +207,6 @@ class ForkPanel(QWidget):
         for widget in (self.pin, self.put):
             widget.setEnabled(has_cell)
         self.ban.setEnabled(record is not None)
-        is_fed = frame is not None and frame.step > NOISE
-        self.feed.setEnabled(has_cell and is_fed)
-        self.feed.setToolTip(
-            tr("A step also sees the prediction of the step before it. There the token gets this share; 0 takes it out")
-            if is_fed
-            else tr("The first step of a block has no step before it; go to a later one")
-        )
         self.run.setEnabled(frame is not None and (bool(self._offer) or not self._blocked))
         if frame is None or record is None:
             self.place.set_whole(tr("Open a run to change it."))
@@ -253,8 +221,7 @@ class ForkPanel(QWidget):
 
     def _add(self, kind: str) -> None:
         try:
-            share = self.share.value() / 100 if kind == SHARE else 0.0
-            change = Change(kind, NOTHING if kind == BAN else self._player.selection, self.token.token(), share)
+            change = Change(kind, NOTHING if kind == BAN else self._player.selection, self.token.token())
         except SafelightError as error:
             self.say(str(error))
             return
@@ -279,8 +246,6 @@ class ForkPanel(QWidget):
                     text = pinned_in_words(cell, piece)
                 case "put":
                     text = put_in_words(cell, piece)
-                case "share":
-                    text = share_in_words(cell, piece, change.share)
                 case _:
                     text = banned_in_words(piece)
             self.changes.addItem(QListWidgetItem(capital(text)))
@@ -288,18 +253,10 @@ class ForkPanel(QWidget):
         self.changes.setVisible(bool(self._changes))
         self.remove.setVisible(bool(self._changes))
 
-    def held(self) -> Held:
-        """Returns what was chosen."""
-        settings = tuple((name, box.value()) for name, box in self.boxes.items())
-        return Held(tuple(self._changes), settings, self.seed.value())
-
-    def hold(self, held: Held) -> None:
-        """Chooses again what was chosen, after the same run was opened again."""
-        self._changes = list(held.changes)
-        for name, value in held.settings:
-            self.boxes[name].setValue(value)
-        self.seed.setValue(held.seed)
-        self._show_changes()
+    @property
+    def has_pin(self) -> bool:
+        """True if a change pins a cell."""
+        return any(change.kind == PIN for change in self._changes)
 
     def draft(self) -> Fork | None:
         """Returns the fork with the chosen changes at the current frame; None without a run.
@@ -324,7 +281,6 @@ class ForkPanel(QWidget):
             banned=tuple(token for _, token in of(BAN)),
             seed=None if self.seed.value() == trace.seed else self.seed.value(),
             settings=tuple(self._changed(trace.config)),
-            mixed=tuple((one.position, one.token, one.share) for one in self._changes if one.kind == SHARE),
         )
 
     def _changed(self, config: GenerationConfig) -> Iterator[tuple[str, float]]:

@@ -97,16 +97,6 @@ class Spans(QWidget):
         mark = self._mark()
         return tuple(self._marks) if self._marks or mark is None else (mark,)
 
-    @property
-    def listed(self) -> tuple[Mark, ...]:
-        """The listed spans."""
-        return tuple(self._marks)
-
-    def hold(self, marks: Sequence[Mark]) -> None:
-        """Lists these spans."""
-        self._marks = list(marks)
-        self._show_marks()
-
     @Slot()
     def _open(self) -> None:
         self._marks.clear()

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, QObject, QPoint, QRect, Qt, QVariantAnimation, Slot
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect, Qt, Slot
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
-from app.design import motion, themes
+from app.design import themes
 from app.design.tokens import RADIUS, color
 from app.system.timers import later
 
 MARGIN, WIDTH = 4, 2  # pixels around the part, and of the line
-ROOM = 6  # pixels that the line moves out and back while it pulses
-PULSES, PULSE_MS = 3, 700
 _MOVES = (QEvent.Type.Move, QEvent.Type.Resize, QEvent.Type.Show, QEvent.Type.Hide)
 
 
@@ -24,7 +22,7 @@ def whole(target: QWidget) -> QRect:
 
 
 class Ring(QWidget):
-    """Lies over ``host``, above its other children. It pulses three times if motion is allowed."""
+    """Lies over ``host``, above its other children."""
 
     def __init__(self, host: QWidget) -> None:
         super().__init__(host)
@@ -34,23 +32,12 @@ class Ring(QWidget):
         self._watched: list[QWidget] = []
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self._placing = later(self, self._place)
-        self._pulse = QVariantAnimation(self)
-        self._pulse.setStartValue(0.0)
-        self._pulse.setEndValue(1.0)
-        self._pulse.setDuration(PULSE_MS)
-        self._pulse.setLoopCount(PULSES)
-        self._pulse.valueChanged.connect(lambda _share: self.update())
-        motion.changed.connect(self._calm_down)
         self.hide()
 
     @property
     def target(self) -> QWidget | None:
         """The ringed widget."""
         return self._target
-
-    @property
-    def is_pulsing(self) -> bool:
-        return self._pulse.state() == QVariantAnimation.State.Running
 
     def surround(self, target: QWidget | None, part: Callable[[QWidget], QRect] = whole) -> None:
         """Rings a descendant of the host, or the part of it that ``part`` returns; None removes the ring."""
@@ -65,9 +52,6 @@ class Ring(QWidget):
             target.installEventFilter(self)
             self._watched.append(target)
             target = None if target is self._host else target.parentWidget()
-        self._pulse.stop()
-        if self._target is not None and not motion.is_reduced():
-            self._pulse.start()
         self._place()
         self._placing.start()  # again once the layout has settled
 
@@ -77,28 +61,19 @@ class Ring(QWidget):
         return False
 
     @Slot()
-    def _calm_down(self) -> None:
-        if motion.is_reduced():
-            self._pulse.stop()
-            self.update()
-
-    @Slot()
     def _place(self) -> None:
         target = self._target
         part = QRect() if target is None or not target.isVisible() else self._part(target)
         if target is None or part.isEmpty():
             self.hide()
             return
-        room = MARGIN + ROOM
         corner = target.mapTo(self._host, QPoint())
-        self.setGeometry(part.translated(corner).adjusted(-room, -room, room, room))
+        self.setGeometry(part.translated(corner).adjusted(-MARGIN, -MARGIN, MARGIN, MARGIN))
         self.show()
         self.raise_()
 
     def paintEvent(self, _event: QPaintEvent) -> None:
-        share = self._pulse.currentValue() if self.is_pulsing else 0.0
-        out = ROOM * (1 - abs(2 * share - 1))
-        inset = ROOM - out + WIDTH / 2
+        inset = WIDTH / 2
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(QPen(color(themes.current().accent), WIDTH))

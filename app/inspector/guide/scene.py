@@ -65,7 +65,7 @@ class GuideScene:
                 and frame is not None
                 and record.remelted[frame.step, selection]
             ),
-            is_pinned=any(change.kind == "pin" for change in forks.held().changes),
+            is_pinned=forks.has_pin,
             steps=len(self.run.steps),
             changed_steps=sum(overview.steps) if is_changed else 0,
             changed_cells=self._changed_cells() if is_changed else 0,
@@ -97,7 +97,7 @@ class GuideScene:
             page.show_view(int(self._is_changed))
             return
         page.show_view(0)
-        if player.trace is not self.run or (forks.held().changes and not step.is_pinned):
+        if player.trace is not self.run or (forks.has_pin and not step.is_pinned):
             page.open_trace(self.run, 0)
         player.pause()
         player.set_board(True)

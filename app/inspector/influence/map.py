@@ -9,6 +9,7 @@ from PySide6.QtCore import QRect, QSignalBlocker, QSize, Qt, Slot
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPen, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from app.canvas.accessibility import expose_cells
 from app.canvas.geometry import Geometry
 from app.canvas.glyphs import CellGlyphs, Glyph
 from app.canvas.grid_view import GridView
@@ -33,6 +34,7 @@ class InfluenceMap(GridView):
         self._grid = self._lay_out(max(self.width(), 1))
         self._grow_by_width(QSizePolicy.Policy.Minimum)
         self.setAccessibleName(tr("What depends on the token, cell by cell"))
+        expose_cells(self)
         themes.changed.connect(self._resize)
 
     def show_influence(self, influence: ShownInfluence, texts: list[Glyph], ends: tuple[int, ...], name: Name) -> None:
@@ -87,14 +89,14 @@ class InfluenceMap(GridView):
         painter.fillRect(area, color(theme.surface_sunken))
         if self._influence is None:
             return
-        shares = self._influence.scale.shares(self._influence.kl)
+        shares = self._influence.shares()
         painter.setFont(self._glyphs.font)
         for place, rect in enumerate(grid.cells):
             cell = QRect(*rect)
             if not cell.intersects(area):
                 continue
             glyph = self._texts[place]
-            if place == self._influence.excluded:
+            if place == self._influence.position:
                 self._paint_changed(painter, cell)
                 ink = color(theme.ink)
             else:
@@ -149,7 +151,7 @@ class InfluenceMap(GridView):
         if self._influence is None:
             raise IndexError("nothing was measured")
         cell = capital(self._name(index))
-        if index == self._influence.excluded:
+        if index == self._influence.position:
             return tr("{cell}: its token was changed.", cell=cell)
         moved = float(self._influence.kl[index])
         if moved < FLOOR:

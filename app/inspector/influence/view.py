@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QRectF, Qt, Signal, Slot
 from PySide6.QtGui import QPainter, QPen
 from PySide6.QtWidgets import (
-    QListWidget,
-    QListWidgetItem,
     QWidget,
 )
 
@@ -27,9 +25,6 @@ from app.state.run.lines import line_ends
 from app.system.i18n import tr, trn
 from engine import step_number
 
-MOST_LISTED = 24
-_POSITION = Qt.ItemDataRole.UserRole
-
 
 class InfluenceView(QWidget):
     """Requests measurements of the token in ``choice`` by signals, and shows the latest one."""
@@ -43,32 +38,35 @@ class InfluenceView(QWidget):
         self.influence: ShownInfluence | None = None  # the measurement shown
         self._place: tuple[int, int] | None = None  # block and frame that were measured
         self._busy = False
-        self._refusal = self._needed = ""
+        self._refusal = ""
         self.measure = button(tr("Measure"), tr("Measure what depends on this token"), role="plain")
         self.reason = label("", "caption", wrap=True)
         self.problem = label("", "error", wrap=True)
-        self.teaching = label("", "caption", wrap=True)
+        self.teaching = label(
+            tr(
+                "One denoising step is run with the token that is chosen above in the selected cell. Every other cell "
+                "is coloured by how much its prediction changes."
+            ),
+            "caption",
+            wrap=True,
+        )
         self.what = label("", wrap=True, selectable=True)
         self.what.setAccessibleName(tr("What was measured"))
         self.how = label(
             tr(
                 "By the KL divergence of each cell's prediction, in nats. The step is not shown the prediction of the "
-                "step before it (no self-conditioning)."
+                "step before it (no self-conditioning). Each mark of the scale is ten times the one before it; no "
+                "colour: less than {floor} nats.",
+                floor=FLOOR,
             ),
             "caption",
             wrap=True,
         )
         self.map = InfluenceMap()
         self.legend = Legend()
-        self.scale = label("", "caption", wrap=True)
-        self.list = QListWidget()
-        self.list.setAccessibleName(tr("Cells that change most"))
-        self.list.setUniformItemSizes(True)
         title = label(tr("What depends on this token?"), "setting", wrap=True)
         asking = (title, self.teaching, self.measure, self.reason, self.problem)
-        self.setLayout(
-            column_of(*asking, self.what, self.how, self.legend, self.scale, self.map, self.list, spacing=SPACE_2)
-        )
+        self.setLayout(column_of(*asking, self.what, self.how, self.legend, self.map, spacing=SPACE_2))
         self.setAccessibleName(tr("What depends on a token"))
         self._connect()
         self._open()
@@ -85,17 +83,13 @@ class InfluenceView(QWidget):
         self.map.cellSelected.connect(player.select)
         self.measure.clicked.connect(self._ask)
         self._choice.editTextChanged.connect(self._enable)
-        self.list.currentItemChanged.connect(self._pick)
 
-    def show_influence(
-        self, position: int, before: int, after: int, kl: NDArray[np.floating], excluded: int | None = None
-    ) -> None:
+    def show_influence(self, position: int, before: int, after: int, kl: NDArray[np.floating]) -> None:
         """Shows a measurement at the current frame.
 
         Args:
             position: the position whose token was changed from ``before`` to ``after``
             kl: (C,) KL of each position's distribution, nats
-            excluded: the position left out of the map; ``position`` by default
 
         Raises:
             ValueError: ``kl`` does not fit the current canvas.
@@ -103,9 +97,8 @@ class InfluenceView(QWidget):
         snapshot, frame = self._player.snapshot, self._player.frame
         if snapshot is None or frame is None or kl.shape != (snapshot.length,):
             raise ValueError(f"a measurement of shape {kl.shape} is not of the canvas shown")
-        left_out = position if excluded is None else excluded
         clean = np.nan_to_num(np.maximum(kl.astype(np.float64), 0.0))
-        self.influence = ShownInfluence(position, before, after, clean, left_out)
+        self.influence = ShownInfluence(position, before, after, clean)
         tokens = snapshot.tokens(calm=True).tolist()
         tokens[position] = after
         player = self._player
@@ -113,7 +106,7 @@ class InfluenceView(QWidget):
         self.map.show_influence(self.influence, texts, line_ends(snapshot, player.piece), player.name_of)
         self.set_busy(False)
         self.show_problem("")
-        self._show_words(tokens, frame.block, frame.step)
+        self._show_words(frame.block, frame.step)
         self._light()
 
     def show_problem(self, text: str) -> None:
@@ -131,7 +124,7 @@ class InfluenceView(QWidget):
 
     def set_refusal(self, reason: str, needed: str = "") -> None:
         """Sets the reason why nothing can be measured now; empty if it can. ``needed`` is the model to load first."""
-        self._refusal, self._needed = "" if needed else reason, needed
+        self._refusal = "" if needed else reason
         said = tr("{model} is loaded first.", model=needed) if needed else reason
         self.measure.setToolTip(said)
         self.measure.setAccessibleDescription(said)
@@ -162,20 +155,9 @@ class InfluenceView(QWidget):
         else:
             reason = "" if self._choice.currentText() else tr("Choose a token in the list before Pin.")
         reason = self._refusal or reason
-        self.teaching.setText(self._teaching(position if has_cell else NOTHING))
         self.reason.setText(reason)
         self.reason.setVisible(bool(reason))
         self.measure.setEnabled(not reason)  # it stays enabled during a measurement, so that it keeps the focus
-
-    def _teaching(self, position: int) -> str:
-        """Says what would be measured, with the token that is chosen for the cell at ``position``."""
-        listed, text = self._choice.listed, self._choice.currentText()
-        token = self._player.piece(listed) if listed is not None else text
-        coloured = tr("Every other cell is coloured by how much its prediction changes.")
-        if position == NOTHING or not token:
-            return tr("One denoising step is run with another token in the selected cell. {rest}", rest=coloured)
-        given = {"token": token_words(token), "cell": self._player.name_of(position)}
-        return tr("One denoising step is run with {token} in {cell}. {rest}", rest=coloured, **given)
 
     @Slot()
     def _ask(self) -> None:
@@ -188,10 +170,9 @@ class InfluenceView(QWidget):
         else:
             self.asked.emit(position, listed)
 
-    def _show_words(self, tokens: list[int], block: int, step: int) -> None:
+    def _show_words(self, block: int, step: int) -> None:
         influence, piece, name = self.influence, self._player.piece, self._player.name_of
         assert influence is not None
-        listed = influence.moved(MOST_LISTED)
         head = tr(
             "{cell} changed from {before} to {after}, block {block}, {frame}.",
             cell=capital(name(influence.position)),
@@ -200,8 +181,8 @@ class InfluenceView(QWidget):
             block=block + 1,
             frame=tr("step {step}", step=step_number(step)) if step >= 0 else tr("before the first step"),
         )
-        if listed:
-            most, nats = listed[0]
+        if influence.most:
+            most, nats = int(influence.others.argmax()), influence.most
             moved = trn("{count} cell changes", "{count} cells change", influence.count)
             head += " " + tr("{cell} changes most, by {nats} nats.", cell=capital(name(most)), nats=in_nats(nats))
             head += " " + tr("{moved} by {notable} nats or more.", moved=moved, notable=FLOOR)
@@ -210,44 +191,22 @@ class InfluenceView(QWidget):
                 "Nothing depends on this token: no other cell changes by {notable} nats or more.", notable=FLOOR
             )
         self.what.setText(head)
-        self.list.blockSignals(True)
-        self.list.clear()
-        for place, nats in listed:
-            text = tr(
-                "{nats} nats   {cell}   {token}",
-                nats=in_nats(nats),
-                cell=name(place),
-                token=token_words(piece(tokens[place])),
-            )
-            item = QListWidgetItem(text, self.list)
-            item.setData(_POSITION, place)
-        self.list.setCurrentRow(-1)
-        self.list.blockSignals(False)
-        scale = LegendEntry(influence.scale.ends(), None, influence.scale.marks)
-        self.scale.setText(influence.scale.kind())
+        ends = tr("KL, {low} to {most} nats", low=FLOOR, most=in_nats(influence.most))
+        scale = LegendEntry(ends, None, influence.marks)
         changed = LegendEntry(tr("the changed token, left out"), _draw_changed)
-        self.legend.set_entries([scale, changed] if listed else [changed])
+        self.legend.set_entries([scale, changed] if influence.most else [changed])
         self.map.setAccessibleDescription(head)
-        scale_words = f" {influence.scale.ends()}. {influence.scale.kind()}" if listed else ""
-        self.setAccessibleDescription(f"{head} {self.how.text()}{scale_words}")
+        self.setAccessibleDescription(f"{head} {self.how.text()}")
         self._show_parts()
 
     def _show_parts(self) -> None:
         measured = self.influence is not None
         for part in (self.what, self.how, self.map, self.legend):
             part.setVisible(measured)
-        for detail in (self.scale, self.list):
-            detail.setVisible(self.influence is not None and self.influence.most > 0)
 
     @Slot()
     def _light(self, _position: int = NOTHING) -> None:
         self.map.light(self._player.selection, self._player.hover)
-
-    @Slot()
-    def _pick(self) -> None:
-        item = self.list.currentItem()
-        if item is not None:
-            self._player.select(int(item.data(_POSITION)))
 
 
 def _draw_changed(painter: QPainter, rect: QRectF, theme: Theme) -> None:

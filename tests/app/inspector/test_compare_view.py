@@ -15,7 +15,7 @@ from app.inspector.compare import view as compare_view
 from app.inspector.compare.view import Compare
 from app.inspector.page import InspectorPage
 from app.inspector.run_cards import Offer
-from app.inspector.words import asked_in_words, run_title, short_difference
+from app.inspector.words import asked_in_words, run_title
 from app.state.run.canvas import CanvasState
 from app.state.run.comparison import Difference, differences, differing
 from app.state.run.replay import NOISE, Frame
@@ -93,15 +93,12 @@ def test_differences_in_words():
         "What differs: remasking: low_confidence_dynamic and sequential."
     )
     assert run_title(asked(8, adapter="Sudoku")) == "made-up with Sudoku, seed 8"
-    assert short_difference(asked(7), asked(8, adapter="Sudoku")) == "adapter Sudoku, seed 8"
 
 
 def test_a_fork_is_told_beside_its_parent():
     parent = asked()
     fork = asked(parent=Parent(parent.id, 1, 3))
     assert asked_in_words(fork, parent).endswith("The left run goes on from the right one at block 2, step 4.")
-    assert short_difference(fork, parent) == "what this run was made from"
-    assert short_difference(parent, fork) == "made from this run"
     assert asked_in_words(parent, fork).endswith("The right run goes on from the left one at block 2, step 4.")
     pinned = dataclasses.replace(fork, changes=(Fork(1, 3, pinned=((6, 2),)),))
     said = asked_in_words(parent, pinned, "abc".__getitem__)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -314,7 +313,7 @@ def test_a_served_request_says_what_it_is() -> None:
     assert words.endpoint_name("/v1/decisions") == "Decision"
 
 
-def test_lists_name_the_kind_and_what_a_decision_came_to(tmp_path: Path) -> None:
+def test_lists_name_the_kind(tmp_path: Path) -> None:
     write(tmp_path / "d.sltrace", decided(DECIDED), DECIDED)
     write(tmp_path / "f.sltrace", structured(), STRUCTURED)
     model = dataclasses.replace(DECIDED.model, canvas_length=0)
@@ -322,18 +321,12 @@ def test_lists_name_the_kind_and_what_a_decision_came_to(tmp_path: Path) -> None
     read = next(event for event in decided(DECIDED) if isinstance(event, SlotsRead))
     write(tmp_path / "s.sltrace", [read], bare)
     kept = KeptRuns(tmp_path)
-    listed = list(kept.headers(kept.newest(20)))
+    listed = list(kept.headers(kept.newest()))
     assert {Path(path).stem for _, path in listed} == {"d", "f", "s"}  # one without a canvas, too
-    outcomes = {path: kept.outcome(told, Path(path)) for told, path in listed}
-    offers = {Path(offer.key).stem: offer for offer in first_offers([], listed, outcomes)}
-    assert offers["d"].title.startswith("Is it late? ")
+    offers = {Path(offer.key).stem: offer for offer in first_offers([], listed)}
     assert all(question.instructions in offers["d"].title for question in QUESTIONS)
-    assert offers["d"].title.count("%") >= 2
     assert offers["d"].hint.startswith("Decision · ")
     assert offers["f"].hint.startswith("Fits a JSON schema · ")
-    (tmp_path / "d.sltrace").write_bytes((tmp_path / "d.sltrace").read_bytes()[:-5])
-    os.utime(tmp_path / "d.sltrace", (1e9, 1e9))
-    assert any("Is it late?" in kept.outcome(told, Path(path)) for told, path in kept.headers(kept.newest(20)))
 
 
 def test_a_read_of_the_decisions_page_is_the_one_on_show(

@@ -118,7 +118,6 @@ def test_over_masks_only_what_applies_is_shown_and_changed(panel, player):
         player.open(Recorded(run(), header=asked(12, **config)))
         assert {name for name, box in panel.boxes.items() if box.isVisible()} == names, config
         assert panel.put.isVisible() == rewrites
-        assert panel.feed.isVisible() == panel.share.isVisible() == (not config)
         player.go(1)
         assert panel.draft().is_empty
 
@@ -246,29 +245,6 @@ def test_every_string_is_translated(qtbot, player):
 
 
 # ------------------------------------------------------------------------------------------------------------ shares
-
-
-def test_a_share_is_fed_back(panel, player):
-    player.select(6)
-    panel.token.setCurrentIndex(1)
-    token = panel.token.currentData()
-    panel.share.setValue(30)
-    panel.feed.click()
-    assert listed(panel) == [f"{player.piece(token)!r} hinted at with 30.0 % in position 6"]
-    assert panel.draft().mixed == ((6, token, 0.3),)
-    panel.share.setValue(0)
-    panel.feed.click()  # one a position: the later one holds
-    assert panel.draft().mixed == ((6, token, 0.0),)
-
-
-def test_there_is_no_hint_to_a_first_step(panel, player):
-    player.select(6)
-    panel.feed.click()
-    player.go(0)
-    assert not panel.feed.isEnabled()
-    assert "first step" in panel.feed.toolTip()
-    panel.run.click()
-    assert panel.problem.text().startswith("A block's first step has no previous prediction")
 
 
 def test_the_button_has_one_name_and_stands_still(panel, player, qtbot):

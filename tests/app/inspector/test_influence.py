@@ -9,13 +9,12 @@ import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QColor, QMouseEvent
 
-from app.canvas.words import token_words
 from app.design import themes
 from app.design.tokens import DARKROOM, PAPER, color, entropy_color
 from app.inspector.forks.token_choice import TokenChoice
-from app.inspector.influence.scale import Scale, ShownInfluence
+from app.inspector.influence.scale import ShownInfluence
 from app.inspector.influence.view import InfluenceView
-from app.inspector.words import in_nats, power_of_ten
+from app.inspector.words import in_nats
 from app.player.player import Player
 from app.system.i18n import use
 from tests.app.inspector import made_up
@@ -56,22 +55,6 @@ def influence(qtbot, player, choice) -> InfluenceView:
     return view
 
 
-def test_a_position_has_no_influence_on_itself():
-    found = ShownInfluence(1, 5, 6, KL, 1)
-    assert found.most == 0.5
-    assert found.moved(2) == [(3, 0.5), (2, 0.02)]
-    assert found.moved(9) == [(3, 0.5), (2, 0.02), (4, 0.001)]
-    nothing = ShownInfluence(1, 5, 5, np.zeros(6), 1)
-    assert (nothing.most, nothing.moved(9)) == (0.0, [])
-
-
-def test_the_empty_view_teaches(influence):
-    assert "One denoising step" in influence.teaching.text()
-    assert influence.reason.text() == "Select a cell to change its token."
-    assert not influence.map.isVisible()
-    assert not influence.measure.isEnabled()
-
-
 def test_asking_with_a_recorded_candidate(influence, choice, player, qtbot):
     player.select(2)
     tokens = [choice.itemData(place) for place in range(choice.count())]
@@ -85,18 +68,6 @@ def test_asking_with_a_recorded_candidate(influence, choice, player, qtbot):
     with qtbot.waitSignal(influence.asked) as asked:
         qtbot.mouseClick(influence.measure, Qt.MouseButton.LeftButton)
     assert asked.args == [2, other]
-
-
-def test_the_token_is_named_and_measure_looks_as_a_button(influence, choice, player):
-    assert "with another token in the selected cell" in influence.teaching.text()
-    player.select(2)
-    choice.setEditText(" x")
-    assert "is run with ' x' in position 2." in influence.teaching.text()
-    choice.setCurrentIndex(0)
-    assert f"is run with {token_words(player.piece(choice.listed))} in position 2." in influence.teaching.text()
-    choice.setEditText("")
-    assert influence.reason.text() == "Choose a token in the list before Pin."
-    assert influence.measure.property("role") == "plain"
 
 
 def test_asking_with_text(influence, choice, player, qtbot):
@@ -135,15 +106,7 @@ def test_a_measurement_is_shown_and_linked(influence, player, qtbot):
         "3 cells change by 0.001 nats or more."
     )
     assert "no self-conditioning" in influence.how.text()
-    assert influence.legend.words[0] == "KL, 0 to 0.500 nats"
-    listed = [influence.list.item(row).text() for row in range(influence.list.count())]
-    assert [text.split("   ")[:2] for text in listed] == [
-        ["0.500 nats", "position 3"],
-        ["0.020 nats", "position 2"],
-        ["0.001 nats", "position 4"],
-    ]
-    influence.list.setCurrentRow(1)
-    assert player.selection == 2
+    assert influence.legend.words[0] == "KL, 0.001 to 0.500 nats"
     x, y, w, h = influence.map.grid.rect_of(3)
     move(influence.map, QPoint(x + w // 2, y + h // 2))
     assert player.hover == 3
@@ -166,13 +129,19 @@ def test_the_map_of_influence_is_coloured(influence, player, theme):
         assert QColor(image.pixel(x + 1, y + 1)) == shade
 
 
-@pytest.mark.parametrize("most", [0.0, 0.0009])
-def test_less_than_the_floor_is_nothing(influence, most):
-    kl = np.full(SHORT, most)
+def test_the_scale_is_logarithmic_and_leaves_the_changed_position_out():
+    found = ShownInfluence(1, 5, 6, np.array([0.0, 90.0, 1e-3, 1e-2, 1.0]))
+    assert (found.most, found.count) == (1.0, 3)
+    assert found.shares().tolist() == pytest.approx([np.nan, np.nan, 0, 1 / 3, 1], nan_ok=True)
+    assert found.marks == pytest.approx([place / 3 for place in range(4)])
+    assert ShownInfluence(1, 5, 5, np.zeros(6)).most == 0.0
+
+
+def test_less_than_the_floor_is_nothing(influence):
+    kl = np.full(SHORT, 0.0009)
     influence.show_influence(1, 5, 5, kl)
     said = "Nothing depends on this token: no other cell changes by 0.001 nats or more."
     assert influence.what.text().endswith(said)
-    assert not influence.list.isVisible()
     assert influence.legend.words == ["the changed token, left out"]
     assert influence.map.cell_name(0) == "Position 0 does not change."
 
@@ -189,50 +158,8 @@ def test_another_trace_forgets_the_measurement(influence, player):
     assert not influence.map.isVisible()
 
 
-# ------------------------------------------------------------------------------------------------------- scale
-
-
-FAR = np.array([1e-7, 0.0, 2e-3, 4e-3, 3e-3, 0.5])
-
-
-def test_the_scale_is_chosen_by_the_spread_above_the_floor():
-    near = ShownInfluence(1, 5, 6, KL, 1)
-    assert near.scale == Scale(0.5)
-    far = ShownInfluence(1, 5, 6, FAR, 1)
-    assert far.scale == Scale(0.5, -3)
-    assert ShownInfluence(1, 5, 5, np.zeros(6), 1).scale == Scale(0.0)
-
-
-def test_the_changed_position_has_no_part_in_the_scale():
-    kl = FAR.copy()
-    kl[1] = 90.0
-    assert ShownInfluence(1, 5, 6, kl, 1).scale == Scale(0.5, -3)
-
-
-def test_a_logarithmic_scale_tells_small_figures_apart():
-    scale = Scale(1.0, -3)
-    shares = scale.shares(np.array([0.0, 1e-9, 1e-3, 1e-2, 1.0]))
-    assert shares.tolist() == pytest.approx([np.nan, np.nan, 0, 1 / 3, 1], nan_ok=True)
-    assert Scale(1.0).shares(np.array([0.0, 0.25, 1.0])).tolist() == pytest.approx([np.nan, 0.25, 1], nan_ok=True)
-    assert scale.marks == pytest.approx([place / 3 for place in range(4)])
-    assert Scale(1.0).marks == ()
-
-
-def test_the_scale_is_told_in_words_over_the_map(influence):
-    influence.show_influence(1, 5, 6, FAR)
-    assert influence.legend.words[0] == "KL, 10⁻³ to 0.500 nats"
-    assert "ten times" in influence.scale.text()
-    assert "ten times" in influence.accessibleDescription()
-    assert influence.legend.y() < influence.map.y()
-    influence.show_influence(1, 5, 6, KL)
-    assert influence.scale.text().startswith("Linear scale")
-    assert influence.map.cell_name(2) == "Position 2 changes by 0.020 nats."
-    assert influence.map.cell_name(0) == "Position 0 does not change."
-
-
 def test_figures_of_any_size_are_read():
     assert [in_nats(value) for value in (0.0, 0.5, 340.0, 3.4e-7)] == ["0.000", "0.500", "340", "3.4 × 10⁻⁷"]
-    assert [power_of_ten(power) for power in (0, -1, -7)] == ["1", "0.1", "10⁻⁷"]
 
 
 def test_every_string_is_translated(qtbot, player):
@@ -243,7 +170,7 @@ def test_every_string_is_translated(qtbot, player):
         for made in (choice, view):
             qtbot.addWidget(made)
         player.select(2)
-        view.show_influence(1, 5, 6, FAR)
+        view.show_influence(1, 5, 6, KL)
         found = unmarked(view, ("'f'", "'g'", "'h'"))
     finally:
         use(gettext.NullTranslations())

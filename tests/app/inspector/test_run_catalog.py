@@ -6,7 +6,6 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,22 +37,20 @@ def raw_header(**changes: Any) -> dict[str, Any]:
 
 
 def names(runs: KeptRuns) -> list[str]:
-    return [Path(key).stem for _, key in runs.headers(runs.newest(20))]
+    return [Path(key).stem for _, key in runs.headers(runs.newest())]
 
 
 def test_a_file_that_cannot_be_read_hides_no_other_and_is_named_once(tmp_path: Path) -> None:
     kept(tmp_path, "one", "two")
+    write(tmp_path / "text.sltrace", [TextArrived("Hello")], header(0, 0))  # came as text alone: not offered
     deep: Any = []
     for _ in range(900):
         deep = [deep]
     with_header(tmp_path / "deep.sltrace", raw_header(config={"pinned": deep}))
     (tmp_path / "rubbish.sltrace").write_bytes(b"rubbish")
     runs = KeptRuns(tmp_path)
-    assert names(runs) == ["one", "two"]
-    told = runs.problems()
-    assert sorted(Path(problem.split(".sltrace")[0]).stem for problem in told) == ["deep", "rubbish"]
-    assert names(runs) == ["one", "two"]
-    assert runs.problems() == []
+    assert names(runs) == names(runs) == ["one", "two"]
+    assert sorted(Path(problem.split(".sltrace")[0]).stem for problem in runs.problems) == ["deep", "rubbish"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has neither pipes nor such links")
@@ -63,9 +60,8 @@ def test_only_files_of_the_folder_itself_are_listed(tmp_path: Path) -> None:
     (tmp_path / "link.sltrace").symlink_to("/dev/zero")
     (tmp_path / "folder.sltrace").mkdir()
     runs = KeptRuns(tmp_path)
-    assert names(runs) == ["one"]
-    assert runs.problems() == []
-    assert KeptRuns(tmp_path / "nothing here").newest(20) == []
+    assert (names(runs), runs.problems) == (["one"], [])
+    assert KeptRuns(tmp_path / "nothing here").newest() == []
 
 
 def test_a_header_is_read_once_until_its_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,16 +77,8 @@ def test_a_header_is_read_once_until_its_file_changes(tmp_path: Path, monkeypatc
     assert names(runs) == names(runs) == ["one", "two"]
     assert len(read) == 2
     with_header(tmp_path / "one.sltrace", raw_header(prompt="another"))
-    assert {found.prompt for found, _ in runs.headers(runs.newest(20))} == {"another", "prompt"}
+    assert {found.prompt for found, _ in runs.headers(runs.newest())} == {"another", "prompt"}
     assert len(read) == 3
-
-
-def test_little_is_read_at_a_time_and_the_rest_comes_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept(tmp_path, "one", "two", "three")
-    monkeypatch.setattr(run_catalog, "LISTED_BYTES", len(header().to_json()) + 10)
-    runs = KeptRuns(tmp_path)
-    assert [len(names(runs)) for _ in range(3)] == [2, 3, 3]
-    assert runs.problems() == []
 
 
 def test_a_long_prompt_is_opened_by_its_name(tmp_path: Path) -> None:
@@ -100,105 +88,34 @@ def test_a_long_prompt_is_opened_by_its_name(tmp_path: Path) -> None:
     assert len(read_header(tmp_path / "long.sltrace")[0].prompt) == 5000
 
 
-# ---------------------------------------------------------------- off the GUI thread
-
-
-@pytest.fixture
-def catalog(qapp: object, tmp_path: Path) -> Iterator[RunCatalog]:  # noqa: ARG001 - signals need one
+def test_a_look_reads_in_a_thread_and_the_latest_look_holds(
+    qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kept(tmp_path / "gallery", "first")
-    made = RunCatalog(tmp_path, [tmp_path / "gallery" / "first.sltrace"])
-    yield made
-    made.close()
+    kept(tmp_path, "one")
+    gate, threads = threading.Semaphore(0), set[threading.Thread]()
 
-
-class SlowHeaders:
-    """``read_header`` that waits for ``gate`` before each file, and notes in which thread it was."""
-
-    def __init__(self) -> None:
-        self.gate = threading.Semaphore(0)
-        self.threads: set[threading.Thread] = set()
-
-    def __call__(self, path: Path, most: int) -> Any:
-        self.threads.add(threading.current_thread())
-        assert self.gate.acquire(timeout=30)
+    def slow(path: Path, most: int) -> Any:
+        threads.add(threading.current_thread())
+        assert gate.acquire(timeout=30)
         return read_header(path, most)
 
-
-@pytest.fixture
-def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowHeaders]:
-    made = SlowHeaders()
-    monkeypatch.setattr(run_catalog, "read_header", made)
-    yield made
-    made.gate.release(100)
-
-
-def recent(catalog: RunCatalog) -> list[str]:
-    return [Path(key).stem for _, key in catalog.recent]
-
-
-def test_headers_are_read_in_a_thread_and_told_as_they_come(
-    qtbot: QtBot, tmp_path: Path, catalog: RunCatalog, slow: SlowHeaders
-) -> None:
-    kept(tmp_path, "one", "two")
+    monkeypatch.setattr(run_catalog, "read_header", slow)
+    catalog, told = RunCatalog(tmp_path, [tmp_path / "gallery" / "first.sltrace"]), list[list[str]]()
+    catalog.failed.connect(told.append)
     catalog.look()
-    assert recent(catalog) == []
-    for found in (["one"], ["one", "two"]):
-        with qtbot.waitSignal(catalog.changed):
-            slow.gate.release()
-        assert recent(catalog) == found
-    with qtbot.waitSignal(catalog.changed):
-        slow.gate.release()
-    assert [Path(key).stem for _, key in catalog.gallery] == ["first"]
-    qtbot.waitUntil(lambda: not catalog.is_looking)
-    assert threading.current_thread() not in slow.threads
-    assert len(slow.threads) == 1
-
-
-def test_a_look_during_another_follows_it_and_known_files_are_not_read_again(
-    qtbot: QtBot, tmp_path: Path, catalog: RunCatalog, slow: SlowHeaders
-) -> None:
-    kept(tmp_path, "one")
-    catalog.look()
-    qtbot.waitUntil(lambda: bool(slow.threads))
+    qtbot.waitUntil(lambda: bool(threads))
     kept(tmp_path, "newest")
     os.utime(tmp_path / "newest.sltrace", (2e9, 2e9))
+    (tmp_path / "rubbish.sltrace").write_bytes(b"rubbish")
     catalog.look()
-    catalog.look()
-    slow.gate.release(3)  # one, the gallery's, the newest
+    gate.release(9)
     qtbot.waitUntil(lambda: not catalog.is_looking)
-    assert recent(catalog) == ["newest", "one"]
+    assert [Path(key).stem for _, key in catalog.found.recent] == ["newest", "one"]
+    assert [Path(key).stem for _, key in catalog.found.gallery] == ["first"]
+    assert threading.current_thread() not in threads
     (tmp_path / "newest.sltrace").unlink()
     with qtbot.waitSignal(catalog.changed):
         catalog.look()
-    assert recent(catalog) == ["one"]
-
-
-def test_problems_are_told_once(qtbot: QtBot, tmp_path: Path, catalog: RunCatalog) -> None:
-    (tmp_path / "rubbish.sltrace").write_bytes(b"rubbish")
-    told: list[list[str]] = []
-    catalog.failed.connect(told.append)
-    for _ in range(2):
-        catalog.look()
-        qtbot.waitUntil(lambda: not catalog.is_looking)
-    assert len(told) == 1
-    assert "rubbish" in told[0][0]
-
-
-def test_closing_ends_the_thread_in_the_middle_of_a_look(
-    qtbot: QtBot, tmp_path: Path, catalog: RunCatalog, slow: SlowHeaders
-) -> None:
-    kept(tmp_path, "one", "two")
-    catalog.look()
-    qtbot.waitUntil(lambda: bool(slow.threads))
-    slow.gate.release()  # of the one that is being read; the next is not begun
-    catalog.close()
-    assert not catalog.is_alive
-    catalog.look()
-    assert not catalog.is_alive
-
-
-def test_a_run_that_came_as_text_alone_is_not_offered(tmp_path: Path) -> None:
-    kept(tmp_path, "one")
-    write(tmp_path / "text.sltrace", [TextArrived("Hello")], header(0, 0))
-    assert read_header(tmp_path / "text.sltrace")[0].canvas_length == 0
-    assert names(KeptRuns(tmp_path)) == ["one"]
+    assert [Path(key).stem for _, key in catalog.found.recent] == ["one"]
+    assert (len(told), "rubbish" in told[0][0]) == (1, True)

@@ -40,13 +40,13 @@ def test_a_fork_has_a_title_of_its_own() -> None:
     ]
     assert [offer.title for offer in first_offers([], [(one, one.id) for one in runs])] == [
         "Name three colours.",
-        "Fork of “Name three colours.”, pinned 3 cells, boldness 0.3 nats",
-        "Fork of “Name three colours.”, banned 2 tokens, seed 8",
+        "Fork of “Name three colours.”, 3 cells pinned, boldness 0.3 nats",
+        "Fork of “Name three colours.”, 2 tokens banned, seed 8",
         "Fork of “Name three colours. Name three colours.…”, nothing changed",
         "Name [[…]].",
     ]
     others = other_offers(run("here", prompt="another"), [], [(runs[1], "pins")], [], {})
-    assert others[0].title == "Fork of “Name three colours.”, pinned 3 cells, boldness 0.3 nats"
+    assert others[0].title == "Fork of “Name three colours.”, 3 cells pinned, boldness 0.3 nats"
 
 
 def test_files_in_a_prompt_are_named_in_its_title() -> None:
@@ -103,7 +103,7 @@ def test_a_parent_that_is_kept_nowhere_has_its_place_in_the_tree() -> None:
     two = run("two", 3, parent=Parent("gone", 0, 0), changes=(Fork(0, 0),))
     assert run_tree(one, [(two, "t"), (one, "o")], {}, no_pieces) == [
         RunItem("gone", "", "", "prompt (no longer kept)"),
-        RunItem("one", "gone", "o", "Block 1, step 4: a token banned"),
+        RunItem("one", "gone", "o", "Block 1, step 4: 1 token banned"),
         RunItem("two", "gone", "t", "Block 1, step 1: nothing changed"),
     ]
 

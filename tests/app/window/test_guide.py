@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from PySide6.QtCore import QRect, QSettings, Qt
+from PySide6.QtCore import QRect, Qt
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
@@ -68,29 +68,17 @@ def test_leaving_brings_back_the_page(qtbot: QtBot, window: MainWindow, place: i
     assert guide.ring.isHidden()
 
 
-def test_an_open_run_comes_back_with_all_that_was_chosen(qtbot: QtBot, window: MainWindow) -> None:
+def test_an_open_run_comes_back_at_its_step_and_cell(qtbot: QtBot, window: MainWindow) -> None:
     inspector = window.pages.inspector()
-    page, forks = inspector.page, inspector.forks
-    paths = {one.path.stem: one.path for one in gallery()}
-    inspector.open_key(str(paths["sudoku-easy"]), 3)
-    page.player.set_board(False)
-    page.player.select(7)
-    forks.pin.click()
-    forks.seed.setValue(12)
-    page.side.setCurrentIndex(1)
-    run, held = page.player.trace, forks.held()
-    assert held.changes
-    window.actions_by_name.run("guide")
-    guide = inspector.guide()
-    go_on(qtbot, guide, CONTINUE)
-    assert page.player.trace is not run
-    window.actions_by_name.run("guide")  # again, from the beginning
-    assert guide.course.place == 0
-    guide.card.leave.click()
-    assert window.pages.current is inspector
-    assert page.player.trace is run
-    assert (page.player.place, page.player.selection, page.player.board) == (3, 7, False)
-    assert (forks.held(), page.side.currentIndex()) == (held, 1)
+    page = inspector.page
+    path = next(one.path for one in gallery() if one.path.stem == "sudoku-hard")
+    inspector.open_key(str(path), 5)
+    page.player.select(12)
+    guide = begin(window)
+    go_on(qtbot, guide, 2)
+    guide.leave()
+    assert page.player.trace is not None
+    assert (page.player.trace.path, page.player.place, page.player.selection) == (path, 5, 12)
 
 
 def test_another_run_ends_it_and_stays(qtbot: QtBot, window: MainWindow) -> None:
@@ -123,9 +111,9 @@ def test_back_undoes_what_a_step_did(qtbot: QtBot, window: MainWindow) -> None:
     guide = begin(window)
     page = window.pages.inspector().page
     go_on(qtbot, guide, CONTINUE)
-    assert page.change.forks.held().changes
+    assert page.change.forks.has_pin
     guide.card.back.click()
-    assert not page.change.forks.held().changes
+    assert not page.change.forks.has_pin
     guide.card.back.click()
     guide.card.back.click()
     assert page.player.selection == NOTHING
@@ -136,12 +124,7 @@ def test_back_undoes_what_a_step_did(qtbot: QtBot, window: MainWindow) -> None:
     qtbot.waitUntil(lambda: guide.course.place == 2)
 
 
-@pytest.mark.parametrize("is_reduced", [True, False])
-def test_the_ring_lies_around_its_control_and_pulses_only_if_motion_is_allowed(
-    qtbot: QtBot, open_window: Open, settings: QSettings, is_reduced: bool
-) -> None:
-    settings.setValue("canvas/reduced_motion", is_reduced)
-    window = open_window(SKILLS)
+def test_the_ring_lies_around_its_control(qtbot: QtBot, window: MainWindow) -> None:
     guide = begin(window)
     page = window.pages.inspector().page
     for place, control in enumerate((page.transport.buttons["play"], page.canvas.board, page.captions.back)):
@@ -151,7 +134,6 @@ def test_the_ring_lies_around_its_control_and_pulses_only_if_motion_is_allowed(
         part = QRect(*page.canvas.board.grid.rect_of(CELL)) if control is page.canvas.board else control.rect()
         middle = control.mapTo(page, part.center())
         assert guide.ring.geometry().contains(middle)
-        assert guide.ring.is_pulsing is not is_reduced
 
 
 def test_the_shortcut_sheet_has_it_with_its_key_and_a_button(qtbot: QtBot, window: MainWindow) -> None:
