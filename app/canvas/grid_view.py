@@ -39,7 +39,6 @@ class GridView(QWidget):
 
     cellHovered = Signal(int)  # noqa: N815 - Qt's naming
     cellSelected = Signal(int)  # noqa: N815
-    selecting_buttons: tuple[Qt.MouseButton, ...] = (Qt.MouseButton.LeftButton,)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -170,7 +169,7 @@ class GridView(QWidget):
         super().leaveEvent(event)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        if event.button() in self.selecting_buttons:
+        if event.button() == Qt.MouseButton.LeftButton:
             self._select(self._cell_under(event))
         else:
             super().mousePressEvent(event)

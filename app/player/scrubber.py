@@ -16,7 +16,7 @@ from app.player.player import Player
 from app.settings.fields import choice_box
 from app.settings.spec import PACE
 from app.state.run.replay import NOISE
-from app.system.i18n import tr, trn
+from app.system.i18n import tr
 from engine import step_number
 
 
@@ -244,7 +244,7 @@ class Scrub(QWidget):
         self.play.setEnabled(frames > 1 and self._live is None)
         self.back.setEnabled(frames > 1 and place > 0)
         self.on.setEnabled(frames > 1 and place < frames - 1)
-        text = short_words(lead) if self._in_line else frame_words(lead)
+        text = frame_words(lead)
         if text != self.words.text():
             self.words.setText(text)
 
@@ -270,18 +270,7 @@ def _frames(player: Player) -> int:
 
 
 def frame_words(player: Player) -> str:
-    frame, snapshot, record = player.frame, player.snapshot, player.block
-    if frame is None or snapshot is None or record is None:
-        return ""
-    if frame.step == NOISE:
-        return tr("Before the first step") if record.has_masks else tr("Noise, before the first step")
-    if snapshot.committed:
-        return trn("Finished after {count} step", "Finished after {count} steps", record.steps)
-    return tr("After {step} of {steps} steps", step=step_number(frame.step), steps=record.steps)
-
-
-def short_words(player: Player) -> str:
-    """Returns a short form of ``frame_words``, with the block if there are several."""
+    """Describes a frame, with its block if there are several."""
     frame, replay = player.frame, player.replay
     if frame is None or replay is None:
         return ""

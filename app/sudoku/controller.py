@@ -39,7 +39,6 @@ class SudokuController(QObject):
         column.solve.clicked.connect(self.solve)
         column.race.clicked.connect(self.race)
         column.again.clicked.connect(self._try_again)
-        column.keep_and_solve.clicked.connect(self._keep_and_solve)
         column.stop.clicked.connect(self.stop)
         column.adapter_chosen.connect(self._adapt)
         column.adapter_folder_asked.connect(self._ask_adapter)
@@ -52,6 +51,9 @@ class SudokuController(QObject):
         self.reader.advanced.connect(page.show_reading)
         self.reader.ended.connect(page.end_reading)
         self.reader.changed.connect(context.busy_changed)
+        self.runner.began.connect(page.run.began)
+        self.runner.grew.connect(page.run.grew)
+        self.runner.ended.connect(page.run.ended)
         self.runner.changed.connect(context.busy_changed)
         context.register_busy(self)
         context.arrived.connect(self.take)
@@ -91,11 +93,6 @@ class SudokuController(QObject):
     def _try_again(self) -> None:
         self._solve(later_seed(self._seed, 1))
 
-    @Slot()
-    def _keep_and_solve(self) -> None:
-        self.page.column.keep.setChecked(True)
-        self._solve(self._seed)
-
     def _solve(self, seed: int) -> None:
         page, model = self.page, self._context.model
         if self._reason() or not page.check.runs:
@@ -105,7 +102,7 @@ class SudokuController(QObject):
         title = title_of(model) if model is not None and wanted is None else self._context.title_of(SUDOKU_MODEL)
         facts = tr("{model}, seed {seed}", model=title, seed=seed)
         page.expect(tr("{facts}, given digits kept", facts=facts) if page.keeps_givens else facts)
-        self.runner.begin(PuzzleJob(wanted, page.puzzle.cells, seed, page.keeps_givens, page.run))
+        self.runner.begin(PuzzleJob(wanted, page.puzzle.cells, seed, page.keeps_givens))
 
     @Slot()
     def race(self) -> None:

@@ -288,7 +288,6 @@ class SudokuPage(QWidget):
     def _show_run(self) -> None:
         run = self.run
         has_run = run.trace is not None
-        self.column.figures.show_frame(run.frame)
         over = has_run and not run.is_live
         self.column.show_result(run.result, self._facts if has_run else "", has_run=over, failed=over and run.is_wrong)
 

@@ -6,7 +6,6 @@ Each request to the engine waits for the reply to the one before. Has no widgets
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from PySide6.QtCore import QObject, Signal, Slot
 
@@ -18,19 +17,6 @@ from engine.service import AdapterChanged, RunAdvanced, RunEnded, RunRequest, Ru
 from engine.tasks import sudoku
 
 
-class Follower(Protocol):
-    """Receives the events of a job's run."""
-
-    def began(self, view: Recording) -> None:
-        """The run has begun; ``view`` is its growing trace."""
-
-    def grew(self, share: float, /) -> None:
-        """The trace has a new event, or more of its latest step is to be shown: a ``share`` of its accepted tokens."""
-
-    def ended(self, view: Recording | None, problem: str) -> None:
-        """The job is over. ``view`` is None if nothing was run; ``problem`` says why it failed, empty if it did not."""
-
-
 @dataclass(frozen=True, eq=False)
 class PuzzleJob:
     """A puzzle for a model. Without a puzzle, the model is only loaded; without a model, the loaded one solves it."""
@@ -39,7 +25,6 @@ class PuzzleJob:
     puzzle: str = ""  # 81 digits, 0 for a blank
     seed: int = 0
     keeps_givens: bool = False
-    follower: Follower | None = None
 
 
 @dataclass(frozen=True)
@@ -60,9 +45,12 @@ _Awaited = _Load | _Adapt | RunRequest  # a request whose reply is awaited
 
 
 class PuzzleRunner(QObject):
-    """Runs one job at a time. ``changed``: it began, began to run, or ended."""
+    """Runs one job at a time. ``changed``: it began, began to run, or ended. The others are of jobs with a puzzle."""
 
     changed = Signal()
+    began = Signal(object)  # the growing Recording of its run
+    grew = Signal(float)  # the recording has a new event, or more of its latest step is to be shown: a share of it
+    ended = Signal(str)  # why it failed; empty if it did not
 
     def __init__(self, context: AppContext, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -102,7 +90,7 @@ class PuzzleRunner(QObject):
             case RunRequest():
                 self._context.backend.stop()
             case _Load():
-                self._end(None)  # loading continues
+                self._end()  # loading continues
             case _Adapt():
                 self._is_stopping = True
 
@@ -116,20 +104,20 @@ class PuzzleRunner(QObject):
         want = job.model
         if want is not None and (model is None or model.path_or_id != want.path_or_id):
             if asked is not None:
-                self._end(None)
+                self._end()
                 return
             self._awaited = _Load(want.path_or_id)
             self._make_ready(want, bool(job.puzzle))
         elif want is not None and model is not None and model.adapter != want.adapter:
             if isinstance(asked, _Adapt):
-                self._end(None)
+                self._end()
                 return
             self._awaited = _Adapt(want.adapter)
             self._make_ready(want, bool(job.puzzle))
         elif job.puzzle:
             self._run(job)
         else:
-            self._end(None)
+            self._end()
 
     def _make_ready(self, want: ModelChoice, is_for_puzzle: bool) -> None:
         """Requests a model, or its adapter. For a puzzle it is only borrowed; otherwise it stays."""
@@ -159,12 +147,12 @@ class PuzzleRunner(QObject):
 
     def _fail(self, problem: str, details: str = "") -> None:
         self._context.say(problem, details)
-        self._end(self._view, problem)
+        self._end(problem)
 
-    def _end(self, view: Recording | None, problem: str = "") -> None:
+    def _end(self, problem: str = "") -> None:
         job, self._job, self._awaited = self._job, None, None
-        if job is not None and job.follower is not None and job.puzzle:
-            job.follower.ended(view, problem)
+        if job is not None and job.puzzle:
+            self.ended.emit(problem)
         self.changed.emit()
 
     @Slot()
@@ -177,37 +165,36 @@ class PuzzleRunner(QObject):
             self._ask()
             self.changed.emit()
         elif loading is None or loading.path_or_id != wanted:
-            self._end(None)  # the context has said why
+            self._end()  # the context has said why
 
     def take(self, reply: ServiceReply) -> None:
         """Processes replies of the engine and ignores those to requests of others."""
         match reply:
             case AdapterChanged(path_or_id, _, problem) if self._awaited == _Adapt(path_or_id):
                 if problem or self._is_stopping:
-                    self._end(None)  # the context has said why
+                    self._end()  # the context has said why
                 else:
                     self._ask()
                     self.changed.emit()
             case RunStarted() | RunAdvanced() | RunEnded():
                 asked = self._awaited
                 if isinstance(asked, RunRequest) and asked.run_id == reply.run_id and self._job is not None:
-                    self._take_run(self._job, reply)
+                    self._take_run(reply)
 
-    def _take_run(self, job: PuzzleJob, reply: RunStarted | RunAdvanced | RunEnded) -> None:
+    def _take_run(self, reply: RunStarted | RunAdvanced | RunEnded) -> None:
         match reply:
             case RunStarted(_, trace):
                 self._view = trace
-                if job.follower is not None:
-                    job.follower.began(self._view)
+                self.began.emit(self._view)
             case RunAdvanced():
                 self._grow(self._context.backend.pacing.share)
             case RunEnded(_, problem, details):
                 if problem:
                     self._fail(tr(problem), details)
                 else:
-                    self._end(self._view)
+                    self._end()
 
     @Slot(float)
     def _grow(self, share: float) -> None:
-        if self._view is not None and self._job is not None and self._job.follower is not None:
-            self._job.follower.grew(share)
+        if self._view is not None and self._job is not None:
+            self.grew.emit(share)

@@ -13,8 +13,6 @@ from engine.tasks.sudoku import GIVENS, Bin
 SAMPLE = "530070000600195000098000060800060003400803001700020006060000280000419005000080079"
 """The puzzle shown at first, so that one click solves something."""
 
-UNKNOWN = "–"
-
 
 @dataclass(frozen=True)
 class RunCost:
@@ -58,14 +56,6 @@ def result_text(frame: SolveFrame | None, cost: RunCost, problem: str = "") -> s
     if frame is None or frame.verdict is None:
         return tr("The run ended without an answer. {spent}.", spent=cost.words)
     return tr("{verdict} {spent}.", verdict=frame.verdict.text, spent=cost.words)
-
-
-def figures(frame: SolveFrame | None) -> tuple[str, str, str]:
-    """Returns step, mean entropy and accepted cells of a frame, as texts."""
-    if frame is None or frame.step < 0:
-        return UNKNOWN, UNKNOWN, UNKNOWN
-    entropy = UNKNOWN if frame.entropy is None else tr("{entropy} nats", entropy=f"{frame.entropy:.2f}")
-    return str(frame.steps), entropy, tr("{accepted} of {cells}", accepted=frame.accepted, cells=len(frame.cells))
 
 
 def bin_title(bin: Bin) -> str:

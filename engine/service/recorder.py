@@ -16,6 +16,7 @@ import numpy as np
 from engine.config import GenerationConfig
 from engine.errors import Sentence
 from engine.events import Event, GenerationFinished
+from engine.files import private_folder
 from engine.pictures import Picture
 from engine.service.replies import TraceNotKept
 from engine.service.requests import RunRequest
@@ -23,7 +24,7 @@ from engine.tasks.decisions.layout import Slot
 from engine.text.message import Message
 from engine.text.outline import as_written
 from engine.text.reply import read_reply
-from engine.trace.folder import make_private, prune_traces
+from engine.trace.folder import prune_traces
 from engine.trace.format import SUFFIX, TraceError
 from engine.trace.header import ModelIdentity, Parent, TraceHeader
 from engine.trace.live import Decode, IsSpecial, Piece, Trace
@@ -164,7 +165,7 @@ class Recorder:
             OSError: it cannot be made.
         """
         if self.folder is not None and (not self._is_ready or not self.folder.exists()):
-            make_private(self.folder)
+            private_folder(self.folder)
             self._is_ready = True
 
     def was_stored(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.catalog import ASSETS
 from engine.errors import SafelightError
-from engine.files import private_folder, read_json, read_text, write_text
+from engine.files import read_json, read_text, write_text
 from engine.trace.format import SUFFIX
 from engine.trace.reader import read_header
 
@@ -33,24 +33,6 @@ def trace_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
             with suppress(OSError):  # it was just removed
                 if entry.name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
                     yield Path(entry.path), entry.stat(follow_symlinks=False)
-
-
-def make_private(folder: Path) -> None:
-    """Makes the folder of traces, and removes other users' rights, which older versions gave, on it and its traces.
-
-    Raises:
-        OSError: it cannot be made.
-    """
-    private_folder(folder)
-    if os.name == "nt":  # on Windows rights are inherited from the user's own folder
-        return
-    with suppress(OSError):  # the folder may belong to another user
-        if folder.stat().st_mode & 0o077:
-            folder.chmod(0o700)
-    for path, status in trace_files(folder):
-        if status.st_mode & 0o077:
-            with suppress(OSError):
-                path.chmod(0o600)
 
 
 def name_of(path: Path) -> str:

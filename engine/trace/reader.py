@@ -106,7 +106,6 @@ class TraceFile(Recording):
         self.path = path
         self._file, self._lock = file, threading.RLock()
         self.close = weakref.finalize(self, file.close)
-        self.payload_reads = 1
         self._whole: Reply | None = None  # the answer, after the first request
         first = read_beginning(path, file)
         self._header, self._unknown_settings = _read_header(path, file, first, MOST_HEADER)
@@ -179,7 +178,6 @@ class TraceFile(Recording):
 
     def _payload(self, head: Head, most: int) -> bytes:
         with self._lock:
-            self.payload_reads += 1
             if self._file.closed:
                 raise OSError("it was closed")
             return _payload(self._file, head, most)

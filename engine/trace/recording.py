@@ -22,7 +22,6 @@ from engine.events import (
 from engine.pictures import Picture
 from engine.text.reply import Reply
 from engine.trace.header import TraceHeader
-from engine.types import Tokens
 
 Kind = Literal["prefill", "canvas", "step", "pins", "slots", "commit", "text", "end"]
 
@@ -166,10 +165,6 @@ class Recording(ABC):
             return None
         last = self.event(-1)
         return last if isinstance(last, GenerationFinished) else None
-
-    def final_tokens(self) -> Tokens | None:
-        """Returns committed tokens before the end token, (N,)."""
-        return self.result.tokens if self.result is not None else None
 
     def _all(self, kind: Kind) -> Iterator[Event]:
         return (self.event(index) for index, entry in enumerate(self.entries) if entry.kind == kind)

@@ -117,7 +117,7 @@ def test_a_pinned_cell_and_a_banned_token(qtbot: QtBot, window: MainWindow, insp
         assert step.argmax_canvas[0] == step.next_canvas[0] == pinned
         assert banned not in step.next_canvas
         assert banned not in step.argmax_canvas
-    assert "o" not in window.context.model.decode(fork.final_tokens()).text
+    assert "o" not in window.context.model.decode(fork.result.tokens).text
     forks.token.setEditText("two tokens")
     forks.ban.click()
     assert "must be one" in forks.problem.text()

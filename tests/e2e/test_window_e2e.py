@@ -75,8 +75,8 @@ def test_stop_one_answer_and_finish_another(qtbot: QtBot, window: MainWindow, pa
     assert len(steps) > 8
     assert any(step.accepted_mask.any() for step in steps)
     assert any((~step.accepted_mask).any() for step in steps)
-    final = trace.final_tokens()
-    assert final is not None
+    assert trace.result is not None
+    final = trace.result.tokens
     assert window.context.model is not None
     text = window.context.model.decode(final).text
     assert finished.text == text

@@ -65,10 +65,6 @@ class Board:
         """Returns 81 characters with ``.`` for a blank, a form that most programs read."""
         return self.cells.replace(BLANK, ".")
 
-    def lines(self) -> str:
-        """Returns nine lines of nine characters with ``.`` for a blank."""
-        return sudoku.rows(self.text())
-
 
 EMPTY = Board()
 
@@ -86,10 +82,6 @@ class BoardEntry:
         """Writes a digit at the cursor; ``0`` clears. Raises ValueError for anything else."""
         return self.replace(self.board.with_digit(self.cursor, digit))
 
-    def clear(self) -> BoardEntry:
-        """Empties the cell at the cursor."""
-        return self.put(BLANK)
-
     def clear_all(self) -> BoardEntry:
         """Empties the board."""
         return self.replace(EMPTY)
@@ -105,11 +97,6 @@ class BoardEntry:
         if not 0 <= cell < SIZE or cell == self.cursor:
             return self
         return BoardEntry(self.board, cell, self.past, self.future)
-
-    def move(self, columns: int, rows: int) -> BoardEntry:
-        """Moves the cursor by columns and rows, clamped to the board."""
-        row, column = divmod(self.cursor, 9)
-        return self.go(9 * min(max(row + rows, 0), 8) + min(max(column + columns, 0), 8))
 
     @property
     def can_undo(self) -> bool:
@@ -148,11 +135,6 @@ class BoardCheck:
     def runs(self) -> bool:
         """True if the board can be given to a model."""
         return self.kind in ("one", "many", "few", "unsettled")
-
-    @property
-    def is_sound(self) -> bool:
-        """True if the puzzle has exactly one solution."""
-        return self.kind == "one"
 
 
 def check(board: Board) -> BoardCheck:

@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from app.state.run.canvas import BlockState
-from app.state.sudoku.board import BLANK, EMPTY, SIZE
+from app.state.sudoku.board import BLANK, EMPTY, SIZE, Board
 from app.state.sudoku.solve_frame import POSITIONS
 from engine.tasks import sudoku
 
@@ -76,16 +76,21 @@ def grid_in(text: str) -> WrittenGrid | None:
     return WrittenGrid("".join(signs_), offsets, is_alone and not found)
 
 
+def board_in(text: str) -> Board | None:
+    """Returns the grid of digits and blanks in a text, which may be in conflict; None if there is none."""
+    grid = grid_in(text)
+    if grid is None or not set(grid.signs) <= _CELLS:
+        return None
+    return Board("".join(BLANK if sign in _BLANKS else sign for sign in grid.signs))
+
+
 def puzzle_in(text: str) -> str | None:
     """Returns the puzzle of a prompt, 81 digits with 0 for a blank.
 
     None if there is none, or if it is empty, full or in conflict.
     """
-    grid = grid_in(text)
-    if grid is None or not set(grid.signs) <= _CELLS:
-        return None
-    puzzle = "".join(BLANK if sign in _BLANKS else sign for sign in grid.signs)
-    return puzzle if 0 < sudoku.givens(puzzle) < SIZE and not sudoku.conflicts(puzzle) else None
+    board = board_in(text)
+    return board.cells if board is not None and 0 < board.givens < SIZE and not board.conflicts else None
 
 
 def is_puzzle(text: str) -> bool:

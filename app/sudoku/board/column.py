@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, Signal, Slot
-from PySide6.QtWidgets import QCheckBox, QGridLayout, QPushButton, QWidget
+from PySide6.QtWidgets import QCheckBox, QPushButton, QWidget
 
 from app.design.choice_box import ChoiceBox
 from app.design.controls import FocusGroup, Hairline, button, flow_of, label, show_stop
@@ -14,8 +14,7 @@ from app.design.layouts import STRETCH, Gap, column_of, row_of
 from app.pictures.source import PictureSource
 from app.pictures.thumb import PictureThumb
 from app.state.chat.attachment import AttachedPicture
-from app.state.sudoku.solve_frame import SolveFrame
-from app.sudoku.words import bin_tip, bin_title, figures
+from app.sudoku.words import bin_tip, bin_title
 from app.system.i18n import tr, trn
 from engine.pictures import Picture
 from engine.tasks.sudoku import BINS
@@ -39,33 +38,6 @@ class BinChips(QObject):
     def set_enabled(self, enabled: bool) -> None:
         for made in self.buttons.values():
             made.setEnabled(enabled)
-
-
-class FrameFigures(QWidget):
-    """Step, mean entropy and accepted cells of the shown frame."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setAccessibleName(tr("The step that is shown"))
-        grid = QGridLayout(self)
-        grid.setContentsMargins(0, 0, 0, 0)
-        grid.setHorizontalSpacing(16)
-        grid.setVerticalSpacing(0)
-        self.values = []
-        for place, title in enumerate((tr("Steps"), tr("Mean entropy"), tr("Accepted"))):
-            value = label("", "figure")
-            value.setAccessibleName(title)
-            self.values.append(value)
-            grid.addWidget(value, 0, place)
-            grid.addWidget(label(title, "caption"), 1, place)
-        for place in range(3):
-            grid.setColumnStretch(place, 1)
-        self.show_frame(None)
-
-    def show_frame(self, frame: SolveFrame | None) -> None:
-        for value, text in zip(self.values, figures(frame), strict=True):
-            value.setText(text)
-            value.setAccessibleDescription(text)
 
 
 class Column(QWidget):
@@ -108,15 +80,11 @@ class Column(QWidget):
         self.adapter.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.adapter.setMinimumContentsLength(10)
         self.adapter_title = label(tr("Adapter"), "setting")
-        self.figures = FrameFigures()
         self.verdict = label("", "verdict", wrap=True, selectable=True)
         self.verdict.setAccessibleName(tr("Result"))
         self.run_facts = label("", "caption", wrap=True)
         self.run_facts.setAccessibleName(tr("Model and seed of the run"))
         self.again = button(tr("Try another seed"), tr("Solve again with another seed"), role="chip")
-        self.keep_and_solve = button(
-            tr("Keep the given digits"), tr("Keep the given digits and solve again"), role="chip"
-        )
         self.inspect = button(tr("Open in the inspector"), tr("Open this run in the inspector"))
         self.back = button(tr("Back to the puzzle"), tip=tr("Shows the puzzle alone again, to edit it"))
         self._focus = FocusGroup(self.solve, self.stop)
@@ -147,10 +115,9 @@ class Column(QWidget):
                 Gap(4),
                 Hairline(),
                 Gap(4),
-                self.figures,
                 self.verdict,
                 self.run_facts,
-                flow_of(self.again, self.keep_and_solve),
+                flow_of(self.again),
                 flow_of(self.inspect, self.back, gap=12),
                 STRETCH,
                 spacing=8,
@@ -170,7 +137,7 @@ class Column(QWidget):
             self.solve.setVisible(not busy)
             self.stop.setVisible(busy)
             self.solve.setEnabled(can_run)
-        for made in (self.race, self.again, self.keep_and_solve):
+        for made in (self.race, self.again):
             made.setEnabled(can_run)
         self.solve.setToolTip(waits)
         self.reason.setText(waits)
@@ -214,7 +181,6 @@ class Column(QWidget):
         self.inspect.setVisible(has_run)
         self.back.setVisible(has_run)
         self.again.setVisible(failed)
-        self.keep_and_solve.setVisible(failed and not self.keep.isChecked())
 
 
 THUMB_HEIGHT = 112  # pixels at 100 %

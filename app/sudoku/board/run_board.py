@@ -15,7 +15,7 @@ REFRESH_MS = 30  # between two updates of a running run
 
 
 class RunBoard(QObject):
-    """Shows one run at a time, as the ``Follower`` of its job. ``shown``: the board has another frame, or none."""
+    """Shows one run at a time, from its beginning to its end. ``shown``: the board has another frame."""
 
     shown = Signal()
     started = Signal()
@@ -46,17 +46,20 @@ class RunBoard(QObject):
         self.puzzle = puzzle
         self.is_live = True
 
+    @Slot(object)
     def began(self, view: Recording) -> None:
         self.trace = view
         self.player.open(view)
         self.started.emit()
 
+    @Slot(float)
     def grew(self, share: float) -> None:
         self._share = share
         if not self._waiting.isActive():
             self._waiting.start(REFRESH_MS)
 
-    def ended(self, _view: Recording | None, problem: str) -> None:
+    @Slot(str)
+    def ended(self, problem: str) -> None:
         self._waiting.stop()
         self._share = 1.0
         self._take_in()

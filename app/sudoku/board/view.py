@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from PySide6.QtCore import QRect, Qt, Signal, Slot
+from PySide6.QtCore import QRect, Signal, Slot
 from PySide6.QtGui import (
-    QContextMenuEvent,
     QDragEnterEvent,
     QDragMoveEvent,
     QDropEvent,
     QGuiApplication,
     QKeyEvent,
-    QKeySequence,
     QPainter,
 )
-from PySide6.QtWidgets import QMenu, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.board import keys
 from app.board.paint import paint_invitation
@@ -23,7 +21,7 @@ from app.board.view import FrameView
 from app.design import themes
 from app.design.drops import accept_drag, has_picture, local_files, take_drop
 from app.state.sudoku.board import BLANK, EMPTY, Board, BoardEntry
-from app.state.sudoku.pasting import PasteError, read
+from app.state.sudoku.placing import board_in
 from app.state.sudoku.solve_frame import SolveFrame, entered
 from app.system.i18n import tr
 
@@ -36,7 +34,6 @@ class BoardView(FrameView):
     pictured = Signal(object)  # a pasted or dropped picture: its path, or a QImage
     replaced = Signal()  # by another puzzle; a change of one cell does not count
     doubts_changed = Signal()
-    selecting_buttons = (Qt.MouseButton.LeftButton, Qt.MouseButton.RightButton)
 
     def __init__(self, parent: QWidget | None = None, first: Board = EMPTY) -> None:
         """``first`` is the initial puzzle; it is not part of the undo history."""
@@ -134,15 +131,14 @@ class BoardView(FrameView):
             self.paste_text(clipboard.text())
 
     def paste_text(self, text: str) -> None:
-        """Enters a puzzle in any of the common formats, in one change; emits ``refused`` if it is none."""
+        """Enters the puzzle in a text, in one change; emits ``refused`` if there is none."""
         if self.is_read_only:
             return
-        try:
-            board = read(text)
-        except PasteError as error:
-            self.refused.emit(str(error))
-            return
-        self._edit(self.entry.replace(board))
+        board = board_in(text)
+        if board is None:
+            self.refused.emit(tr("There is no puzzle in the text; copy 81 digits, 0 or . for a blank."))
+        else:
+            self._edit(self.entry.replace(board))
 
     def _edit(self, entry: BoardEntry) -> None:
         if not self.is_read_only:
@@ -188,28 +184,6 @@ class BoardView(FrameView):
 
     def _select(self, index: int) -> None:
         self._take(self.entry.go(index))
-
-    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        menu = self.menu()
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        menu.popup(event.globalPos())
-
-    def menu(self) -> QMenu:
-        """Returns the context menu."""
-        menu = QMenu(self)
-        free = not self.is_read_only
-        for text, keys_, act, enabled in (
-            (tr("Undo"), QKeySequence.StandardKey.Undo, self.undo, free and self.entry.can_undo),
-            (tr("Redo"), QKeySequence.StandardKey.Redo, self.redo, free and self.entry.can_redo),
-            (tr("Copy as 81 characters"), QKeySequence.StandardKey.Copy, self.copy, True),
-            (tr("Paste a puzzle or a picture"), QKeySequence.StandardKey.Paste, self.paste, free),
-            (tr("Clear the board"), None, self.clear_all, free and not self.board.is_empty),
-        ):
-            action = menu.addAction(text, act)
-            action.setEnabled(enabled)
-            if keys_ is not None:
-                action.setShortcut(keys_)
-        return menu
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         edit = keys.edit_of(event)

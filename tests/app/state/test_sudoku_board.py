@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import random
-from itertools import product
 
 import pytest
 
 from app.state.sudoku.board import BLANK, EMPTY, HISTORY, SIZE, Board, BoardEntry, check, generate, solutions
-from app.state.sudoku.pasting import MOST_TEXT, PasteError, read
+from app.state.sudoku.placing import board_in
 from engine.tasks import sudoku
 from engine.tasks.sudoku import BINS, GIVENS
-from tests.looping import looped
 
 PUZZLE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
 SOLVED = "534678912672195348198342567859761423426853791713924856961537284287419635345286179"
@@ -36,7 +34,6 @@ def test_a_board_is_81_digits():
     assert EMPTY.is_empty
     assert BOARD.givens == 30
     assert BOARD.text() == PUZZLE
-    assert BOARD.lines().splitlines() == ROWS
     for wrong in ("", "1" * 80, "x" * 81, PUZZLE):
         with pytest.raises(ValueError, match="81 digits"):
             Board(wrong)
@@ -51,7 +48,7 @@ def test_the_bins(givens, expected):
 
 
 def test_digits_are_written_and_cleared_and_every_change_can_be_undone():
-    entry = BoardEntry().go(40).put("5").move(1, 0).put("7").put(BLANK).clear()
+    entry = BoardEntry().go(40).put("5").go(41).put("7").put(BLANK).put(BLANK)
     assert (entry.board[40], entry.board[41], entry.cursor) == ("5", BLANK, 41)
     assert len(entry.past) == 3  # clearing what is clear is no change
     entry = entry.undo()
@@ -88,15 +85,11 @@ def test_the_history_is_bounded():
     assert len(entry.past) == HISTORY
 
 
-def test_the_cursor_stops_at_the_edges_and_is_no_change():
-    entry = BoardEntry().move(-1, -1)
-    assert entry.cursor == 0
-    assert entry.move(20, 3).cursor == 35
-    assert entry.go(80).move(1, 1).cursor == 80
+def test_the_cursor_is_no_change():
+    entry = BoardEntry()
     assert entry.go(81).cursor == entry.go(-1).cursor == 0
     assert not entry.go(80).can_undo
-    kept = entry.put("4").undo().go(7)
-    assert kept.can_redo
+    assert entry.put("4").undo().go(7).can_redo
 
 
 @pytest.mark.parametrize("digit", ["", "a", "10", "٣"])
@@ -105,66 +98,18 @@ def test_only_digits_are_written(digit):
         BoardEntry().put(digit)
 
 
-# ---------------------------------------------------------------------------------------------------------- pasting
-
-
-@pytest.mark.parametrize("blank", "0._*-?x·")
-def test_81_characters_and_nine_lines_with_any_blank(blank):
-    assert read(PUZZLE.replace(".", blank)) == BOARD
-    assert read("\n".join(ROWS).replace(".", blank)) == BOARD
-    assert read("\r\n".join(ROWS).replace(".", blank) + "\r\n") == BOARD
-    assert read("\n".join(" ".join(row) for row in ROWS).replace(".", blank)) == BOARD
-
-
-@pytest.mark.parametrize(
-    "ruler", ["------+-------+------", "+---+---+---+", "*-----------*", "-----------", "---------", "═══╬═══╬═══", ""]
-)
-@looped("blank, left", product("0.-_", ["", "|"]))
-def test_rulers_are_left_out(ruler, blank, left):
-    assert read(ruled(ruler, blank, left)) == BOARD
-
-
-@pytest.mark.parametrize("blank", "0.*-_")
-def test_a_row_of_blanks_is_no_ruler(blank):
-    rows = [ROWS[0], "." * 9, *ROWS[2:]]
-    assert read("\n".join(rows).replace(".", blank)).text() == "".join(rows)
-
-
-@pytest.mark.parametrize("mark", [",", ";", "\t", ", "])
-@looped("blank, end", product(["", "0", "."], ["", ","]))
-def test_separated_fields_may_be_empty(mark, blank, end):
-    lines = [mark.join(row).replace(".", blank) + end.replace(",", mark) for row in ROWS]
-    assert read("\n".join(lines)) == BOARD
-
-
-def test_comments_sections_names_and_further_puzzles():
-    sdk = "\n".join(["#A somebody", "#D 2020", "[Puzzle]", *ROWS, "[State]", *["1" * 9] * 9])
-    assert read(sdk) == BOARD
-    assert read(f"{PUZZLE} # an easy one\n{SOLVED}") == BOARD
-    assert read(f"puzzle,solution\n{BOARD.cells},{SOLVED}") == BOARD
-    assert read("\ufeff" + PUZZLE) == BOARD
-    assert read("".join(chr(ord(cell) + 0xFEE0) if cell in "123456789" else cell for cell in PUZZLE)) == BOARD
-
-
-def test_what_contradicts_itself_is_taken_as_it_is():
-    assert read("55" + "." * 79).conflicts == ((0, 1),)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "no text"),
-        (" \n# nothing", "no text"),
-        (PUZZLE[:80], "has 80 cells"),
-        (PUZZLE + "1", "has 82 cells"),
-        ("7", "has 1 cell;"),
-        ("hello", "character 'h'"),
-        ("1" * (MOST_TEXT + 1), "too long"),
-    ],
-)
-def test_a_text_that_is_no_puzzle_is_refused_in_a_sentence(text, said):
-    with pytest.raises(PasteError, match=said):
-        read(text)
+def test_a_pasted_text_is_81_cells_in_a_line_or_in_nine():
+    for text in (
+        PUZZLE,
+        PUZZLE.replace(".", "0"),
+        "\n".join(ROWS),
+        ruled("------+-------+------"),
+        f"A puzzle:\n{PUZZLE}",
+    ):
+        assert board_in(text) == BOARD
+    assert board_in("55" + "." * 79).conflicts == ((0, 1),)  # taken as it is
+    for text in ("", PUZZLE[:80], PUZZLE + "1", "hello", "x" * 81):
+        assert board_in(text) is None
 
 
 # --------------------------------------------------------------------------------------------------------- checking
@@ -186,7 +131,7 @@ def test_a_text_that_is_no_puzzle_is_refused_in_a_sentence(text, said):
 )
 def test_what_is_wrong_with_a_board_is_one_sentence(cells, kind, said, runs):
     found = check(Board(cells))
-    assert (found.kind, found.runs, found.is_sound) == (kind, runs, kind == "one")
+    assert (found.kind, found.runs) == (kind, runs)
     assert said in found.text
     assert "\n" not in found.text
 

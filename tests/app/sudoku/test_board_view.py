@@ -8,9 +8,8 @@ import itertools
 import pytest
 from PySide6.QtCore import QAbstractAnimation, QCoreApplication, QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QAccessible, QGuiApplication, QHelpEvent, QImage, QKeyEvent, QMouseEvent
-from PySide6.QtWidgets import QLineEdit, QToolTip, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QToolTip, QWidget
 
-from app.board.geometry import MARGIN
 from app.board.legend import BoardLegend
 from app.design import motion, themes
 from app.design.tokens import DARKROOM, PAPER, color
@@ -49,22 +48,6 @@ def pixels(view: QWidget) -> QImage:
 def middle(view: BoardView, cell: int) -> QPoint:
     rect = view.grid.rect_of(cell)
     return QPoint(rect.x + rect.width // 2, rect.y + rect.height // 2)
-
-
-# ---------------------------------------------------------------------------------------------------------- geometry
-
-
-def test_it_is_square_in_a_layout(qtbot):
-    window = QWidget()
-    qtbot.addWidget(window)
-    column = QVBoxLayout(window)
-    view = BoardView()
-    column.addWidget(view)
-    window.resize(700, 400)
-    window.show()
-    assert view.grid.side <= view.height() - 2 * MARGIN + 9
-    assert view.heightForWidth(320) == 320
-    assert view.minimumSizeHint().width() <= 280
 
 
 # -------------------------------------------------------------------------------------------------------------- keys
@@ -132,21 +115,6 @@ def test_undo_and_redo_by_their_keys(view, qtbot):
     assert view.board[0] == "2"
 
 
-def test_tab_leaves_the_board(qtbot):
-    window = QWidget()
-    qtbot.addWidget(window)
-    column = QVBoxLayout(window)
-    view, field = BoardView(), QLineEdit()
-    column.addWidget(view)
-    column.addWidget(field)
-    window.show()
-    window.activateWindow()
-    view.setFocus()
-    qtbot.waitUntil(view.hasFocus)
-    qtbot.keyClick(view, Qt.Key.Key_Tab)
-    assert field.hasFocus()
-
-
 def test_shortcuts_of_the_window_wait_only_for_keys_the_board_takes(view):
     def taken(key: Qt.Key, modifiers: Qt.KeyboardModifier, text: str = "") -> bool:
         event = QKeyEvent(QEvent.Type.ShortcutOverride, key, modifiers, text)
@@ -188,7 +156,7 @@ def test_a_click_sets_the_cursor_and_the_pointer_is_told(view, qtbot):
 
 def test_copy_and_paste_by_their_keys(view, qtbot):
     clipboard = QGuiApplication.clipboard()
-    clipboard.setText(BOARD.lines())
+    clipboard.setText(BOARD.text())
     qtbot.keyClick(view, Qt.Key.Key_V, CONTROL)
     assert view.board == BOARD
     clipboard.clear()
@@ -202,19 +170,8 @@ def test_what_is_no_puzzle_is_refused_and_nothing_is_lost(view, qtbot):
     view.set_puzzle(BOARD)
     with qtbot.waitSignal(view.refused) as refused:
         view.paste_text("no puzzle")
-    assert "character 'n'" in refused.args[0]
+    assert "no puzzle" in refused.args[0]
     assert view.board == BOARD
-
-
-def test_the_menu_offers_what_can_be_done(view):
-    def enabled() -> dict[str, bool]:
-        return {action.text(): action.isEnabled() for action in view.menu().actions()}
-
-    assert [text for text, can in enabled().items() if can] == ["Copy as 81 characters", "Paste a puzzle or a picture"]
-    view.set_puzzle(BOARD)
-    assert [text for text, can in enabled().items() if not can] == ["Redo"]
-    view.set_frame(shown(Script()))
-    assert [text for text, can in enabled().items() if can] == ["Copy as 81 characters"]
 
 
 # --------------------------------------------------------------------------------------------------------- two manners

@@ -256,7 +256,6 @@ def test_a_seed_out_of_range_is_an_error(model: DiffusionGemma, seed: int) -> No
 def test_trace_keeps_everything_in_order(model: DiffusionGemma) -> None:
     trace = Trace("tiny", "prompt", CONFIGURED, 0)
     assert trace.result is None
-    assert trace.final_tokens() is None
     events = run(model)
     for event in events:
         trace.append(event)

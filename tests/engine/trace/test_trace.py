@@ -37,7 +37,7 @@ from engine.fingerprint import fingerprint
 from engine.forks import Fork, Mark
 from engine.tasks import sudoku
 from engine.text.vocabulary_files import FILE_BYTES
-from engine.trace import make_private, new_id
+from engine.trace import new_id, reader
 from engine.trace.texts import tokens_of
 from tests.engine.taught import FIXTURES
 from tests.engine.traces import assert_same, header, is_tenth, letter, letters, made_up, record, write
@@ -192,7 +192,12 @@ def test_a_fork_may_leave_out_what_it_shares(tmp_path: Path) -> None:
 # --- reading as it is asked for --------------------------------------------------------------------------------------
 
 
-def test_opening_reads_no_payload_but_the_header(tmp_path: Path) -> None:
+def test_opening_reads_no_payload_but_the_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[bytes] = []
+    payload = reader._payload
+    monkeypatch.setattr(
+        reader, "_payload", lambda file, head, most: read.append(head.kind) or payload(file, head, most)
+    )
     one = list(made_up(length=256, blocks=1, steps=48, top=8, vocabulary=5000))
     events = [
         dataclasses.replace(event, block_index=block)  # type: ignore[arg-type]
@@ -201,14 +206,14 @@ def test_opening_reads_no_payload_but_the_header(tmp_path: Path) -> None:
     ]
     trace = open_trace(write(tmp_path / "run.sltrace", events, header(256, 5000)))
     assert len(trace.entries) == 40 * 50
-    assert trace.payload_reads == 1
+    assert read == [b"HEAD"]
     last = trace.event(-2)
     assert isinstance(last, StepFinished)
-    assert (last.block_index, last.step, trace.payload_reads) == (39, 47, 2)
+    assert (last.block_index, last.step, len(read)) == (39, 47, 2)
     assert trace.event(-2) is last
-    assert trace.payload_reads == 2
+    assert len(read) == 2
     assert trace.piece(int(last.argmax_canvas[0])) == letter(int(last.argmax_canvas[0]))
-    assert trace.payload_reads < 60  # texts of tokens come with the first block
+    assert len(read) < 60  # texts of tokens come with the first block
     assert trace.reply(0).text == letters(one[-2].tokens).text  # type: ignore[union-attr]
 
 
@@ -218,7 +223,6 @@ def test_little_is_kept_of_what_was_read(tmp_path: Path, monkeypatch: pytest.Mon
     for _ in range(2):
         assert_same(trace.events, list(made_up()))
         assert sum(size for _, size in trace._cache.values()) <= 1000
-    assert trace.payload_reads > 1 + len(trace.entries)
 
 
 def test_events_are_a_sequence(tmp_path: Path) -> None:
@@ -227,7 +231,6 @@ def test_events_are_a_sequence(tmp_path: Path) -> None:
     assert_same(trace.events[2:5], expected[2:5])
     assert_same([trace.events[-1]], expected[-1:])
     assert_same(trace.steps, [event for event in expected if isinstance(event, StepFinished)])
-    assert trace.final_tokens().tolist() == expected[-1].tokens.tolist()  # type: ignore[union-attr]
     with pytest.raises(IndexError):
         trace.event(len(expected))
 
@@ -311,7 +314,7 @@ def test_pruning_takes_the_oldest_and_spares_the_newest(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has neither such links nor such rights")
-def test_the_folder_of_traces_is_made_private_and_no_link_is_followed_out_of_it(tmp_path: Path) -> None:
+def test_no_link_is_followed_out_of_the_folder_of_traces(tmp_path: Path) -> None:
     folder, outside = tmp_path / "traces", tmp_path / "outside"
     for place in (folder, outside):
         place.mkdir(mode=0o755)
@@ -319,13 +322,8 @@ def test_the_folder_of_traces_is_made_private_and_no_link_is_followed_out_of_it(
         (place / "old.sltrace").chmod(0o644)
     (folder / "file.sltrace").symlink_to(outside / "old.sltrace")
     (folder / "folder.sltrace").symlink_to(outside)
-    make_private(folder)
-    assert [path.stat().st_mode & 0o777 for path in (folder, folder / "old.sltrace")] == [0o700, 0o600]
-    assert [path.stat().st_mode & 0o777 for path in (outside, outside / "old.sltrace")] == [0o755, 0o644]
     assert prune_traces(folder, budget=0, newest=0) == 1
     assert sorted(path.name for path in folder.iterdir()) == ["file.sltrace", "folder.sltrace"]
-    make_private(tmp_path / "new" / "traces")
-    assert (tmp_path / "new" / "traces").stat().st_mode & 0o777 == 0o700
 
 
 def test_the_gallery_has_what_its_list_says() -> None:

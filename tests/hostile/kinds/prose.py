@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -300,7 +299,7 @@ def _make_paste(random: Random, _folder: Path) -> Attempt:
         from app.presets.form import PresetForm
         from app.presets.preset import Preset
         from app.settings.values import SettingsValues
-        from app.state.sudoku.pasting import PasteError, read
+        from app.state.sudoku.placing import board_in
         from app.window.palette import Palette
         from app.window.sidebar.search_field import SearchField
 
@@ -350,8 +349,7 @@ def _make_paste(random: Random, _folder: Path) -> Attempt:
         held(field.selectAll)
         held(field.undo)
         held()
-        with suppress(PasteError):
-            held(lambda: read(texts[0]))
+        held(lambda: board_in(texts[0]))
         return held.longest
 
     return attempt

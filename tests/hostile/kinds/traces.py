@@ -235,7 +235,6 @@ def _make_trace(random: Random, folder: Path) -> Attempt:
         asked: list[Callable[[], Any]] = [
             lambda: trace.text,
             lambda: trace.reply(),
-            trace.final_tokens,
             lambda: trace.pictures,
         ]
         asked += [lambda place=place: trace.event(place) for place in range(min(len(trace.entries), 3_000))]
@@ -360,7 +359,6 @@ def _make_folder(random: Random, folder: Path) -> Attempt:
     def attempt() -> float:
         from app.inspector.run_catalog import KeptRuns
         from engine import prune_traces
-        from engine.trace import make_private
 
         held, kept = 0.0, KeptRuns(traces)
         for _ in range(3):
@@ -370,7 +368,6 @@ def _make_folder(random: Random, folder: Path) -> Attempt:
             for problem in kept.problems:
                 assert "\n" not in problem
         assert str(traces / "good.sltrace") in found, "one file hides another"
-        make_private(traces)
         prune_traces(traces, budget=0, newest=0)
         assert outside.read_bytes() == _runs()[0]
         return held
