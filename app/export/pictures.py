@@ -7,7 +7,7 @@ all frames of a video have the same size.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,7 +48,6 @@ LEGEND_HEIGHT = 28
 CAPTION_HEIGHT = 28
 CAPTION_LINES = 4
 MOST_ANSWERS = 8  # answers of a decision in a caption
-PROMPT_LINES = 3
 LARGEST_SIDE = 16_000  # pixels; most programs refuse larger pictures
 LARGEST_PIXELS = 2**27
 
@@ -166,8 +165,7 @@ class PictureSheet:
             seed = tr("seed {seed}", seed=self.run.seed)
             lines.append((_elided(seed, small, room), small, 20, theme.faint_ink))
         if header.prompt.strip() and (tokens or not is_puzzle(header.prompt)):  # the board shows a puzzle
-            wrapped = wrap(one_line(header.prompt), QFontMetrics(body).horizontalAdvance, room, PROMPT_LINES)
-            lines += [(line, body, 22, theme.ink) for line in wrapped]
+            lines.append((_elided(one_line(header.prompt), body, room), body, 22, theme.ink))
         return [*lines, ("", small, 8, theme.ink)]
 
     def caption(self, place: int) -> str:
@@ -301,35 +299,6 @@ def shapely(count: int, ends: Sequence[int], cell_width: int, cell_height: int) 
         return abs(math.log(ratio / SHAPE)) + ragged
 
     return min(range(1, count + 1), key=off, default=1)
-
-
-def wrap(text: str, width_of: Callable[[str], int], room: int, most: int) -> list[str]:
-    """Splits a text into at most ``most`` lines that fit ``room`` pixels; a longer text ends in an ellipsis."""
-    lines: list[str] = []
-    words = text.split(" ")
-    line = ""
-    while words:
-        joined = f"{line} {words[0]}" if line else words[0]
-        if width_of(joined) <= room:
-            line = joined
-            words.pop(0)
-        elif line:
-            lines.append(line)
-            line = ""
-        else:  # one word longer than the line
-            fits = next((n for n in range(len(words[0]) - 1, 1, -1) if width_of(words[0][:n]) <= room), 1)
-            lines.append(words[0][:fits])
-            words[0] = words[0][fits:]
-        if len(lines) == most:
-            break
-    if len(lines) < most:
-        return [*lines, line] if line else lines
-    if words or line:
-        last = lines[-1]
-        while last and width_of(f"{last}…") > room:
-            last = last[:-1]
-        lines[-1] = f"{last}…"
-    return lines
 
 
 def one_line(text: str) -> str:

@@ -19,24 +19,25 @@ _ACROSS = (Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Home, Qt.Key.Key_End)
 
 @dataclass(frozen=True)
 class KeyAction:
-    """An action of some keys. ``title`` is English, shown through ``tr``. If ``repeats``, a held key repeats it."""
+    """An action of a key. ``title`` is English, shown through ``tr``. If ``repeats``, a held key repeats it."""
 
     id: str
     title: str
-    keys: tuple[str, ...]
+    key: str
+    icon: str = ""  # of its button in the transport; without one it has none there
     repeats: bool = False
 
 
 KEY_ACTIONS = (
-    KeyAction("play", "Play or pause", ("Space",)),
-    KeyAction("back", "One step back", ("Left",), repeats=True),
-    KeyAction("on", "One step on", ("Right",), repeats=True),
-    KeyAction("change-back", "Previous change of the selected cell", ("Shift+Left",), repeats=True),
-    KeyAction("change-on", "Next change of the selected cell", ("Shift+Right",), repeats=True),
-    KeyAction("event-back", "Previous event, or end of a block", ("Shift+N",), repeats=True),
-    KeyAction("event-on", "Next event, or end of a block", ("N",), repeats=True),
-    KeyAction("first", "To the beginning", ("Home",)),
-    KeyAction("last", "To the end", ("End",)),
+    KeyAction("first", "To the beginning", "Home", "skip-backward"),
+    KeyAction("change-back", "Previous change of the selected cell", "Shift+Left", "chevron-double-left", True),
+    KeyAction("back", "One step back", "Left", "step-backward", True),
+    KeyAction("play", "Play or pause", "Space", "play"),
+    KeyAction("on", "One step on", "Right", "step-forward", True),
+    KeyAction("change-on", "Next change of the selected cell", "Shift+Right", "chevron-double-right", True),
+    KeyAction("last", "To the end", "End", "skip-forward"),
+    KeyAction("event-back", "Previous event, or end of a block", "Shift+N", repeats=True),
+    KeyAction("event-on", "Next event, or end of a block", "N", repeats=True),
 )
 
 
@@ -49,7 +50,7 @@ def actions(page: str, run: Callable[[str], object]) -> list[Action]:
             tr(one.title),
             section,
             functools.partial(run, one.id),
-            one.keys,
+            (one.key,),
             in_palette=False,
             page=page,
         )
@@ -67,12 +68,11 @@ class Keys(QObject):
         super().__init__(widget)
         self.shortcuts: list[QShortcut] = []
         for one in KEY_ACTIONS:
-            for keys in one.keys:
-                made = QShortcut(QKeySequence(keys), widget)
-                made.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
-                made.setAutoRepeat(one.repeats)
-                made.activated.connect(functools.partial(run, one.id))
-                self.shortcuts.append(made)
+            made = QShortcut(QKeySequence(one.key), widget)
+            made.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+            made.setAutoRepeat(one.repeats)
+            made.activated.connect(functools.partial(run, one.id))
+            self.shortcuts.append(made)
 
     def set_enabled(self, enabled: bool) -> None:
         """Enables the keys if a run is open."""

@@ -67,7 +67,7 @@ class BumpChart(StepsArea):
             left=self.x_of(0),
             column=self.column,
             steps=self.bio.steps,
-            top=px(LABELS) if self.bio.depth else px(4),
+            top=px(LABELS),
             row=self._row(),
             depth=self.bio.depth,
             outside=self.bio.samples_outside,
@@ -89,8 +89,6 @@ class BumpChart(StepsArea):
         return 0 < self._room < px(LABELS + 8 * ROW + GAP + ENTROPY + NUMBERS)
 
     def _row(self) -> int:
-        if self.bio is not None and not self.bio.depth:
-            return px(2 * ROW)
         if not self._is_tight:
             return px(ROW)
         rows = 8 if self.bio is None else self.bio.depth + self.bio.samples_outside

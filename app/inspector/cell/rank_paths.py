@@ -17,7 +17,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QPolygon
 
 from app.design.fonts import px
 from app.design.tokens import Theme, color, luminance
-from app.state.run.cell_history import OUTSIDE, History, RankLine, TokenRun
+from app.state.run.cell_history import OUTSIDE, History, RankLine
 from app.system.i18n import tr
 
 COLORED = 8
@@ -37,7 +37,7 @@ class Plot:
     steps: int
     top: float  # top of the first row
     row: float  # height
-    depth: int  # recorded candidates per step; with 0 there are two rows: argmax and sampled candidate
+    depth: int  # recorded candidates per step; with 0 there is one row, of the sampled candidates
     outside: bool  # True if there is a row for samples outside the recorded candidates
     gap: float  # between the rows and the entropy
     entropy: float  # height of the entropy curve
@@ -45,7 +45,7 @@ class Plot:
 
     @property
     def rows(self) -> int:
-        return self.depth + self.outside if self.depth else 2
+        return self.depth + self.outside
 
     @property
     def entropy_top(self) -> float:
@@ -97,15 +97,12 @@ def paint_history(painter: QPainter, plot: Plot, bio: History, theme: Theme, tex
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setFont(font)
     _paint_rules(painter, plot, theme)
-    if bio.depth:
-        shades = color_of_tokens(bio, theme)
-        _paint_lines(painter, plot, bio.lines[COLORED:], color(theme.noise))
-        for line in reversed(bio.lines[:COLORED]):  # the likeliest on top
-            _paint_lines(painter, plot, [line], shades[line.token])
-        _paint_marks(painter, plot, bio, theme, shades)
-        _paint_names(painter, plot, bio, theme, shades, text, QFontMetricsF(font))
-    else:
-        _paint_runs(painter, plot, bio, theme, text, QFontMetricsF(font))
+    shades = color_of_tokens(bio, theme)
+    _paint_lines(painter, plot, bio.lines[COLORED:], color(theme.noise))
+    for line in reversed(bio.lines[:COLORED]):  # the likeliest on top
+        _paint_lines(painter, plot, [line], shades[line.token])
+    _paint_marks(painter, plot, bio, theme, shades)
+    _paint_names(painter, plot, bio, theme, shades, text, QFontMetricsF(font))
     _paint_entropy(painter, plot, bio, theme)
 
 
@@ -113,9 +110,9 @@ def paint_row_names(painter: QPainter, plot: Plot, bio: History, theme: Theme, f
     """Paints the ranks and the scale of the entropy in the gutter."""
     painter.setFont(font)
     painter.setPen(color(theme.faint_ink))
-    names = [str(rank + 1) for rank in range(plot.depth)] if plot.depth else [tr("best guess"), tr("sampled")]
+    names = [str(rank + 1) for rank in range(plot.depth)]
     if plot.outside:
-        names.append(f">{plot.depth}")
+        names.append(f">{plot.depth}" if plot.depth else tr("sampled"))
     right = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
     for row, name in enumerate(names):
         painter.drawText(QRectF(0, plot.top + row * plot.row, plot.gutter - px(8), plot.row), right, name)
@@ -133,7 +130,7 @@ def entropy_limit(bio: History) -> float:
 def _paint_rules(painter: QPainter, plot: Plot, theme: Theme) -> None:
     painter.setPen(QPen(color(theme.line), 1))
     for row in range(plot.rows):
-        y = round(plot.y(row if row < plot.depth or not plot.depth else OUTSIDE)) + 0.5
+        y = round(plot.y(row if row < plot.depth else OUTSIDE)) + 0.5
         painter.drawLine(QPointF(plot.left, y), QPointF(plot.right, y))
 
 
@@ -241,50 +238,19 @@ def _paint_names(
         painter.drawText(
             place, _LEFT, metrics.elidedText(text(token), Qt.TextElideMode.ElideRight, place.width() - px(8))
         )
-    _paint_labels(painter, plot, bio.argmax_runs, plot.top - px(16), theme, text, metrics, shades)
-
-
-_LEFT = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
-
-
-def _paint_labels(
-    painter: QPainter,
-    plot: Plot,
-    runs: tuple[TokenRun, ...],
-    top: float,
-    theme: Theme,
-    text: Text,
-    metrics: QFontMetricsF,
-    shades: dict[int, QColor],
-) -> None:
-    """Paints each run's token at its start, with a tick. A text that would touch its neighbour is left out."""
-    free = plot.left
-    later = [run.start for run in runs[1:]] + [None]
-    for run, following in zip(runs, later, strict=True):
+    free, top, runs = plot.left, plot.top - px(16), bio.argmax_runs
+    for run, following in zip(runs, [*(one.start for one in runs[1:]), None], strict=True):
         x = plot.left + run.start * plot.column
-        shade = shades.get(run.token, color(theme.ink))
-        painter.setPen(QPen(shade, 1))
+        painter.setPen(QPen(shades.get(run.token, color(theme.ink)), 1))
         painter.drawLine(QPointF(x + 1.5, top + px(2)), QPointF(x + 1.5, top + px(14)))
         room = (plot.right + px(TAIL - 12) if following is None else plot.left + following * plot.column) - x - px(6)
         written = metrics.elidedText(short(text(run.token)), Qt.TextElideMode.ElideRight, room)
-        if x >= free and written and (written != "…"):
+        if x >= free and written and (written != "…"):  # else it would touch its neighbour
             painter.drawText(QRectF(x + px(5), top, room + px(2), px(16)), _LEFT, written)
             free = x + px(5) + metrics.horizontalAdvance(written)
 
 
-def _paint_runs(painter: QPainter, plot: Plot, bio: History, theme: Theme, text: Text, metrics: QFontMetricsF) -> None:
-    """Paints a history without recorded candidates: the best guesses in one row, the samples in the other."""
-    for row, runs in enumerate((bio.argmax_runs, bio.candidate_runs)):
-        painter.setPen(QPen(color(theme.line_strong), 2))
-        for run in runs:
-            painter.drawLine(QPointF(plot.x(run.start), plot.y(row)), QPointF(plot.x(run.stop - 1), plot.y(row)))
-        _paint_labels(painter, plot, runs, plot.top + row * plot.row, theme, text, metrics, {})
-    for step in range(bio.steps):
-        paint_argmax(painter, QPointF(plot.x(step), plot.y(0)), plot.radius, color(theme.ink))
-        where = QPointF(plot.x(step), plot.y(1))
-        paint_sample(painter, where, plot.radius, theme, bool(bio.accepted[step]))
-        if bio.remelted[step]:
-            paint_remelt(painter, where, plot.radius, theme)
+_LEFT = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
 
 
 def _paint_entropy(painter: QPainter, plot: Plot, bio: History, theme: Theme) -> None:

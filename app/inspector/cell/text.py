@@ -47,7 +47,6 @@ class RenderedText(QWidget):
         )
         self.setAccessibleName(tr("The text at this step"))
         self.setFocusProxy(self.pane)
-        self.pane.pointed.connect(self._point)
         self.pane.chosen.connect(self._choose)
         player.placed.connect(self._show)
         player.grown.connect(self._show)
@@ -180,16 +179,9 @@ class RenderedText(QWidget):
         if text != self.caption.text():
             self.caption.setText(text)
 
-    def _position(self, offset: int) -> int:
-        return self._reading.position_at(offset - self._start)
-
-    @Slot(int)
-    def _point(self, offset: int) -> None:
-        self._player.point(NOTHING if offset < 0 else self._position(offset))
-
     @Slot(int)
     def _choose(self, offset: int) -> None:
-        position = self._position(offset)
+        position = self._reading.position_at(offset - self._start)
         if position != NOTHING:
             self._player.select(position)
 

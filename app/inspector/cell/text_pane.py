@@ -1,8 +1,8 @@
-"""A read-only text widget that reports hovered and chosen offsets."""
+"""A read-only text widget that reports chosen offsets."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QPoint, Qt, Signal
+from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QTextCharFormat, QTextCursor, QTextOption
 from PySide6.QtWidgets import QTextEdit
 
@@ -15,8 +15,7 @@ from app.system.i18n import tr
 class TextPane(PlainText):
     """Plain text that can be selected and copied, but not changed."""
 
-    pointed = Signal(int)  # an offset in UTF-16 units; -1 outside the text
-    chosen = Signal(int)
+    chosen = Signal(int)  # an offset in UTF-16 units
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,7 +27,6 @@ class TextPane(PlainText):
         self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setTabChangesFocus(True)
-        self.viewport().setMouseTracking(True)
         self.setAccessibleName(tr("The text at this step"))
         self.setPlaceholderText(tr("No text at this step."))
         self._text = ""
@@ -72,21 +70,14 @@ class TextPane(PlainText):
         """Returns the offset of the character under a point of the viewport; -1 outside the text."""
         near = self.cursorForPosition(point)
         # The cursor is between two characters, at the nearer side; the point may be on the one before or after it.
-        for backwards in (True, False):
-            here, there = QTextCursor(near), QTextCursor(near)
-            if backwards:
-                here.movePosition(QTextCursor.MoveOperation.PreviousCharacter)
-            else:
-                there.movePosition(QTextCursor.MoveOperation.NextCharacter)
-            a, b = self.cursorRect(here), self.cursorRect(there)
+        for move in (QTextCursor.MoveOperation.PreviousCharacter, QTextCursor.MoveOperation.NextCharacter):
+            other = QTextCursor(near)
+            other.movePosition(move)
+            a, b = self.cursorRect(near), self.cursorRect(other)
             same_line = a.top() == b.top() and a.top() <= point.y() <= a.bottom()
             if same_line and min(a.left(), b.left()) <= point.x() < max(a.left(), b.left()):
-                return here.position()
+                return min(near.position(), other.position())
         return -1
-
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        super().mouseMoveEvent(event)
-        self.pointed.emit(self.offset_at(event.position().toPoint()))
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         super().mouseReleaseEvent(event)
@@ -94,11 +85,6 @@ class TextPane(PlainText):
             offset = self.offset_at(event.position().toPoint())
             if offset >= 0:
                 self.chosen.emit(offset)
-
-    def viewportEvent(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.Leave:
-            self.pointed.emit(-1)
-        return super().viewportEvent(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         super().keyPressEvent(event)

@@ -49,11 +49,6 @@ class ShownInfluence:
         """The length of the scale, from ``FLOOR`` to the largest value, in powers of ten."""
         return max(math.log10(max(self.most, FLOOR) / FLOOR), 1e-9)
 
-    @property
-    def marks(self) -> tuple[float, ...]:
-        """The powers of ten as positions on the scale, 0 to 1."""
-        return tuple(power / self._decades for power in range(math.floor(self._decades) + 1))
-
     def shares(self) -> NDArray[np.float64]:
         """Returns positions on the scale (C,), 0 to 1; NaN for positions that did not move."""
         others = self.others

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from PySide6.QtCore import QRectF, Qt, Signal, Slot
-from PySide6.QtGui import QPainter, QPen
+from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.canvas.glyphs import glyph_of
-from app.canvas.legend import Legend, LegendEntry
+from app.canvas.accessibility import expose_cells
+from app.canvas.heat import Heat
 from app.canvas.words import token_words
 from app.design.controls import button, label
+from app.design.fonts import TEXT_BODY, canvas_font
 from app.design.layouts import column_of
-from app.design.tokens import SPACE_2, Theme, color
+from app.design.tokens import SPACE_2
+from app.inspector.canvas.page_cells import SpannedCanvas
 from app.inspector.forks.token_choice import TokenChoice
-from app.inspector.influence.map import InfluenceMap
 from app.inspector.influence.scale import FLOOR, ShownInfluence
 from app.inspector.words import capital, in_nats
 from app.player.player import NOTHING, Player
-from app.state.run.lines import line_ends
 from app.system.i18n import tr, trn
 from engine import step_number
 
@@ -55,18 +54,21 @@ class InfluenceView(QWidget):
         self.how = label(
             tr(
                 "By the KL divergence of each cell's prediction, in nats. The step is not shown the prediction of the "
-                "step before it (no self-conditioning). Each mark of the scale is ten times the one before it; no "
-                "colour: less than {floor} nats.",
+                "step before it (no self-conditioning). The scale is logarithmic; no colour: less than {floor} "
+                "nats. The changed cell is framed.",
                 floor=FLOOR,
             ),
             "caption",
             wrap=True,
         )
-        self.map = InfluenceMap()
-        self.legend = Legend()
+        self.map = SpannedCanvas()
+        self.map.set_legend(False)
+        self.map.set_font(canvas_font(TEXT_BODY))
+        self.map.setAccessibleName(tr("What depends on the token, cell by cell"))
+        expose_cells(self.map)
         title = label(tr("What depends on this token?"), "setting", wrap=True)
         asking = (title, self.teaching, self.measure, self.reason, self.problem)
-        self.setLayout(column_of(*asking, self.what, self.how, self.legend, self.map, spacing=SPACE_2))
+        self.setLayout(column_of(*asking, self.what, self.how, self.map, spacing=SPACE_2))
         self.setAccessibleName(tr("What depends on a token"))
         self._connect()
         self._open()
@@ -99,11 +101,10 @@ class InfluenceView(QWidget):
             raise ValueError(f"a measurement of shape {kl.shape} is not of the canvas shown")
         clean = np.nan_to_num(np.maximum(kl.astype(np.float64), 0.0))
         self.influence = ShownInfluence(position, before, after, clean)
-        tokens = snapshot.tokens(calm=True).tolist()
-        tokens[position] = after
-        player = self._player
-        texts = [glyph_of(player.piece(token), player.is_special(token)) for token in tokens]
-        self.map.show_influence(self.influence, texts, line_ends(snapshot, player.piece), player.name_of)
+        self.map.set_piece(self._player.piece, self._player.is_special)
+        self.map.set_block(snapshot)
+        self.map.set_marks(np.arange(snapshot.length) == position)
+        self.map.set_heat(self._heat(self.influence))
         self.set_busy(False)
         self.show_problem("")
         self._show_words(frame.block, frame.step)
@@ -191,25 +192,29 @@ class InfluenceView(QWidget):
                 "Nothing depends on this token: no other cell changes by {notable} nats or more.", notable=FLOOR
             )
         self.what.setText(head)
-        ends = tr("KL, {low} to {most} nats", low=FLOOR, most=in_nats(influence.most))
-        scale = LegendEntry(ends, None, influence.marks)
-        changed = LegendEntry(tr("the changed token, left out"), _draw_changed)
-        self.legend.set_entries([scale, changed] if influence.most else [changed])
         self.map.setAccessibleDescription(head)
         self.setAccessibleDescription(f"{head} {self.how.text()}")
         self._show_parts()
 
+    def _heat(self, influence: ShownInfluence) -> Heat | None:
+        """Returns the colours of a measurement; None if nothing moved."""
+
+        def words(position: int) -> str:
+            if position == influence.position:
+                return tr("Its token was changed")
+            moved = float(influence.others[position])
+            return tr("Changes by {nats} nats", nats=in_nats(moved)) if moved else tr("Does not change")
+
+        if not influence.most:
+            return None
+        shares = influence.shares().astype(np.float32)
+        return Heat(shares, tr("KL"), str(FLOOR), tr("{most} nats", most=in_nats(influence.most)), words)
+
     def _show_parts(self) -> None:
         measured = self.influence is not None
-        for part in (self.what, self.how, self.map, self.legend):
+        for part in (self.what, self.how, self.map):
             part.setVisible(measured)
 
     @Slot()
     def _light(self, _position: int = NOTHING) -> None:
-        self.map.light(self._player.selection, self._player.hover)
-
-
-def _draw_changed(painter: QPainter, rect: QRectF, theme: Theme) -> None:
-    painter.setPen(QPen(color(theme.accent), 2, Qt.PenStyle.DashLine))
-    painter.setBrush(color(theme.surface_raised))
-    painter.drawRect(rect.adjusted(2, 2, -2, -2))
+        self.map.selected, self.map.hovered = self._player.selection, self._player.hover

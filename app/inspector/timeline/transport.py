@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 
 from PySide6.QtCore import Qt, Slot
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtGui import QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from app.canvas.legend import Legend
@@ -15,22 +14,12 @@ from app.design.choice_box import ChoiceBox
 from app.design.controls import Elided, button, chain_tabs
 from app.design.fonts import px
 from app.design.layouts import column_of, row_of
+from app.inspector.keys import KEY_ACTIONS
 from app.inspector.timeline.overview import Overview
 from app.inspector.timeline.timeline import Timeline, key_entries
 from app.inspector.words import frame_words
 from app.player.player import NOTHING, SPEEDS, Player
 from app.system.i18n import tr
-
-
-@dataclass(frozen=True)
-class TransportAction:
-    """A button of the transport: its icon, title and keys, and what it runs."""
-
-    id: str
-    icon: str
-    title: str
-    keys: str  # as shown to the user
-    run: Callable[[], object]
 
 
 class Transport(QWidget):
@@ -42,7 +31,6 @@ class Transport(QWidget):
         self._player, self._overview = player, overview
         self._is_explained = True  # the timeline has marks
         self.buttons: dict[str, QPushButton] = {}
-        self._actions = {action.id: action for action in self._declare()}
         self.timeline = Timeline(player, overview)
         self.key = Legend()
         self.key.set_entries(key_entries())
@@ -61,43 +49,20 @@ class Transport(QWidget):
         player.placed.connect(self._show)
         player.selected.connect(self._show)
         player.playing_changed.connect(self._show_playing)
-        self._set_icons()
+        self._show_playing(False)
         player.speed_changed.connect(self._show_speed)
         self._show()
 
-    def _declare(self) -> list[TransportAction]:
-        player = self._player
-        last = 1 << 30
-        return [
-            TransportAction("first", "skip-backward", tr("To the beginning"), tr("Home"), lambda: player.step(-last)),
-            TransportAction(
-                "change-back",
-                "chevron-double-left",
-                tr("Previous change of the selected cell"),
-                tr("Shift+Left"),
-                lambda: player.next_change(-1),
-            ),
-            TransportAction("back", "step-backward", tr("One step back"), tr("Left"), lambda: player.step(-1)),
-            TransportAction("play", "play", tr("Play"), tr("Space"), player.toggle),
-            TransportAction("on", "step-forward", tr("One step on"), tr("Right"), lambda: player.step(1)),
-            TransportAction(
-                "change-on",
-                "chevron-double-right",
-                tr("Next change of the selected cell"),
-                tr("Shift+Right"),
-                lambda: player.next_change(1),
-            ),
-            TransportAction("last", "skip-forward", tr("To the end"), tr("End"), lambda: player.step(last)),
-        ]
-
     def _lay_out(self) -> None:
         row = row_of(spacing=4)
-        for action in self._actions.values():
-            made = button("", action.title, role="plain", tip=f"{action.title} ({action.keys})")
+        for action in KEY_ACTIONS:
+            if not action.icon:
+                continue
+            made = button("", tr(action.title), role="plain", tip=_tip(tr(action.title), action.key))
             made.setObjectName("transport-button")
             # A click does not move the keyboard focus, so that the page still gets the arrow keys.
             made.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-            made.clicked.connect(action.run)
+            made.clicked.connect(partial(self.run, action.id))
             self.buttons[action.id] = made
             row.addWidget(made)
         row.addSpacing(4)
@@ -110,7 +75,18 @@ class Transport(QWidget):
 
     def run(self, action: str) -> None:
         """Runs an action by its id."""
-        self._actions[action].run()
+        player = self._player
+        match action:
+            case "first":
+                player.step(-player.place)
+            case "change-back" | "change-on":
+                player.next_change(-1 if action == "change-back" else 1)
+            case "back" | "on":
+                player.step(-1 if action == "back" else 1)
+            case "play":
+                player.toggle()
+            case "last":
+                player.step(self.timeline.maximum())
 
     @Slot(int)
     def _choose_speed(self, index: int) -> None:
@@ -144,7 +120,7 @@ class Transport(QWidget):
         made = self.buttons["play"]
         title = tr("Pause") if playing else tr("Play")
         made.setAccessibleName(title)
-        tip = tr("{title} (Space)", title=title)
+        tip = _tip(title, "Space")
         made.setToolTip(tip)
         made.setAccessibleDescription(tip)
         self._set_icons()
@@ -159,6 +135,11 @@ class Transport(QWidget):
         self._fit_key()
 
     def _set_icons(self) -> None:
-        for action in self._actions.values():
-            name = "pause" if action.id == "play" and self._player.is_playing else action.icon
-            icons.set_icon(self.buttons[action.id], name)
+        for action in KEY_ACTIONS:
+            if action.icon:
+                name = "pause" if action.id == "play" and self._player.is_playing else action.icon
+                icons.set_icon(self.buttons[action.id], name)
+
+
+def _tip(title: str, key: str) -> str:
+    return tr("{title} ({key})", title=title, key=QKeySequence(key).toString(QKeySequence.SequenceFormat.NativeText))

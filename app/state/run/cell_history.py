@@ -141,17 +141,12 @@ class History:
     @property
     def samples_outside(self) -> bool:
         """True if a sampled candidate was ever less likely than all recorded candidates."""
-        return bool(self.depth) and bool((self.candidate_ranks == OUTSIDE).any())
+        return bool((self.candidate_ranks == OUTSIDE).any())
 
     @cached_property
     def argmax_runs(self) -> tuple[TokenRun, ...]:
         """The argmax tokens in order, equal ones in a row joined."""
         return runs_of(self.argmax)
-
-    @cached_property
-    def candidate_runs(self) -> tuple[TokenRun, ...]:
-        """The sampled candidates in order, equal ones in a row joined."""
-        return runs_of(self.candidates)
 
     def top(self, step: int) -> list[Ranked]:
         """Returns the recorded candidates at a step, likeliest first. Raises IndexError outside the steps."""

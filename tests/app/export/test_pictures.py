@@ -18,7 +18,7 @@ from app.design.tokens import DARKROOM, PAPER
 from app.export import pictures, video
 from app.export.gif import as_pillow
 from app.export.options import Options, chosen, frames_of, parse_steps
-from app.export.pictures import PictureSheet, PictureStyle, shapely, wrap
+from app.export.pictures import PictureSheet, PictureStyle, shapely
 from app.state.run.replay import Replay
 from engine import SafelightError, Trace
 
@@ -221,15 +221,6 @@ def test_columns_fill_their_rows() -> None:
     assert 64 % shapely(64, (), 22, 34) == 0
     assert 256 % shapely(256, (), 120, 34) == 0
     assert shapely(1, (), 22, 34) == 1
-
-
-def test_a_long_prompt_ends_in_an_ellipsis() -> None:
-    lines = wrap("one two three four five sixteenletterword", len, 9, 3)
-    assert lines == ["one two", "three", "four fiv…"] or lines[-1].endswith("…")
-    assert all(len(line) <= 9 for line in lines)
-    assert wrap("short", len, 9, 3) == ["short"]
-    assert wrap("", len, 9, 3) == []
-    assert wrap("abcdefghijklmnop", len, 8, 3) == ["abcdefgh", "ijklmnop"]
 
 
 def test_the_size_that_someone_reads_at_changes_no_picture(real: Trace, tmp_path: Path, qapp: QApplication) -> None:

@@ -106,7 +106,6 @@ def test_a_measurement_is_shown_and_linked(influence, player, qtbot):
         "3 cells change by 0.001 nats or more."
     )
     assert "no self-conditioning" in influence.how.text()
-    assert influence.legend.words[0] == "KL, 0.001 to 0.500 nats"
     x, y, w, h = influence.map.grid.rect_of(3)
     move(influence.map, QPoint(x + w // 2, y + h // 2))
     assert player.hover == 3
@@ -114,8 +113,9 @@ def test_a_measurement_is_shown_and_linked(influence, player, qtbot):
     assert player.selection == 3
     qtbot.keyClick(influence.map, Qt.Key.Key_Left, Qt.KeyboardModifier.ControlModifier)
     assert player.selection == 2
-    assert influence.map.cell_name(1) == "Position 1: its token was changed."
-    assert influence.map.cell_name(3) == "Position 3 changes by 0.500 nats."
+    assert influence.map.cell_text(1)[-1] == "Its token was changed"
+    assert influence.map.cell_text(3)[-1] == "Changes by 0.500 nats"
+    assert influence.map.marks.tolist() == [False, True, *[False] * 4]
 
 
 @THEMES
@@ -133,7 +133,6 @@ def test_the_scale_is_logarithmic_and_leaves_the_changed_position_out():
     found = ShownInfluence(1, 5, 6, np.array([0.0, 90.0, 1e-3, 1e-2, 1.0]))
     assert (found.most, found.count) == (1.0, 3)
     assert found.shares().tolist() == pytest.approx([np.nan, np.nan, 0, 1 / 3, 1], nan_ok=True)
-    assert found.marks == pytest.approx([place / 3 for place in range(4)])
     assert ShownInfluence(1, 5, 5, np.zeros(6)).most == 0.0
 
 
@@ -142,8 +141,6 @@ def test_less_than_the_floor_is_nothing(influence):
     influence.show_influence(1, 5, 5, kl)
     said = "Nothing depends on this token: no other cell changes by 0.001 nats or more."
     assert influence.what.text().endswith(said)
-    assert influence.legend.words == ["the changed token, left out"]
-    assert influence.map.cell_name(0) == "Position 0 does not change."
 
 
 def test_a_measurement_of_another_canvas_is_refused(influence):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QMouseEvent, QTextCursor
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QTextCursor
 
 from app.design import themes
 from app.design.tokens import DARKROOM, PAPER, color
 from app.inspector.cell.text import RenderedText
 from app.player.player import Player
 from app.state.run.text_map import TextMap, read, shown, units
-from engine import SKILLS, SafelightError, Trace, generate, load_model
+from engine import SafelightError
 from tests.app.inspector import made_up
 
 PIECES = {0: "<pad>", 1: "<eos>", 2: "Hi", 3: " you", 4: "\n", 5: "👩‍🔬", 6: "שלום", 7: " end", 8: "x", 9: "", 25: "~"}
@@ -183,18 +183,6 @@ def test_text_from_right_to_left_is_clicked_where_it_stands(view, player, qtbot)
     assert player.selection == 3
 
 
-def test_pointing_is_linked(view, player):
-    player.go(2)
-    none = Qt.MouseButton.NoButton
-    where = QPointF(character(view, 4))
-    view.pane.mouseMoveEvent(
-        QMouseEvent(QEvent.Type.MouseMove, where, where, none, none, Qt.KeyboardModifier.NoModifier)
-    )
-    assert player.hover == 1
-    view.pane.viewportEvent(QEvent(QEvent.Type.Leave))
-    assert player.hover == -1
-
-
 def test_enter_selects_at_the_cursor(view, player, qtbot):
     player.go(2)
     cursor = view.pane.textCursor()
@@ -257,22 +245,3 @@ def test_reading_the_text_reads_no_steps(view, player):
     player.open(trace)
     assert view.pane.toPlainText() == READS[-1]
     assert not {0, 1, 2} & set(trace.read)  # of the first block its commit alone
-
-
-def test_a_real_run_in_several_blocks(view, player):
-    model = load_model(SKILLS, device="cpu")
-    prompt = model.chat_ids([{"role": "user", "content": "Count from 4 to 43."}])
-    settings, tokenizer = model.generation_defaults, model.tokenizer
-    trace = Trace(config=settings, piece=tokenizer.piece, is_special=tokenizer.is_special)
-    for event in generate(model, prompt, settings, seed=1):
-        trace.append(event)
-    player.open(trace)
-    assert player.replay.blocks > 1
-    assert view.pane.toPlainText() == model.tokenizer.decode(trace.events[-1].tokens)
-    for place in reversed(range(len(player.replay.frames))):
-        player.go(place)
-        before = [event for event in trace.events if type(event).__name__ == "CanvasCommitted"]
-        before = before[: player.frame.block]
-        start = model.tokenizer.decode([token for event in before for token in event.tokens[: event.text_length]])
-        assert view.pane.toPlainText().startswith(start)
-        assert view.pane.toPlainText() == view.text
