@@ -70,11 +70,6 @@ def test_a_figure_colours_the_cells(board):
     assert board.grab().toImage().pixelColor(corner(board, 10)) != entropy_color(1.0, DARKROOM)
 
 
-def test_without_a_sudoku_nothing_is_shown(board):
-    board.place(None, piece)
-    assert board.frame is None
-
-
 def test_the_legend_says_what_the_colours_mean(qtbot):
     pane = BoardPane()
     qtbot.addWidget(pane)
@@ -84,13 +79,6 @@ def test_the_legend_says_what_the_colours_mean(qtbot):
     pane.grab()
     pane.set_heat(None)
     assert "given" in pane.legend.words
-
-
-def test_every_word_of_the_legend_has_a_meaning(qtbot):
-    pane = BoardPane()
-    qtbot.addWidget(pane)
-    assert "taken back" in pane.legend.words
-    assert all(entry.tip for entry in pane.legend._entries)
 
 
 def test_a_cell_is_named_by_its_row_and_column_where_it_is_on_a_board():

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import gc
-import weakref
 from dataclasses import dataclass
 
 import pytest
 from PySide6.QtCore import QAbstractAnimation, QEvent, QPoint, QPointF, QRect, Qt
-from PySide6.QtGui import QAccessible, QColor, QHelpEvent, QMouseEvent, QPainter
+from PySide6.QtGui import QColor, QHelpEvent, QMouseEvent, QPainter
 from PySide6.QtWidgets import QToolTip
 from pytestqt.qtbot import QtBot
 
-from app.canvas.accessibility import expose_cells
 from app.canvas.geometry import Rect
 from app.canvas.grid_view import GridView
 from app.design import motion
@@ -106,26 +103,3 @@ def test_a_tint_fades_unless_motion_is_reduced(view: LetterView, qtbot: QtBot) -
     motion.set_reduced(True)
     assert fade.state() == QAbstractAnimation.State.Stopped
     assert view.grab().toImage().pixelColor(5, 5).red() == 0
-
-
-def test_a_table_for_assistive_technology(view: LetterView) -> None:
-    expose_cells(view)
-    table = QAccessible.queryAccessibleInterface(view)
-    assert table.role() == QAccessible.Role.Table
-    assert table.childCount() == 9
-    cell = table.child(4)
-    texts = [cell.text(kind) for kind in (QAccessible.Text.Name, QAccessible.Text.Value, QAccessible.Text.Description)]
-    assert texts == ["e", "E", "<4>, a letter"]
-    assert cell.state().readOnly
-    view.selected = 4
-    assert table.focusChild() is cell
-
-
-@pytest.mark.usefixtures("qapp")
-def test_an_exposed_grid_is_freed() -> None:
-    view = LetterView()
-    expose_cells(view)
-    gone = weakref.ref(view)
-    del view
-    gc.collect()
-    assert gone() is None

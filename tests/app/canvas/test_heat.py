@@ -55,24 +55,9 @@ def test_the_legend_comes_and_goes_with_it(view):
     assert view.heightForWidth(500) == plain
 
 
-def test_figures_of_another_canvas_colour_nothing(view):
-    view.set_heat(heat_of(1, 1, 1))
-    assert ground(view, 0) == QColor(DARKROOM.surface_sunken)
-
-
 def test_same_figures_are_the_same_picture():
     one, other = heat_of(0, np.nan), heat_of(0, np.nan)
     assert one.same_as(other)
     assert not one.same_as(heat_of(0, 0))
     assert not one.same_as(heat_of(0, np.nan, high="2 nats"))
     assert not one.same_as(None)
-
-
-def test_cells_are_wide_enough_for_what_is_to_come(view):
-    view.set_piece(lambda token: "long word" if token == 99 else "a")
-    narrow = view.grid.cell_width
-    view.reserve([99])
-    wide = view.grid.cell_width
-    assert wide > narrow
-    view.set_block(BlockState(0, np.full(LENGTH, 99, dtype=np.int32), np.zeros(LENGTH, dtype=np.bool_)))
-    assert view.grid.cell_width == wide

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import base64
-import json
 import zlib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from PySide6.QtCore import QSettings
 
 from app.export import packing
 from app.export.options import Options
-from app.export.pictures import PictureSheet, PictureStyle
 from app.export.run import export
 from app.inspector.export_dialog import ExportDialog
 from app.player.player import Player
@@ -47,26 +44,6 @@ def test_what_is_cut_is_said(format: Any, real: Trace, tmp_path: Path) -> None:
     path = tmp_path / "run.out"
     assert returned(real, path, Options(format)) == CUT
     assert path.stat().st_size > 1000
-
-
-def test_several_blocks_are_cut_in_one_sentence_more(
-    several: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("app.state.run.replay.BLOCK_STEPS", 1)
-    said = returned(several, tmp_path / "run.html", Options("html"))
-    assert said == "Block 1 is too long to be shown whole; its first 1 steps are. 3 more blocks are cut short too."
-    assert json.dumps(said) in (tmp_path / "run.html").read_text()
-
-
-def test_nothing_is_said_of_what_is_whole(real: Trace, tmp_path: Path) -> None:
-    for format in ("html", "png"):
-        assert returned(real, tmp_path / "run.out", Options(format)) == ""
-
-
-@pytest.mark.usefixtures("bounded")
-def test_data_is_whole_in_any_case(real: Trace, tmp_path: Path) -> None:
-    assert returned(real, tmp_path / "run.json", Options("json")) == ""
-    assert len(json.loads((tmp_path / "run.json").read_text())["events"]) == len(real.events)
 
 
 @pytest.mark.usefixtures("bounded")
@@ -119,12 +96,3 @@ def test_a_block_is_packed_in_pieces(large: Trace, monkeypatch: pytest.MonkeyPat
     assert max(fed) == 10_000
     assert sum(fed) == 6 * record.length + 12 * cells + 5 * cells * packed["width"]
     assert len(zlib.decompress(base64.b64decode(packed["data"]))) == sum(fed)
-
-
-def test_laying_out_a_picture_reads_no_frame_again(several: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
-    replay = Replay(several)
-    sheet = PictureSheet(several, replay, range(len(replay.frames)), PictureStyle.of(Options("gif")))
-    for share in sheet.measure():
-        if np.isclose(share, 1.0):  # all frames were gone through, and the layout is what is left
-            monkeypatch.setattr(replay, "snapshot", None)
-    assert sheet.size > (0, 0)

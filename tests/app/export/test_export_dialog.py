@@ -75,23 +75,6 @@ def test_starts_in_the_folder_of_the_last_time_with_a_name_that_tells_no_prompt(
     assert not opened().file.text().startswith(str(tmp_path))
 
 
-def test_shows_what_matters_to_the_format(opened: Opened) -> None:
-    dialog = opened()
-    shown = {}
-    for format in FORMATS:
-        pick(dialog.format, format)
-        shown[format] = (
-            dialog.theme.isVisible(),
-            dialog.fps.isVisible(),
-            dialog.prompt.isVisible(),
-        )
-    assert shown["html"] == shown["json"] == (False, False, True)
-    assert shown["gif"] == shown["mp4"] == (True, True, True)
-    assert shown["png"] == (True, False, True)
-    pick(dialog.format, "gif")
-    assert dialog.file.text().endswith(".gif")
-
-
 def test_what_is_asked_for_is_what_is_written(opened: Opened, qtbot: Any, tmp_path: Path, several: Trace) -> None:
     dialog = opened(place=2)
     dialog.prompt.setChecked(False)
@@ -146,17 +129,6 @@ def test_stopping_leaves_nothing_and_the_dialog_open(opened: Opened, tmp_path: P
         assert "Nothing was written" in dialog.message.text()
         assert dialog.format.isEnabled()
         assert list(tmp_path.iterdir()) == []
-
-
-def test_closing_the_window_stops_it(opened: Opened, tmp_path: Path) -> None:
-    dialog = opened()
-    pick(dialog.format, "mp4")
-    dialog.file.setText(str(tmp_path / "run.mp4"))
-    dialog.go.click()
-    dialog._slice()
-    dialog.close()
-    assert not dialog.is_busy
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_refusals_are_a_sentence(opened: Opened, qtbot: Any, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from app.canvas.glyphs import glyph_of
@@ -17,10 +16,10 @@ from app.export.options import Options
 from app.state.run.answers import answer_words, answers_of
 from app.state.run.canvas import CellState
 from app.state.run.replay import Replay
-from engine import CanvasStarted, Fork, GenerationConfig, SafelightError, StepFinished, Trace, step_number
+from engine import Fork, GenerationConfig, SafelightError, Trace, step_number
 
 from . import browser as browsers
-from .conftest import HOSTILE, PROMPT, made_up, record, whole
+from .conftest import HOSTILE, PROMPT, whole
 
 CELLS = """[...document.querySelectorAll('#grid .cell')].map((cell) => [cell.textContent,
     Number(/\\bs(\\d)\\b/.exec(cell.className)[1]), cell.classList.contains('end')])"""
@@ -128,28 +127,6 @@ def test_a_fork_shows_its_pins_from_their_step_on(browser: Any, several: Trace, 
     assert given == [False, True]
 
 
-def test_rows_are_the_lines_of_the_text_at_every_frame(browser: Any, model: Any, tmp_path: Path) -> None:
-    run = record(model, "Times table of 5 up to 9.", 1)
-    browser.open(whole(run, tmp_path / "run.html"), "frame=0")
-    lengths = "[...document.querySelectorAll('#grid .row')].map((row) => row.children.length)"
-    lines = [len(line) + 1 for line in run.text.split("\n")]
-    for _ in range(4):
-        assert browser.value(lengths) == [*lines[:5], lines[5] - 1]
-        browser.press("ArrowRight")
-    assert browser.value(lengths)[:3] == [1, lines[6], lines[7]]
-    browser.click("#grid .cell[data-at='4']")
-    browser.press("ArrowUp")
-    assert browser.value("document.activeElement.dataset.at") == "0"  # the row above has one cell
-    assert browser.complaints == []
-
-
-def test_the_final_text_is_the_runs(browser: Any, real: Trace, several: Trace, large: Trace, tmp_path: Path) -> None:
-    for number, run in enumerate((real, several, large)):
-        browser.open(whole(run, tmp_path / f"{number}.html"))
-        assert browser.value(TEXT) == run.text
-        assert run.text
-
-
 def test_a_run_that_was_cut_short_shows_its_draft(browser: Any, real: Trace, tmp_path: Path) -> None:
     cut = Trace(header=real.header, piece=real.piece, is_special=real.is_special)
     for event in real.events[:6]:
@@ -179,26 +156,6 @@ def test_plays_to_the_end_and_pauses(browser: Any, real: Trace, tmp_path: Path) 
     browser.wait(f"{PLACE} === 0")
     browser.press("k")
     assert browser.complaints == []
-
-
-def test_keys_scrub(browser: Any, real: Trace, tmp_path: Path) -> None:
-    browser.open(whole(real, tmp_path / "run.html"))
-    last = len(Replay(real).frames) - 1
-    assert browser.value(PLACE) == last
-    seen = []
-    for key in ("Home", "ArrowRight", "ArrowRight", ".", ",", "ArrowLeft", "End", "ArrowRight"):
-        browser.press(key)
-        seen.append(browser.value(PLACE))
-    assert seen == [0, 1, 2, 3, 2, 1, last, last]
-
-
-def test_scrubbing_with_the_slider_shows_the_step(browser: Any, real: Trace, tmp_path: Path) -> None:
-    browser.open(whole(real, tmp_path / "run.html"))
-    browser.value(
-        "(() => { const s = document.getElementById('scrubber'); s.value = 4;s.dispatchEvent(new Event('input')); })()"
-    )
-    assert browser.value(CELLS) == expected(real, 4, calm=True)
-    assert "step 4," in browser.value("document.getElementById('scrubber').getAttribute('aria-valuetext')")
 
 
 def test_a_click_shows_the_history_of_a_cell(browser: Any, large: Trace, tmp_path: Path) -> None:
@@ -251,15 +208,6 @@ def test_the_canvas_is_a_table_in_words_that_keys_walk(browser: Any, several: Tr
     assert unnamed == 0
 
 
-def test_blocks_are_a_film_strip(browser: Any, several: Trace, tmp_path: Path) -> None:
-    browser.open(whole(several, tmp_path / "run.html"))
-    replay = Replay(several)
-    assert replay.blocks > 1
-    assert browser.value("document.querySelectorAll('#film button').length") == replay.blocks
-    browser.click("#film button:first-child")
-    assert browser.value(PLACE) == replay.first_of(1) - 1
-
-
 def test_layers_and_themes(browser: Any, real: Trace, tmp_path: Path) -> None:
     path = whole(real, tmp_path / "run.html")
     browser.open(path, "frame=5&layer=entropy&theme=light")
@@ -300,20 +248,9 @@ def test_hostile_tokens_are_text(browser: Any, hostile: Trace, tmp_path: Path) -
     assert browser.complaints == []
 
 
-def test_an_answer_that_calls_itself_a_prompt_is_not_taken_for_one(browser: Any, real: Trace, tmp_path: Path) -> None:
-    browser.open(whole(real, tmp_path / "with.html"))
-    assert browser.value("document.getElementById('prompt').textContent") == real.prompt
-    browser.open(whole(real, tmp_path / "without.html", Options("html", prompt=False)))
-    assert browser.value("document.getElementById('asked').hidden")
-
-
 def test_a_large_block_is_small(large: Trace, tmp_path: Path) -> None:
     size = whole(large, tmp_path / "run.html").stat().st_size
     assert size < 850_000  # of random numbers, which do not pack
-
-
-def test_a_real_block_is_smaller(real: Trace, tmp_path: Path) -> None:
-    assert whole(real, tmp_path / "run.html").stat().st_size < 78_000
 
 
 def test_a_run_without_a_canvas_is_refused(tmp_path: Path) -> None:
@@ -324,23 +261,6 @@ def test_a_run_without_a_canvas_is_refused(tmp_path: Path) -> None:
 
 def test_json_within_the_page_cannot_end_its_script() -> None:
     assert html.safe_json("</script><!--&") == '"\\u003c/script\\u003e\\u003c!--\\u0026"'
-
-
-def test_a_run_without_top_tokens_and_without_steps(browser: Any, tmp_path: Path) -> None:
-    full = made_up(12, 3, 40)
-    bare = Trace(header=full.header, piece=full.piece, is_special=full.is_special)
-    for event in full.events:
-        if isinstance(event, StepFinished):
-            event = StepFinished(**{**vars(event), "top_tokens": None, "top_probabilities": None})
-        bare.append(event)
-    browser.open(whole(bare, tmp_path / "bare.html"), "frame=2&cell=1")
-    assert browser.value("document.querySelectorAll('#history tbody tr').length") == 3
-    assert browser.value("document.getElementById('bump').hasAttribute('hidden')")
-    noise = Trace(header=full.header, piece=full.piece, is_special=full.is_special)
-    noise.append(CanvasStarted(0, np.arange(12, dtype=np.int32), np.zeros(12, dtype=np.bool_)))
-    browser.open(whole(noise, tmp_path / "noise.html"), "cell=1")
-    assert browser.value("document.getElementById('status').textContent").endswith("before the first step: noise")
-    assert browser.complaints == []
 
 
 def test_the_page_says_what_is_not_in_it(

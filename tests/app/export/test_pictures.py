@@ -12,13 +12,11 @@ import imageio_ffmpeg
 import numpy as np
 import pytest
 from PIL import Image
-from PySide6.QtWidgets import QApplication
 
 from app.design.tokens import DARKROOM, PAPER
 from app.export import pictures, video
-from app.export.gif import as_pillow
-from app.export.options import Options, chosen, frames_of, parse_steps
-from app.export.pictures import PictureSheet, PictureStyle, shapely
+from app.export.options import Options, frames_of, parse_steps
+from app.export.pictures import PictureSheet, PictureStyle
 from app.state.run.replay import Replay
 from engine import SafelightError, Trace
 
@@ -57,31 +55,6 @@ def test_gif_has_a_frame_for_each_of_the_runs(several: Trace, tmp_path: Path) ->
             durations.append(image.info["duration"])
         assert durations[:-1] == [120] * (len(frames) - 1)
         assert durations[-1] == 2000
-
-
-def test_gif_frames_are_the_pictures(real: Trace, tmp_path: Path) -> None:
-    options = Options("gif", theme="paper")
-    replay = Replay(real)
-    sheet = PictureSheet(real, replay, chosen(replay, options), PictureStyle.of(options))
-    list(sheet.measure())
-    with Image.open(whole(real, tmp_path / "run.gif", options)) as image:
-        for place in (0, 3, len(replay.frames) - 1):
-            image.seek(place)
-            wanted = np.asarray(as_pillow(sheet.image(place))).astype(int)
-            found = np.asarray(image.convert("RGB")).astype(int)
-            assert found.shape == wanted.shape
-            assert np.abs(found - wanted).max() < 48  # a palette of 256
-            assert np.abs(found - wanted).mean() < 2
-
-
-def test_gif_of_chosen_steps_at_twice_the_size(real: Trace, tmp_path: Path) -> None:
-    sizes = []
-    for scale in (1, 2):
-        options = Options("gif", scale=scale, frames=(0, 2, 5))
-        with Image.open(whole(real, tmp_path / f"{scale}.gif", options)) as image:
-            assert image.n_frames == 3
-            sizes.append(image.size)
-    assert sizes[1] == (2 * sizes[0][0], 2 * sizes[0][1])
 
 
 def test_mp4_has_the_frames_and_rests_on_the_last(several: Trace, tmp_path: Path) -> None:
@@ -139,13 +112,6 @@ def test_png_is_drawn_in_its_theme(theme: Any, real: Trace, tmp_path: Path) -> N
     assert 0.5 < is_ground.mean() < 0.98
     accepted = tuple(int(theme.accepted[place : place + 2], 16) for place in (1, 3, 5))
     assert (pixels == accepted).all(axis=2).any()  # an underline
-
-
-def test_png_without_frames_is_the_last(real: Trace, tmp_path: Path) -> None:
-    last = len(Replay(real).frames) - 1
-    one = whole(real, tmp_path / "one.png", Options("png")).read_bytes()
-    assert one == whole(real, tmp_path / "other.png", Options("png", frames=(last,))).read_bytes()
-    assert one != whole(real, tmp_path / "first.png", Options("png", frames=(0,))).read_bytes()
 
 
 def test_a_picture_that_no_program_opens_is_refused(
@@ -209,30 +175,6 @@ def test_frames_by_words(several: Trace) -> None:
             parse_steps(wrong, replay, 0)
     with pytest.raises(SafelightError, match="there is no block 9"):
         frames_of(replay, 8)
-
-
-def test_options_are_checked() -> None:
-    for changes in ({"format": "bmp"}, {"scale": 3}, {"fps": 0.0}, {"fps": 51.0}, {"frames": ()}):
-        with pytest.raises(SafelightError):
-            Options(**changes)  # type: ignore[arg-type]
-
-
-def test_columns_fill_their_rows() -> None:
-    assert 64 % shapely(64, (), 22, 34) == 0
-    assert 256 % shapely(256, (), 120, 34) == 0
-    assert shapely(1, (), 22, 34) == 1
-
-
-def test_the_size_that_someone_reads_at_changes_no_picture(real: Trace, tmp_path: Path, qapp: QApplication) -> None:
-    from app.design.fonts import set_text_percent
-
-    assert qapp is not None
-    plain = whole(real, tmp_path / "a.png", Options("png")).read_bytes()
-    set_text_percent(200)
-    try:
-        assert whole(real, tmp_path / "b.png", Options("png")).read_bytes() == plain
-    finally:
-        set_text_percent(100)
 
 
 def test_a_read_and_a_round_are_told_above_the_canvas(decision: Trace, fitting: Trace, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from engine import (
     CanvasStarted,
     Event,
     GenerationConfig,
-    GenerationFinished,
     ModelIdentity,
     SafelightError,
     StepFinished,
@@ -192,21 +191,3 @@ def random_run(steps: int = 48, length: int = 256, blocks: int = 1, depth: int =
 
 
 OPENS, CLOSES = 26, 27  # the tokens around a thought, in ``thought_run``
-THOUGHT_PIECES = {OPENS: "<|channel>", CLOSES: "<channel|>"}
-
-
-def thought_run(steps: int = 8, thought: int = 10, answer: int = 6) -> list[Event]:
-    """A thought that settles from left to right over all steps, and an answer that settles at the third."""
-    final = [OPENS, *(2 + place % 20 for place in range(thought)), CLOSES, *([9] * answer), END, PAD]
-    settles = [0, *(place * steps // thought for place in range(thought)), 0, *([2] * answer), 0, 0]
-    events: list[Event] = [started(len(final))]
-    for step in range(steps):
-        done = [step >= at for at in settles]
-        guess = [token if is_done else (token + 1) % 26 for token, is_done in zip(final, done, strict=True)]
-        top = (
-            [[token, (token + 3) % 26] for token in guess],
-            [[0.7, 0.3 if at == 14 else 0.1] for at in range(len(final))],
-        )
-        events.append(step_event(step, guess, guess, done, entropy=[0.1] * len(final), top=top))
-    text = len(final) - 2
-    return [*events, committed(final, text, steps), GenerationFinished("eos", np.array(final[:text]), 1, steps, 1.0)]

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QColor
 
 from app.canvas.words import token_words
-from app.design import themes
 from app.design.tokens import DARKROOM, PAPER, color, luminance
 from app.inspector.cell.history import CellHistory
-from app.inspector.cell.rank_paths import Plot, color_of_tokens, line_colors
+from app.inspector.cell.rank_paths import line_colors
 from app.inspector.words import history_in_words, moment_in_words
 from app.player.player import Player
 from app.state.run.answers import share_words
@@ -117,12 +114,6 @@ def test_without_top_candidates_there_are_no_lines():
     assert bio.remelt_count == 1
 
 
-def test_a_block_without_steps():
-    bio = bio_of([made_up.started(3)])
-    assert (bio.steps, bio.lines, bio.argmax_runs, bio.settled_at) == (0, (), (), 0)
-    assert history_in_words(bio, letter) == "No step was taken yet."
-
-
 # -------------------------------------------------------------------------------------------------------- words
 
 
@@ -167,12 +158,6 @@ def test_a_moment_in_words(step, said):
     assert moment_in_words(bio_of(life()), step, letter) == said
 
 
-def test_text_from_right_to_left_is_kept_apart():
-    assert token_words(" a\n") == "' a↲'"
-    assert token_words("שלום") == "\u2068'שלום'\u2069"
-    assert "\u202e" not in token_words("\u202e")
-
-
 def test_no_probability_is_rounded_to_certainty():
     assert [share_words(share) for share in (0, 0.0004, 0.25, 0.9996, 1)] == [
         "0.0 %",
@@ -194,18 +179,6 @@ def test_line_colours_stand_out_and_differ(theme):
     for shade in shades:
         high, low = sorted((luminance(shade), ground), reverse=True)
         assert (high + 0.05) / (low + 0.05) >= 4.5, shade.name()
-
-
-def test_the_likeliest_tokens_have_colours():
-    bio = bio_of(life())
-    assert list(color_of_tokens(bio, DARKROOM)) == [A, B, C, E]
-
-
-def test_plot_places():
-    plot = Plot(left=32, column=10, steps=5, top=20, row=24, depth=3, outside=True, gap=12, entropy=40, gutter=32)
-    assert (plot.rows, plot.right, plot.x(0), plot.x(4)) == (4, 82, 37, 77)
-    assert (plot.y(0), plot.y(2), plot.y(OUTSIDE)) == (32, 80, 104)
-    assert (plot.entropy_top, plot.bottom) == (128, 168)
 
 
 # -------------------------------------------------------------------------------------------------------- widget
@@ -288,18 +261,6 @@ def test_a_click_goes_to_the_step(view, player, qtbot):
     assert player.frame.step == 0
 
 
-def test_the_cursor_is_where_the_frame_is(view, player):
-    player.select(0)
-    player.go(3)
-    assert view.chart.cursor_rect().left() == view.chart.x_of(2)
-    image = view.chart.viewport().grab().toImage()
-    ratio = image.devicePixelRatio()
-    edge = round((view.chart.x_of(3) - 0.5) * ratio - 0.5), round(100 * ratio)
-    assert QColor(image.pixel(*edge)) == color(DARKROOM.accent)
-    player.go(0)
-    assert view.chart.cursor_rect().width() == 3
-
-
 def test_a_long_block_scrolls_to_the_cursor(view, player):
     player.open(made_up.Recorded(made_up.random_run(48, 8)), 0)
     player.select(3)
@@ -313,39 +274,3 @@ def test_a_long_block_scrolls_to_the_cursor(view, player):
     assert bar.value() > 0
     player.go(1)
     assert view.chart.cursor_rect().left() >= view.chart.gutter()
-
-
-def test_only_the_cursor_is_painted_anew(view, player, monkeypatch):
-    player.select(0)
-    view.grab()
-    drawn = []
-    draw = view.chart._draw
-    monkeypatch.setattr(view.chart, "_draw", lambda *args: drawn.append(args) or draw(*args))
-    player.go(1)
-    player.point(1)
-    view.grab()
-    assert drawn == []
-    themes.publish(PAPER)
-    view.grab()
-    assert len(drawn) == 1
-
-
-def place_of(view: CellHistory, part) -> QPoint:
-    return part.mapTo(view.area.widget(), QPoint(0, 0))
-
-
-def test_wider_puts_the_table_beside(view, player, qtbot):
-    player.select(0)
-    qtbot.waitUntil(lambda: place_of(view, view.table).y() >= place_of(view, view.chart).y() + view.chart.height())
-    view.resize(1000, 600)
-    qtbot.waitUntil(lambda: place_of(view, view.table).x() >= place_of(view, view.chart).x() + view.chart.width())
-
-
-def test_a_low_panel_scrolls_and_nothing_overlaps(view, player, qtbot):
-    player.select(0)
-    view.resize(420, 240)
-    qtbot.waitUntil(lambda: view.area.verticalScrollBar().maximum() > 0)
-    parts = [view.title, view.chart, view.legend, view.sentence, view.now, view.table]
-    for above, below in pairwise(parts):
-        assert place_of(view, below).y() >= place_of(view, above).y() + above.height()
-    assert view.chart.height() >= view.chart.plot().bottom

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import gettext
 
-import numpy as np
 import pytest
 from PySide6.QtCore import Qt
 
-from app.design import motion, themes
-from app.design.tokens import PAPER
+from app.design import motion
 from app.inspector.compare import view as compare_view
 from app.inspector.compare.view import Compare
 from app.inspector.page import InspectorPage
@@ -19,11 +16,9 @@ from app.inspector.words import asked_in_words, run_title
 from app.state.run.canvas import CanvasState
 from app.state.run.comparison import Difference, differences, differing
 from app.state.run.replay import NOISE, Frame
-from app.system.i18n import use
 from engine import Fork, Parent
 from tests.app.inspector.made_up import (
     END,
-    LENGTH,
     PAD,
     STEPS,
     Recorded,
@@ -34,7 +29,6 @@ from tests.app.inspector.made_up import (
     step_event,
 )
 from tests.app.inspector.test_boards import recorded
-from tests.app.marked import Brackets, unmarked
 
 
 @pytest.fixture
@@ -135,19 +129,6 @@ def test_without_another_run_those_to_choose_from_are_shown(page, compare, qtbot
         compare.chooser.open_file.click()
 
 
-def test_another_run_is_chosen_and_the_choice_taken_back(compare, qtbot):
-    compare.set_other(Recorded(run(), header=asked(8)))
-    assert compare.currentWidget() is compare.both
-    with qtbot.waitSignal(compare.wanted):
-        compare.choose.click()
-    assert compare.currentWidget() is compare.chooser
-    compare.chooser.back.click()
-    assert compare.currentWidget() is compare.both
-    compare.set_other(None)
-    assert compare.currentWidget() is compare.chooser
-    assert compare.other.trace is None
-
-
 def test_nothing_is_read_while_it_is_not_seen(page, compare):
     page.show_view(0)
     compare.set_other(Recorded(run(), header=asked(8)))
@@ -188,24 +169,6 @@ def test_a_cell_is_lit_on_both_sides(page, compare, qtbot):
     assert page.player.place == 1  # the arrows are the page's
 
 
-def test_marked_cells_are_painted(page, compare):
-    compare.set_other(Recorded(run(), header=asked(8)))
-    page.player.go(2)
-    plain = compare.left.view.grab().toImage()
-    assert not compare.left.view.marks.any()
-    compare.left.view.set_marks(np.arange(LENGTH) == 3)
-    marked = compare.left.view.grab().toImage()
-    rect = compare.left.view.grid.rect_of(3)
-    changed = [
-        (x, y)
-        for x in range(rect.x - 8, rect.x + rect.width + 8)
-        for y in range(rect.y - 4, rect.y + rect.height + 4)
-        if plain.pixel(x, y) != marked.pixel(x, y)
-    ]
-    assert changed
-    assert all(rect.x <= x < rect.x + rect.width and rect.y <= y < rect.y + rect.height for x, y in changed)
-
-
 def test_the_first_divergence_is_said_and_gone_to(page, compare):
     compare.set_other(Recorded(parted_at(1, 2), header=asked(7)))
     assert "They first differ at block 2, step 3." in compare.facts.text()
@@ -226,25 +189,6 @@ def test_the_first_divergence_of_long_runs_is_looked_for_in_slices(page, compare
     assert "Looking for" in compare.facts.text()
     qtbot.waitUntil(lambda: "They first differ at block 2, step 3." in compare.facts.text())
     assert compare.diverge.isEnabled()
-
-
-def test_nothing_is_looked_for_once_nobody_looks(page, compare, qtbot, monkeypatch):
-    monkeypatch.setattr(compare_view, "SLICE_SECONDS", 0.0)
-    compare.set_other(Recorded(run()))
-    page.show_view(0)
-    qtbot.waitUntil(lambda: not compare._searching.isActive())
-    page.show_view(1)
-    qtbot.waitUntil(lambda: "The two runs are the same throughout." in compare.facts.text())
-    assert not compare._searching.isActive()
-    compare.set_other(Recorded(run()))
-    compare.set_other(None)
-    qtbot.waitUntil(lambda: not compare._searching.isActive())
-
-
-def test_the_same_run_is_the_same_throughout(compare):
-    compare.set_other(Recorded(run()))
-    assert compare.facts.text() == "No cell differs here. The two runs are the same throughout."
-    assert not compare.diverge.isEnabled()
 
 
 def test_a_run_that_has_ended_earlier_stays_at_its_end(page, compare):
@@ -277,31 +221,6 @@ def test_a_run_under_way_is_compared_as_it_grows(page, compare, qtbot):
 # ------------------------------------------------------------------------------------------------------ the page
 
 
-def test_the_switch_is_told_and_reached_by_keys(page, compare):
-    run_view, compare_view = page.view_buttons
-    assert (run_view.isChecked(), compare_view.isChecked()) == (False, True)
-    run_view.click()
-    assert page.main.currentWidget() is page.across
-    assert (run_view.isChecked(), compare_view.isChecked()) == (True, False)
-    for made in page.view_buttons:
-        made.setFocus()
-        assert all(other.focusPolicy() & Qt.FocusPolicy.TabFocus for other in page.view_buttons)
-    compare_view.click()
-    page.close_trace()
-    page.open_trace(Recorded(run()))
-    assert page.main.currentWidget() is page.across
-    assert compare.isHidden()
-
-
-def test_it_wears_the_theme_and_fits_small_windows(page, compare):
-    compare.set_other(Recorded(run(seed=5), header=asked(8)))
-    themes.publish(PAPER)
-    for size in ((1600, 1000), (1000, 700), (640, 480)):
-        page.resize(*size)
-        assert not page.grab().isNull()
-        assert compare.left.view.width() <= compare.width() // 2
-
-
 def test_two_boards_share_the_window(page, compare, qtbot):
     page.open_trace(recorded("sudoku-stuck"), 9)
     compare.set_other(recorded("sudoku-pinned"))
@@ -312,21 +231,3 @@ def test_two_boards_share_the_window(page, compare, qtbot):
     page.resize(1280, 720)
     qtbot.waitUntil(lambda: all(side.board.grid.side >= 380 for side in sides))
     assert compare.legend.isVisible()
-
-
-def test_every_string_is_translated(qtbot):
-    use(Brackets())
-    try:
-        motion.set_reduced(True)
-        page = InspectorPage()
-        qtbot.addWidget(page)
-        compare = Compare(page.player)
-        qtbot.addWidget(compare)
-        compare.resize(2000, 800)  # nothing is cut off
-        compare.show()
-        page.player.open(Recorded(run()), 1)
-        compare.set_other(Recorded(run(seed=5), header=asked(8)))
-        found = unmarked(compare)
-    finally:
-        use(gettext.NullTranslations())
-    assert found == []

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from PySide6.QtCore import QPoint
 from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
-import engine
 from app.context import INSPECTOR, AppContext
-from app.inspector import run_catalog
 from app.inspector.controller import InspectorController, build
 from app.inspector.page import CELL, CHANGE
 from app.state.run.replay import NOISE, Frame
 from engine.events import TextArrived
-from engine.trace import Parent, Trace, read_header
+from engine.trace import Parent, Trace
 from tests.engine.traces import header, made_up, write
 
 Open = Callable[..., InspectorController]
@@ -59,24 +54,6 @@ def keep(context: AppContext, *names: str) -> list[Path]:
 def offered(inspector: InspectorController, section: str = "Your runs") -> list[str]:
     offers = [card.offer for card in inspector.page.welcome.runs.cards]
     return [Path(offer.key).stem for offer in offers if offer.section == section]
-
-
-def test_opening_waits_for_no_file_and_cards_come_as_they_are_read(
-    qtbot: QtBot, context: AppContext, open_inspector: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    keep(context, "one", "two")
-    gate = threading.Semaphore(0)
-
-    def slow(path: Path, most: int) -> Any:
-        assert gate.acquire(timeout=30)
-        return read_header(path, most)
-
-    monkeypatch.setattr(run_catalog, "read_header", slow)
-    inspector = open_inspector()
-    assert offered(inspector) == []
-    assert len(offered(inspector, "Gallery")) == len(engine.gallery())
-    gate.release(100)
-    qtbot.waitUntil(lambda: offered(inspector) == ["one", "two"])
 
 
 def test_a_few_of_the_users_runs_come_first_and_the_others_at_a_click(
@@ -143,40 +120,6 @@ def test_a_new_run_opens_at_its_first_step_and_first_tab_and_a_fork_stays(
     assert page.player.frame == Frame(0, NOISE)
 
 
-def test_a_message_leaves_the_controls_of_time_free(context: AppContext, open_inspector: Open) -> None:
-    (one,) = keep(context, "one")
-    inspector = open_inspector()
-    page = inspector.page
-    assert inspector.notice is None  # the window's, over the list of runs
-    inspector.open_key(str(one))
-    assert inspector.notice is not None
-    inspector.notice.show_done("Exported run.html", "Show", lambda: None)
-    page.grab()
-    over = inspector.notice.rect().translated(inspector.notice.mapTo(page, QPoint()))
-    for part in (page.transport, page.captions):
-        assert not over.intersects(part.rect().translated(part.mapTo(page, QPoint())))
-    assert page.main.rect().translated(page.main.mapTo(page, QPoint())).contains(over)
-    page.close_button.click()
-    inspector.open_key(str(one))
-    assert not inspector.notice.isVisible()
-
-
-def test_a_file_that_cannot_be_read_is_said_once_and_hides_no_other(
-    qtbot: QtBot, context: AppContext, open_inspector: Open
-) -> None:
-    keep(context, "one")
-    (context.folders.traces / "rubbish.sltrace").write_bytes(b"rubbish")
-    said: list[str] = []
-    context.said.connect(lambda message, _details: said.append(message))
-    inspector = open_inspector()
-    qtbot.waitUntil(lambda: offered(inspector) == ["one"])
-    qtbot.waitUntil(lambda: bool(said))
-    inspector.enter()
-    qtbot.wait(100)
-    assert len(said) == 1
-    assert said[0].startswith("1 run cannot be listed: ")
-
-
 def test_a_run_of_no_model_that_is_there_is_looked_at_but_not_gone_on_from(
     context: AppContext, open_inspector: Open
 ) -> None:
@@ -189,13 +132,6 @@ def test_a_run_of_no_model_that_is_there_is_looked_at_but_not_gone_on_from(
     inspector.forks.run.click()
     assert not inspector.going_on.is_forking
     assert context.reason_to_wait() == ""
-
-
-def test_the_thread_that_reads_ends_with_the_app(context: AppContext, open_inspector: Open) -> None:
-    keep(context, *(str(number) for number in range(5)))
-    open_inspector()
-    context.close()
-    assert all(thread.name != "safelight-runs" for thread in threading.enumerate())
 
 
 def test_a_run_that_came_as_text_alone_is_not_opened(context: AppContext, open_inspector: Open) -> None:

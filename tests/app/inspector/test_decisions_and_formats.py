@@ -15,22 +15,17 @@ from app.context import AppContext
 from app.decisions.controller import build as build_decisions
 from app.design import motion, themes
 from app.design.tokens import PAPER
-from app.inspector.cell.text import RenderedText
 from app.inspector.controller import InspectorController, build
 from app.inspector.page import InspectorPage
 from app.inspector.run_catalog import KeptRuns
 from app.inspector.run_lists import first_offers
-from app.inspector.story_words import caption
 from app.player.player import NOTHING
 from app.server import words
 from app.state.run.answers import answers_of
-from app.state.run.comparison import counterpart
-from app.state.run.replay import Frame, Replay
-from app.state.run.task_words import kind_words, task_text
+from app.state.run.replay import Frame
 from engine import SafelightError, SlotsRead, Trace
 from engine.server.live import LiveRequest
 from engine.service import RunRequest
-from engine.text.output_format import OutputFormat
 from tests.engine.task_runs import FORMAT, QUESTIONS, decided, decision_header, structured
 from tests.engine.traces import header, write
 
@@ -153,23 +148,6 @@ def test_the_transport_goes_from_read_to_read(page: InspectorPage, qtbot: QtBot)
     assert not page.transport.key.isVisible()
 
 
-def test_the_text_of_a_read_stands_alone(page: InspectorPage) -> None:
-    trace = trace_of(DECIDED)
-    page.open_trace(trace)
-    texts = page.findChild(RenderedText)
-    last = trace.committed[-1]
-    assert texts.text == "".join(trace.piece(token) for token in last.tokens.tolist())
-
-
-def test_a_run_stays_in_the_tab_that_was_chosen_unless_it_is_about_its_answer(page: InspectorPage) -> None:
-    page.open_trace(trace_of(header(16, 50)))
-    page.side.setCurrentWidget(page.change)
-    page.open_trace(trace_of(header(16, 50)))
-    assert page.side.currentWidget() is page.change
-    page.open_trace(trace_of(DECIDED))
-    assert page.side.currentWidget() is page.answer
-
-
 def test_a_decision_that_a_server_told_of_has_answers_and_no_canvas(page: InspectorPage) -> None:
     told = dataclasses.replace(DECIDED, slots=())
     read = next(event for event in decided(DECIDED) if isinstance(event, SlotsRead))
@@ -178,20 +156,6 @@ def test_a_decision_that_a_server_told_of_has_answers_and_no_canvas(page: Inspec
     assert all("Not read" not in row.said.text() for row in page.answer.answers.rows)
     assert not page.transport.isEnabled()
     page.grab()
-
-
-def test_a_decision_is_followed_while_it_is_read(page: InspectorPage, qtbot: QtBot) -> None:
-    trace, events = trace_of(DECIDED, []), list(decided(DECIDED))
-    page.follow_live(trace)
-    for event in events[:4]:
-        trace.append(event)
-    page.refresh()
-    qtbot.waitUntil(lambda: len(page.player.replay.frames) == 2)
-    assert all("Not read" not in row.said.text() for row in page.answer.answers.rows)
-    for event in events[4:]:
-        trace.append(event)
-    page.run_ended()
-    assert page.answer.answers.summary.text().startswith("After 3 of 3 reads")
 
 
 # --- formats ---------------------------------------------------------------------------------------------------------
@@ -222,23 +186,6 @@ def test_rounds_are_listed_followed_and_gone_to(page: InspectorPage, qtbot: QtBo
     page.grab()
 
 
-def test_an_answer_that_is_written_token_by_token_has_no_rounds(page: InspectorPage) -> None:
-    config = STRUCTURED.config.replace(decoder="block_causal")
-    for told, rounds in ((STRUCTURED, True), (dataclasses.replace(STRUCTURED, config=config), False)):
-        page.open_trace(trace_of(told, structured()))
-        task = page.answer.task
-        assert [part.isVisibleTo(task) for part in (task.rounds, task.caption)] == [rounds] * 2
-        assert task.kind.text() == "Fits a JSON schema"
-
-
-def test_a_step_tells_of_the_round_that_it_begins() -> None:
-    trace = trace_of()
-    record = Replay(trace).record(0)
-    said = [caption(record, Frame(0, step), trace).text for step in range(4)]
-    assert said[1].startswith("Step 2: round 2: 7 tokens hold; of the 5 new ones the model wrote 3; 4 cells are newly")
-    assert said[2].startswith("Step 3: nothing changes")
-
-
 def test_a_cell_says_whether_the_format_or_the_model_wrote_it(page: InspectorPage) -> None:
     page.open_trace(trace_of())
     said = {}
@@ -248,41 +195,6 @@ def test_a_cell_says_whether_the_format_or_the_model_wrote_it(page: InspectorPag
     assert "pinned from step 1 on," in said[1]
     assert "pinned from step 2 on, as it fits" in said[3]
     assert "as it fits" not in said[5]
-
-
-FORMATS = {
-    "json_schema": (FORMAT, "Fits a JSON schema", '"integer"'),
-    "json_object": (OutputFormat("json_object"), "Fits JSON", "any one"),
-    "regex": (OutputFormat("regex", pattern="a+b"), "Fits a pattern", "a+b"),
-    "choices": (OutputFormat("choices", choices=("left", "right")), "One of some texts", "left\nright"),
-    "tool_calls": (OutputFormat("tool_calls", tools=({"name": "sum"},)), "Calls tools", '"sum"'),
-}
-
-
-@pytest.mark.parametrize("kind", FORMATS)
-def test_every_format_can_be_read(kind: str) -> None:
-    format, title, said = FORMATS[kind]
-    told = header(output_format=format)
-    assert kind_words(told) == title
-    assert said in task_text(told)
-    assert kind_words(header()) == task_text(header()) == ""
-
-
-def test_a_decision_stands_beside_any_run(page: InspectorPage) -> None:
-    compare = page.compare
-    runs = [trace_of(), trace_of(DECIDED), trace_of(DECIDED, list(decided(DECIDED, reads=1)))]
-    for one, other in itertools.permutations(runs, 2):
-        page.show_view(0)
-        page.open_trace(one, 0)
-        page.show_view(1)
-        compare.set_other(other)
-        for place, frame in enumerate(page.player.replay.frames):
-            page.player.go(place)
-            there = counterpart(frame, compare.other.replay)
-            assert there is None or compare.other.replay.frames[there].block == frame.block
-    assert compare.left.where.text() == "Read 1 of 1, one denoising step"
-    assert compare.right.where.text() == "Read 1 of 3, one denoising step"
-    page.grab()
 
 
 # --- not offered, and listed -----------------------------------------------------------------------------------------

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gettext
-
 import pytest
 from PySide6.QtCore import Qt
 
@@ -11,12 +9,10 @@ from app.inspector.forks import spans as spans_module
 from app.inspector.forks.panel import ForkPanel, RunItem
 from app.inspector.forks.spans import merged
 from app.player.player import NOTHING, Player
-from app.system.i18n import use
 from engine import Fork, Mark
 from engine.config import LARGEST_SEED
 from tests.app.inspector.made_up import LENGTH, STEPS, Recorded, asked, run
 from tests.app.inspector.test_boards import recorded
-from tests.app.marked import Brackets, unmarked
 
 
 @pytest.fixture
@@ -54,15 +50,6 @@ def add(panel: ForkPanel, first: int, last: int) -> None:
 
 
 # ----------------------------------------------------------------------------------------------------------- changes
-
-
-def test_a_cell_is_needed_to_pin_but_not_to_ban(panel, player):
-    assert not panel.pin.isEnabled()
-    assert panel.ban.isEnabled()
-    assert panel.place.accessibleName() == "From block 1, step 3 on: select a cell to change it"
-    player.select(6)
-    assert panel.pin.isEnabled()
-    assert panel.place.accessibleName() == "From block 1, step 3 on: position 6"
 
 
 def test_recorded_candidates_are_offered_and_become_changes(panel, player, qtbot):
@@ -148,17 +135,6 @@ def test_what_stands_in_the_way_is_said_and_nothing_is_asked(panel, qtbot):
         panel.spans.run.click()
 
 
-def test_another_run_begins_afresh(panel, player):
-    player.select(6)
-    panel.pin.click()
-    add(panel, 2, 3)
-    player.open(Recorded(run(), header=asked(12, entropy_bound=0.7)))
-    assert listed(panel) == []
-    assert spans(panel) == []
-    assert panel.boxes["entropy_bound"].value() == pytest.approx(0.7)
-    assert panel.draft().is_empty
-
-
 # ------------------------------------------------------------------------------------------------------------- spans
 
 
@@ -227,39 +203,7 @@ def test_runs_are_a_tree_that_is_walked(panel, qtbot):
     assert told.args == ["2"]
 
 
-def test_every_string_is_translated(qtbot, player):
-    use(Brackets())
-    try:
-        panel = ForkPanel(player)
-        for part in (panel, panel.spans, panel.versions):
-            qtbot.addWidget(part)
-        player.select(6)
-        panel.ban.click()
-        add(panel, 2, 5)
-        panel.changes.clear()  # of data in words
-        parts = panel, panel.spans, panel.versions
-        found = [text for part in parts for text in unmarked(part) if "%" not in text]
-    finally:
-        use(gettext.NullTranslations())
-    assert found == []
-
-
 # ------------------------------------------------------------------------------------------------------------ shares
-
-
-def test_the_button_has_one_name_and_stands_still(panel, player, qtbot):
-    qtbot.wait(1)
-    before = panel.run.geometry()
-    player.select(6)
-    panel.pin.click()
-    qtbot.waitUntil(panel.changes.isVisible)
-    for reason, model in (("A run is in progress; Esc stops it.", ""), ("", "Safelight Skills"), ("", "")):
-        panel.block(reason, model)
-        panel.say("a problem of some length")
-        qtbot.wait(1)
-        assert panel.run.geometry() == before
-        assert panel.run.text() == panel.run.accessibleName() == "Run with this change"
-        assert panel.reason.text() == (f"{model} is loaded first." if model else reason)
 
 
 def test_a_cell_of_a_sudoku_is_named_by_its_row_and_column(panel, player):

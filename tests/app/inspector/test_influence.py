@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gettext
-
 import numpy as np
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
@@ -16,10 +14,8 @@ from app.inspector.influence.scale import ShownInfluence
 from app.inspector.influence.view import InfluenceView
 from app.inspector.words import in_nats
 from app.player.player import Player
-from app.system.i18n import use
 from tests.app.inspector import made_up
 from tests.app.inspector.made_up import SHORT, short_run
-from tests.app.marked import Brackets, unmarked
 
 THEMES = pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: theme.name)
 KL = np.array([0.0, 9.0, 0.02, 0.5, 0.001, 0.0])
@@ -86,18 +82,6 @@ def test_asking_with_text(influence, choice, player, qtbot):
     assert influence.measure.isEnabled()
 
 
-def test_a_refusal_is_said(influence, choice, player):
-    player.select(2)
-    choice.setEditText("x")
-    influence.set_refusal("Load the model of this run to measure.")
-    assert influence.reason.text() == "Load the model of this run to measure."
-    assert not influence.measure.isEnabled()
-    influence.set_refusal("", "Safelight Skills")
-    assert influence.measure.isEnabled()
-    assert influence.measure.text() == "Measure"
-    assert influence.measure.toolTip() == "Safelight Skills is loaded first."
-
-
 def test_a_measurement_is_shown_and_linked(influence, player, qtbot):
     player.select(1)
     influence.show_influence(1, 5, 6, KL)
@@ -143,32 +127,5 @@ def test_less_than_the_floor_is_nothing(influence):
     assert influence.what.text().endswith(said)
 
 
-def test_a_measurement_of_another_canvas_is_refused(influence):
-    with pytest.raises(ValueError, match="not of the canvas shown"):
-        influence.show_influence(1, 5, 6, np.zeros(3))
-
-
-def test_another_trace_forgets_the_measurement(influence, player):
-    influence.show_influence(1, 5, 6, KL)
-    player.open(made_up.Recorded(short_run()))
-    assert influence.influence is None
-    assert not influence.map.isVisible()
-
-
 def test_figures_of_any_size_are_read():
     assert [in_nats(value) for value in (0.0, 0.5, 340.0, 3.4e-7)] == ["0.000", "0.500", "340", "3.4 × 10⁻⁷"]
-
-
-def test_every_string_is_translated(qtbot, player):
-    use(Brackets())
-    try:
-        choice = TokenChoice(player)
-        view = InfluenceView(player, choice)
-        for made in (choice, view):
-            qtbot.addWidget(made)
-        player.select(2)
-        view.show_influence(1, 5, 6, KL)
-        found = unmarked(view, ("'f'", "'g'", "'h'"))
-    finally:
-        use(gettext.NullTranslations())
-    assert found == []

@@ -6,12 +6,10 @@ import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QColor, QMouseEvent
 
-from app.design import themes
 from app.design.tokens import DARKROOM, PAPER, color, entropy_color
 from app.inspector.canvas.map import StepMap, entropy_top, heat
 from app.player.player import Player
 from app.state.run.replay import Replay
-from engine import SKILLS, generate, load_model
 from tests.app.inspector import made_up
 from tests.app.inspector.made_up import short_run
 from tests.app.inspector.test_boards import recorded
@@ -67,24 +65,7 @@ def test_heat_is_entropy_without_padding(theme):
     assert QColor(image.pixel(2, 0)) == entropy_color(0.0, theme)
 
 
-def test_heat_before_the_end_is_known():
-    record = Replay(made_up.Recorded(short_run()[:-1])).record(0)
-    assert entropy_top(record) == 3.0
-    assert QColor(heat(record, DARKROOM).pixel(0, 4)) == entropy_color(1.0, DARKROOM)
-
-
 # -------------------------------------------------------------------------------------------------------- scrolling
-
-
-def test_another_run_is_seen_from_its_beginning(view, player):
-    view.resize(240, 90)
-    bar = view.area.verticalScrollBar()
-    assert bar.maximum() > 0
-    bar.setValue(bar.maximum())
-    player.go(1)  # within a run the place is kept
-    assert bar.value() == bar.maximum()
-    player.open(made_up.Recorded(short_run(2)), 2)
-    assert bar.value() == 0
 
 
 def test_all_rows_are_seen_where_there_is_room_and_padding_is_folded(view, player):
@@ -100,24 +81,7 @@ def test_all_rows_are_seen_where_there_is_room_and_padding_is_folded(view, playe
     view.grab()
 
 
-def test_the_legend_says_what_its_words_mean(view):
-    rects = view.legend._rects(view.legend.width())[0]
-    middles = [QPoint(rect.x + rect.width // 2, rect.y + rect.height // 2) for rect in rects]
-    assert [view.legend.tip_at(point) for point in middles] == [
-        "How unsure the model is of a cell at a step",
-        "The token was sure enough to stay",
-        "Accepted at the step before, and no longer",
-    ]
-    assert view.legend.tip_at(QPoint(-5, -5)) == ""
-
-
 # -------------------------------------------------------------------------------------------------------- painting
-
-
-@THEMES
-def test_cells_have_the_colour_of_their_entropy(view, theme):
-    themes.publish(theme)
-    assert shade_at(view, cell(view, 1, 0) - QPoint(4, 2)) == entropy_color(1.0, theme)
 
 
 def test_accepted_and_remelted_are_marked(view):
@@ -164,22 +128,6 @@ def test_keys(view, player, qtbot):
     assert found == [(0, 1), (1, 1), (0, 1), (0, 1)]
 
 
-def test_a_selected_row_scrolls_into_sight(view, player):
-    player.open(made_up.Recorded(made_up.random_run(4, 256)))
-    bar = view.area.verticalScrollBar()
-    assert bar.maximum() > 0
-    for position in (200, view.area.rows - 1, 0, 100):
-        player.select(position)
-        assert view.area.top() <= view.area.y_of(position)
-        assert view.area.y_of(position) + view.area.row <= view.area.viewport().height()
-
-
-def test_the_next_block_comes_with_its_frames(view, player):
-    player.go_to_block(1)
-    assert view.area.record.index == 1
-    assert view.accessibleDescription().startswith("Block 2: 6 positions by 3 steps.")
-
-
 def test_in_words(view, player):
     player.go(3)
     player.select(1)
@@ -192,44 +140,4 @@ def test_in_words(view, player):
     player.open(None)
     assert "Open a run" in view.accessibleDescription()
     assert not view.legend.isVisible()
-    view.grab()
-
-
-def test_it_grows_with_a_live_short_run(view, player):
-    events = short_run()
-    trace = made_up.Recorded(events[:2])
-    player.open(trace)
-    assert view.area.steps == 1
-    trace.grow(events[2:4])
-    player.refresh()
-    assert (view.area.steps, player.frame.step) == (3, 2)
-    trace.append(events[4])
-    player.refresh()
-    assert (view.area.rows, view.area.fold > 0) == (TEXT, True)
-    view.grab()
-
-
-def test_before_the_first_step(view, player):
-    player.open(made_up.Recorded(short_run()[:1]))
-    view.grab()
-    player.select(3)
-    assert view.area.step_at(200) == -1
-    assert view.area.accessibleDescription() == ("Block 1: 6 positions by 0 steps. Position 3: No step was taken yet.")
-
-
-def test_a_real_run_is_mapped(view, player):
-    model = load_model(SKILLS, device="cpu")
-    settings = model.generation_defaults.replace(max_denoising_steps=6, confidence_threshold=0.0)
-    prompt = model.chat_ids([{"role": "user", "content": "Write the times table of 8."}])
-    trace = made_up.Recorded(list(generate(model, prompt, settings, seed=3)))
-    trace.piece, trace.is_special = model.tokenizer.piece, model.tokenizer.is_special
-    player.open(trace)
-    for place in range(len(player.replay.frames)):
-        player.go(place)
-        record = view.area.record
-        assert record.index == player.frame.block
-        live = player.snapshot
-        if 0 <= player.frame.step < record.steps:
-            counted = slice(0, record.text_length)
-            assert f"{int(live.accepted_mask[counted].sum())} accepted" in view.area.words()
     view.grab()

@@ -24,13 +24,11 @@ from app.design.tokens import DARKROOM, PAPER
 from app.inspector.canvas.layers import LAYERS, Seen, heat
 from app.inspector.cell.history import CellHistory
 from app.inspector.page import InspectorPage
-from app.inspector.run_cards import Offer
 from app.player.player import NOTHING
 from app.state.run.canvas import CellState
 from app.state.run.replay import Frame
 from app.system.i18n import use
 from tests.app.inspector.made_up import LENGTH, STEPS, Recorded, run
-from tests.app.inspector.test_boards import recorded
 from tests.app.inspector.test_decisions_and_formats import trace_of
 from tests.app.marked import Brackets, unmarked
 from tests.engine.task_runs import structured
@@ -56,29 +54,6 @@ def pixels(widget: QWidget) -> QImage:
 
 
 # ---------------------------------------------------------------------------------------------------------- opening
-
-
-def test_without_a_run_it_teaches_and_offers(qtbot):
-    motion.set_reduced(True)
-    page = InspectorPage()
-    qtbot.addWidget(page)
-    page.resize(1000, 700)
-    page.show()
-    assert page.stack.currentWidget() is page.welcome
-    runs = page.welcome.runs
-    sort, puzzle = Offer("A sort", "3 steps", "a", "Gallery"), Offer("A puzzle", "9 steps", "b", "Gallery")
-    runs.offer([sort, puzzle, Offer("Mine", "now", "c")])
-    assert [card.offer.title for card in runs.cards] == ["A sort", "A puzzle", "Mine"]
-    assert [card.accessibleDescription() for card in runs.cards] == ["3 steps", "9 steps", "now"]
-    with qtbot.waitSignal(runs.chosen) as told:
-        qtbot.mouseClick(runs.cards[1], Qt.MouseButton.LeftButton)
-    assert told.args == ["b"]
-    with qtbot.waitSignal(page.welcome.open.clicked):
-        qtbot.mouseClick(page.welcome.open, Qt.MouseButton.LeftButton)
-    runs.offer([Offer("Another", "", "d")])
-    assert [card.offer.key for card in runs.cards] == ["d"]
-    for key in (Qt.Key.Key_Space, Qt.Key.Key_Right):  # nothing to go through, and no harm
-        qtbot.keyClick(page, key)
 
 
 def test_opening_shows_the_end_and_what_it_is(page):
@@ -133,17 +108,6 @@ def test_follows_a_run_under_way(page, qtbot):
     page.overview.finish()
 
 
-def test_looking_back_in_a_run_under_way_is_left_alone(page, qtbot):
-    events = run()
-    trace = Recorded(events[:4])
-    page.follow_live(trace)
-    page.player.go(1)
-    trace.grow(events[4:])
-    page.refresh()
-    qtbot.waitUntil(lambda: page.transport.timeline.maximum() == len(events) - 1)
-    assert page.player.place == 1
-
-
 def test_a_run_that_ends_early_says_why(page):
     trace = Recorded(run())
     trace.fail("The file ends in the middle of the run.")
@@ -167,27 +131,6 @@ def test_a_part_that_cannot_be_read_says_so_and_the_rest_is_shown(page):
 
 
 # ----------------------------------------------------------------------------------------------------------- canvas
-
-
-def test_selection_and_pointer_go_both_ways(page, qtbot):
-    view = page.canvas.view
-    page.player.select(9)
-    assert view.selected == 9
-    rect = view.grid.rect_of(5)
-    qtbot.mouseClick(view, Qt.MouseButton.LeftButton, pos=QPoint(rect.x + 3, rect.y + 3))
-    assert page.player.selection == 5
-    page.player.point(7)
-    assert view.hovered == 7
-    page.player.select(NOTHING)
-    assert view.selected == -1
-
-
-def test_canvas_shows_every_frame_as_it_was(page):
-    for place in range(len(page.player.replay.frames)):
-        page.player.go(place)
-        shown, wanted = page.canvas.view.block, page.player.replay.snapshot(place)
-        assert shown.states(calm=True).tolist() == wanted.states(calm=True).tolist()
-        assert shown.tokens(calm=False).tolist() == wanted.tokens(calm=False).tolist()
 
 
 def test_raw_and_calm(page, qtbot):
@@ -253,41 +196,11 @@ def test_settling_appears_when_it_is_reached(page):
     assert second.words(10) == "Settled at step 2 of 4"
 
 
-def test_remelts_count_up(page):
-    assert np.isnan(heat("remelts", seen_at(page, 2)).shares).all()
-    shown = heat("remelts", seen_at(page, 3))
-    assert np.flatnonzero(~np.isnan(shown.shares)).tolist() == [8, 9]
-    assert shown.high == "1 time so far"
-
-
 def test_padding_has_no_colour_in_any_layer(page):
     page.open_trace(Recorded(run(1, text_length=20)))
     for layer in LAYERS[1:]:
         shown = heat(layer, seen_at(page, STEPS + 1))
         assert np.isnan(shown.shares[20:]).all(), layer
-
-
-def test_the_tip_of_a_cell_tells_the_layers_figure(page):
-    page.player.go(2)
-    page.canvas.set_layer("settling")
-    assert page.canvas.view.cell_text(10)[-1] == "Settled at step 2 of 4"
-    page.canvas.set_layer("state")
-    assert "Settled at" not in page.canvas.view.cell_text(10)[-1]
-
-
-def test_cells_do_not_jump_while_a_block_is_gone_through(page):
-    page.player.go(0)
-    widths = set()
-    for place in range(STEPS + 2):
-        page.player.go(place)
-        widths.add(page.canvas.view.grid.cell_width)
-    assert len(widths) == 1
-
-
-def test_cells_are_as_large_as_there_is_room_for(page):
-    large = page.canvas.view.grid.cell_height
-    page.resize(420, 420)
-    assert page.canvas.view.grid.cell_height < large
 
 
 # ------------------------------------------------------------------------------------------------------------- keys
@@ -307,15 +220,6 @@ def test_keys_go_through_the_run(page, qtbot):
     for key, place in path:
         qtbot.keyClick(page, key)
         assert page.player.place == place, key
-
-
-def test_space_plays(page, qtbot):
-    page.player.go(4)
-    qtbot.keyClick(page, Qt.Key.Key_Space)
-    assert page.player.is_playing
-    assert page.transport.buttons["play"].accessibleName() == "Pause"
-    qtbot.keyClick(page, Qt.Key.Key_Space)
-    assert not page.player.is_playing
 
 
 def test_shift_goes_to_the_next_change_of_the_selected_cell(page, qtbot):
@@ -385,14 +289,6 @@ def test_cells_are_reached_by_keys(page, qtbot):
     assert page.player.place == place
 
 
-def test_a_field_keeps_its_keys(page, qtbot):
-    page.player.go(4)
-    page.canvas.layers.setFocus()
-    qtbot.keyClick(page.canvas.layers, Qt.Key.Key_Down)
-    assert page.canvas.layer == "entropy"
-    assert page.player.place == 4
-
-
 # ------------------------------------------------------------------------------------------------- panels, names, looks
 
 
@@ -416,12 +312,6 @@ def test_the_history_comes_with_a_cell_or_stands_beside_the_map(page):
     page.resize(2200, 1000)
     assert page.cell.history.isVisible()
     assert page.cell.history.x() > page.cell.map.x()
-
-
-def test_a_board_has_most_of_a_window(page):
-    page.open_trace(recorded("sudoku-hard"))
-    page.resize(1280, 720)  # the page of a window of 1280 by 800 pixels
-    assert min(page.canvas.board.grid.side, page.canvas.board.height()) >= 400
 
 
 def test_every_control_has_a_name_and_can_be_tabbed_to(page):
@@ -460,13 +350,3 @@ def test_every_string_is_translated(qtbot):
 
         use(gettext.NullTranslations())
     assert found == []
-
-
-@THEMES
-@pytest.mark.parametrize("size", [(1280, 800), (1000, 700), (640, 480)])
-def test_all_of_it_is_painted_at_any_size(page, theme, size):
-    themes.publish(theme)
-    page.resize(*size)
-    page.overview.finish()
-    assert not page.grab().isNull()
-    assert page.canvas.view.width() <= page.width()

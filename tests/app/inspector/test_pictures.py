@@ -8,17 +8,15 @@ import threading
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QApplication, QLabel
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.export import html
 from app.export.html import write
 from app.export.options import Options
-from app.inspector.canvas.prompt_pictures import MOST_SHOWN, PromptPictures
+from app.inspector.canvas.prompt_pictures import PromptPictures
 from app.inspector.run_pictures import PictureView, picture_of
-from app.pictures.source import PictureSource
 from app.player.player import Player
-from app.state.chat.attachment import AttachedPicture
 from engine import Trace
 from engine.catalog import ASSETS
 from engine.pictures import Picture
@@ -66,35 +64,6 @@ def test_each_picture_stands_beside_the_canvas_once(qtbot: QtBot, player: Player
     assert view.thumbs[1].is_missing
     player.open(Trace(header=traces.header()))
     assert view.isHidden()
-
-
-def test_a_picture_that_was_missing_is_looked_for_in_the_next_run(qtbot: QtBot, player: Player) -> None:
-    view = PromptPictures(player)
-    qtbot.addWidget(view)
-    for there in ((RED,), (RED, BLUE)):
-        player.open(run(*there))
-        qtbot.waitUntil(lambda: not any(thumb._loading.is_busy for thumb in view.thumbs))
-    assert not any(thumb.is_missing for thumb in view.thumbs)
-
-
-def test_of_thousands_the_first_are_shown(qtbot: QtBot, player: Player) -> None:
-    images = [image_of(RED) | {"digest": f"{number:064}"} for number in range(5_000)]
-    view = PromptPictures(player)
-    qtbot.addWidget(view)
-    player.open(Trace(header=traces.header(messages=({"role": "user", "content": "prompt", "images": images},))))
-    assert len(view.thumbs) == MOST_SHOWN
-    assert f"and {5_000 - MOST_SHOWN:,} more" in [made.text() for made in view.findChildren(QLabel)]
-
-
-def test_a_missing_picture_that_is_put_in_again_is_shown() -> None:
-    there = dict[str, Picture]()
-    source = PictureSource(lambda digest, *_: there.get(digest))
-    shown = AttachedPicture("", RED.digest, RED.width, RED.height)
-    assert source.small(shown) is None
-    there[RED.digest] = RED
-    image = source.small(shown)
-    assert image is not None
-    assert source.known(shown) is image
 
 
 def told(tmp_path: Path, *, prompt: bool) -> dict[str, object]:

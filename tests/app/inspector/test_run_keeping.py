@@ -179,24 +179,3 @@ def test_the_runs_of_a_deleted_chat_are_not_shown_until_it_is_restored(qtbot: Qt
     list(library.erasing(chat))
     inspector.enter()
     qtbot.waitUntil(lambda: len(own(inspector)) == 1)
-
-
-def test_the_gallery_cannot_be_changed(qtbot: QtBot, context: AppContext) -> None:
-    inspector = opened(qtbot, context, 0)
-    card = inspector.page.welcome.runs.cards[0]
-    QTest.keyClick(card, Qt.Key.Key_Delete)
-    QTest.keyClick(card, Qt.Key.Key_F2)
-    assert inspector.keeping.question is None
-    assert not card.dots.isVisible()
-
-
-def test_an_open_run_whose_file_was_deleted_is_left(qtbot: QtBot, context: AppContext) -> None:
-    run = run_of(context)
-    inspector = opened(qtbot, context, 1)
-    own(inspector)[0].click()
-    inspector.enter()
-    assert inspector.page.player.trace is not None
-    (context.folders.traces / f"{run}.sltrace").unlink()
-    inspector.enter()
-    assert inspector.page.player.trace is None
-    qtbot.waitUntil(lambda: own(inspector) == [])

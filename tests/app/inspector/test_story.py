@@ -12,7 +12,7 @@ from app.inspector.story_words import caption
 from app.state.run.canvas import CellState
 from app.state.run.replay import Replay
 from app.state.run.story import in_doubt, moment
-from engine import CanvasStarted, Event, Recording, gallery, open_trace
+from engine import CanvasStarted, Event, Recording
 from tests.app.inspector.made_up import Recorded, committed, started, step_event
 
 F, G, END = 5, 6, 1  # "f", "g" and the end
@@ -81,21 +81,6 @@ def test_padding_has_no_part_and_an_unsure_end_says_so() -> None:
     assert (moment(record, 0).counted, moment(record, 0).accepted, in_doubt(record)) == (3, 2, 2)
     trace = Recorded([*life()[:4], committed((F, G, F, END), 3, 3, reason="step_cap")])
     assert said(trace)[-1] == "Block 1 is stopped at the limit of 3 steps, with 2 unsure cells."
-
-
-def test_what_is_said_of_the_gallery_is_what_happened() -> None:
-    """Held against the events themselves, one after the other."""
-    trace = open_trace(next(one.path for one in gallery() if one.path.stem == "sudoku-hard"))
-    replay = Replay(trace)
-    record = replay.record(0)
-    before = set[int]()
-    for step in range(record.steps):
-        now = {place for place in range(record.text_length or 0) if record.accepted[step, place]}
-        found = moment(record, step)
-        assert set(found.taken_back) == before - now, step
-        assert {*found.fresh, *found.again, *found.otherwise} == now - before, step
-        before = now
-    assert said(trace)[3] == "Step 3: “8” and “4” are taken back; 2 cells are newly accepted."
 
 
 @pytest.fixture

@@ -46,16 +46,6 @@ def test_offsets_are_what_qt_counts():
     assert read((), str, special).position_at(0) == -1
 
 
-def test_every_position_has_its_place():
-    tokens = [2, 9, 1, 5, 4, 6, 0, 3, 8] * 5
-    reading = read(tokens, PIECES.__getitem__, special)
-    for position, token in enumerate(tokens):
-        low, high = reading.span(position)
-        assert high - low == (0 if special(token) else units(PIECES[token]))
-        assert all(reading.position_at(offset) == position for offset in range(low, high))
-    assert reading.edges[-1] == units(reading.text)
-
-
 def test_nothing_is_swallowed_or_obeyed():
     assert shown("a\tb\nc") == "a\tb\nc"
     assert shown("a\u2029b\u2028c\x0bd") == "a\nb\nc\nd"
@@ -148,14 +138,6 @@ def test_the_selected_and_the_hovered_cell_are_tinted(view, player, theme):
     assert [key for key in marks(view) if key != "none"] == []
 
 
-def test_what_is_behind_the_drafts_end_is_faint(view, player):
-    player.go(5)
-    faint = [mark for mark in view.pane.extraSelections() if mark.format.foreground().color() == color(DARKROOM.noise)]
-    assert [(mark.cursor.selectionStart(), mark.cursor.selectionEnd()) for mark in faint] == [(20, 21)]
-    player.go(6)
-    assert view.pane.extraSelections() == []
-
-
 def character(view: RenderedText, offset: int) -> QPoint:
     """The middle of a character in the pane."""
     here, there = QTextCursor(view.pane.document()), QTextCursor(view.pane.document())
@@ -210,23 +192,6 @@ def test_words_follow_the_frame(view, player):
     assert view.caption.text() == "Position 3: padding, after the end of the block's text."
     player.open(None)
     assert (view.pane.toPlainText(), view.accessibleDescription()) == ("", "No text yet.")
-
-
-def test_markup_is_text(view, player):
-    trace = trace_of(run())
-    trace.pieces = {**PIECES, 2: "<b>bold</b>"}
-    player.open(trace, 2)
-    assert view.pane.toPlainText() == "<b>bold</b> youx"
-
-
-def test_it_grows_with_a_live_run(view, player):
-    events = run()
-    trace = trace_of(events[:1])
-    player.open(trace)
-    for place, event in enumerate(events[1:], start=1):
-        trace.append(event)
-        player.refresh()
-        assert view.pane.toPlainText() == READS[place]
 
 
 def test_a_damaged_block_is_said_and_the_rest_is_shown(view, player):

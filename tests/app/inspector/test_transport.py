@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QEvent, QObject, QPoint, Qt
-from PySide6.QtGui import QColor, QImage, QRegion
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QColor, QImage
 from PySide6.QtWidgets import QWidget
 
 from app.design import themes
@@ -57,20 +57,6 @@ def test_figures_are_those_of_the_record():
     assert figures.bursts.tolist() == [2]
 
 
-def test_steps_are_known_at_once_and_figures_in_idle_time(qtbot):
-    player = Player()
-    overview = Overview(player, player)
-    player.open(Recorded(run(12)))
-    assert overview.steps == [STEPS] * 12
-    assert not overview.complete
-    order: list[int] = []
-    overview.known.connect(order.append)
-    player.go_to_block(4)
-    qtbot.waitUntil(lambda: overview.complete)
-    assert order[0] in (4, 11)  # what is on show comes first
-    assert sorted(order) == list(range(12))
-
-
 def test_nothing_but_the_block_on_show_is_read_while_frames_follow_each_other(qtbot):
     player = Player()
     overview = Overview(player, player)
@@ -97,18 +83,6 @@ def test_figures_follow_a_block_that_grows(qtbot):
     assert overview[0].steps == STEPS
 
 
-@pytest.mark.usefixtures("qapp")
-def test_what_cannot_be_read_is_asked_for_once():
-    trace = Recorded(run(2), good=0)
-    player = Player()
-    overview = Overview(player, player)
-    player.open(trace)
-    overview.finish()
-    assert overview.complete
-    assert len(trace.read) == 2
-    assert player.replay.problem == "a part of the file is damaged"
-
-
 # -------------------------------------------------------------------------------------------------------- transport
 
 
@@ -128,18 +102,6 @@ def test_every_button_has_a_name_a_key_and_does_it(parts, qtbot):
     assert player.is_playing
     press("play")
     assert not player.is_playing
-
-
-def test_buttons_for_changes_wait_for_a_cell(parts, qtbot):
-    player, buttons = parts.player, parts.transport.buttons
-    assert not buttons["change-on"].isEnabled()
-    player.go(1)
-    player.select(8)
-    assert buttons["change-on"].isEnabled()
-    qtbot.mouseClick(buttons["change-on"], Qt.MouseButton.LeftButton)
-    assert player.place == 2
-    qtbot.mouseClick(buttons["change-back"], Qt.MouseButton.LeftButton)
-    assert player.place == 1
 
 
 def test_speeds_can_be_chosen(parts):
@@ -199,30 +161,3 @@ def test_marks_of_early_stops_and_bursts_are_drawn(parts, theme):
     assert around(3, theme.remelted)
     assert around(9, theme.remelted)
     assert not around(2, theme.remelted)
-
-
-class Regions(QObject):
-    """What of a widget is painted."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.painted = QRegion()
-
-    def eventFilter(self, _watched, event) -> bool:
-        if event.type() == QEvent.Type.Paint:
-            self.painted = self.painted.united(event.region())
-        return False
-
-
-def test_moving_repaints_the_handle_and_the_way_but_not_all(parts, qtbot):
-    timeline = parts.timeline
-    parts.player.go(2)
-    qtbot.wait(30)
-    watch = Regions()
-    timeline.installEventFilter(watch)
-    parts.player.go(5)
-    qtbot.waitUntil(lambda: not watch.painted.isEmpty())
-    for place in (2, 3, 5):
-        assert watch.painted.contains(QPoint(round(timeline.x_of(place)), 18)), place
-    for place in (0, 8, 11):
-        assert not watch.painted.contains(QPoint(round(timeline.x_of(place)), 18)), place

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.design import motion
-from app.player.player import NOTHING, SPEEDS, Player
+from app.player.player import SPEEDS, Player
 from app.state.run.pace import FULL_SPEED, block_seconds
 from app.state.run.replay import Frame
 from engine import CanvasCommitted, CanvasStarted, Event, StepFinished, Trace
@@ -101,14 +101,6 @@ def test_going_stops_at_the_ends(player):
     assert player.frame == Frame(0, 3)
 
 
-def test_a_frame_is_told_once(player):
-    told: list[int] = []
-    player.placed.connect(told.append)
-    player.go(3)
-    player.go(3)
-    assert told == [3]
-
-
 def test_plays_to_the_end_and_stops(player, hands):
     player.go(6)
     seen: list[int] = []
@@ -160,13 +152,6 @@ def test_at_full_speed_each_tick_shows_a_frame(player):
     assert not player.is_playing
 
 
-def test_playing_at_the_end_begins_again(player):
-    player.toggle()
-    assert player.place == 0
-    player.toggle()
-    assert not player.is_playing
-
-
 def test_speed_has_bounds_and_holds_while_playing(player):
     player.go(0)
     player.toggle()
@@ -175,14 +160,6 @@ def test_speed_has_bounds_and_holds_while_playing(player):
     player.set_speed(0)
     assert player.speed == SPEEDS[0] == 0.1
     player.pause()
-
-
-def test_stepping_pauses(player):
-    player.go(0)
-    player.toggle()
-    player.step(1)
-    assert not player.is_playing
-    assert player.place == 1
 
 
 def test_next_change_of_the_selected_cell(player):
@@ -198,17 +175,6 @@ def test_next_change_of_the_selected_cell(player):
     assert player.place == 3  # accepted
     assert player.next_change(-1)
     assert player.place == 2
-
-
-def test_selection_and_pointer_are_told_once(player):
-    told: list[tuple[str, int]] = []
-    player.selected.connect(lambda place: told.append(("selected", place)))
-    player.hovered.connect(lambda place: told.append(("hovered", place)))
-    for _ in range(2):
-        player.select(3)
-        player.point(4)
-    player.select(NOTHING)
-    assert told == [("selected", 3), ("hovered", 4), ("selected", -1)]
 
 
 def test_follows_a_run_that_grows_from_nothing():

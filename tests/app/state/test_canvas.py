@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
-import random
 from dataclasses import fields
 
 import numpy as np
@@ -23,7 +21,6 @@ from engine import (
     generate,
     load_model,
 )
-from engine.trace import Draft
 
 
 @pytest.fixture(scope="module")
@@ -72,42 +69,6 @@ def picture(block: BlockState) -> dict[str, object]:
 
 def steps_of(events: list[Event], block: int) -> list[StepFinished]:
     return [event for event in events if isinstance(event, StepFinished) and event.block_index == block]
-
-
-@pytest.mark.parametrize("name", ["run", "long_run", "pinned_run"])
-def test_any_portions_give_the_same_state(name, request):
-    events = request.getfixturevalue(name)
-    whole = CanvasState.from_events(events)
-    rng = random.Random(1)
-    for _ in range(3):
-        state, rest = CanvasState(), list(events)
-        while rest:
-            size = rng.randint(1, 6)
-            portion, rest = rest[:size], rest[size:]
-            for event in portion:
-                state.fold(event)
-            _ = state.current and state.current.states(calm=True)  # looking changes nothing
-        assert [picture(block) for block in state.blocks] == [picture(block) for block in whole.blocks]
-        assert state.finished is whole.finished
-        assert state.prompt_tokens == whole.prompt_tokens
-
-
-@pytest.mark.parametrize("name", ["run", "long_run", "pinned_run"])
-def test_counts_agree_with_plain_loops(name, request):
-    events = request.getfixturevalue(name)
-    state = CanvasState.from_events(events)
-    some_remelts = 0
-    for block in state.blocks:
-        steps = steps_of(events, block.block_index)
-        for position in range(block.length):
-            accepted = [bool(event.accepted_mask[position]) for event in steps]
-            remelts = sum(before and not after for before, after in itertools.pairwise(accepted))
-            assert block.remelts[position] == remelts
-            assert block.accepted_steps[position] == sum(accepted)
-            some_remelts += remelts
-        assert block.steps == len(steps)
-        assert block.seconds == pytest.approx(sum(event.seconds for event in steps))
-    assert some_remelts > 0, "the run has to remelt something, or this test shows nothing"
 
 
 def expected_state(steps: list[StepFinished], position: int, pinned: bool, calm: bool) -> CellState:
@@ -159,40 +120,6 @@ def test_every_cell_of_every_step(name, calm, request):
     assert CellState.ACCEPTED in seen
 
 
-@pytest.mark.parametrize("name", ["run", "long_run", "pinned_run"])
-def test_the_end_is_the_runs_own(name, request):
-    events = request.getfixturevalue(name)
-    state = CanvasState.from_events(events)
-    finished = events[-1]
-    assert isinstance(finished, GenerationFinished)
-    assert state.finished is finished
-    assert Draft.from_events(events).tokens() == finished.tokens.tolist()
-    assert len(state.blocks) == finished.blocks
-    for block in state.blocks:
-        states = block.states(calm=True)
-        inside = np.where(block.pinned_mask, CellState.GIVEN, CellState.SETTLED)[: block.text_length]
-        assert states[: block.text_length].tolist() == inside.tolist()
-        assert set(states[block.text_length :].tolist()) <= {CellState.PADDING}
-
-
-def test_the_draft_is_committed_text_and_the_guess(long_run):
-    state, draft = CanvasState(), Draft(())
-    committed: list[int] = []
-    for event in long_run:
-        state.fold(event)
-        draft.fold(event)
-        if isinstance(event, CanvasCommitted):
-            committed += event.tokens[: event.text_length].tolist()
-            assert draft.tokens() == committed
-        elif isinstance(event, CanvasStarted):
-            assert draft.tokens() == committed  # noise is no draft
-            assert state.current.block_index == event.block_index
-        elif isinstance(event, StepFinished):
-            assert draft.tokens() == committed + event.argmax_canvas.tolist()
-        if not isinstance(event, GenerationFinished):
-            assert state.finished is None
-
-
 def test_a_copy_is_a_snapshot(run):
     state = CanvasState()
     shots: list[tuple[BlockState, dict[str, object]]] = []
@@ -235,29 +162,6 @@ def test_a_step_without_its_canvas_is_refused(run):
         finished.fold(step)
 
 
-def test_a_position_outside_is_refused(run):
-    block = CanvasState.from_events(run).blocks[0]
-    for position in (-1, block.length):
-        with pytest.raises(IndexError):
-            block.cell(position, calm=True)
-
-
-def test_cancelled_run_keeps_its_draft(run):
-    first = next(index for index, event in enumerate(run) if isinstance(event, CanvasCommitted))
-    events = [*run[:first], GenerationFinished("cancelled", np.empty(0, dtype=np.int32), 0, first, 0.1)]
-    state = CanvasState.from_events(events)
-    assert state.finished is events[-1]
-    assert not state.current.committed
-    assert Draft.from_events(events).tokens() == steps_of(run, 0)[-1].argmax_canvas.tolist()
-
-
-def test_stats_know_nothing_before_the_run():
-    stats = RunStats(48)
-    numbers = "step temperature mean_entropy accepted_count text_tokens seconds tokens_per_forward tokens_per_second"
-    assert [getattr(stats, name) for name in numbers.split()] == [None] * 8
-    assert (stats.remelts, stats.blocks, stats.max_steps) == (0, 0, 48)
-
-
 @pytest.mark.parametrize("name", ["run", "long_run", "pinned_run"])
 def test_stats_agree_with_plain_sums(name, request):
     events = request.getfixturevalue(name)
@@ -284,20 +188,6 @@ def test_stats_agree_with_plain_sums(name, request):
     assert sum(block.steps for block in stats.canvases.blocks) == finished.steps
     assert sum(block.seconds for block in stats.canvases.blocks) == pytest.approx(stats.step_seconds)
     assert sum(block.committed for block in stats.canvases.blocks) == stats.blocks == finished.blocks
-
-
-def test_stats_of_an_empty_answer():
-    tokens = np.zeros(4, dtype=np.int32)
-    nothing = np.zeros(4, dtype=np.bool_)
-    stats = RunStats.from_events(
-        [
-            CanvasStarted(0, tokens, nothing),
-            StepFinished(0, 0, 0.8, tokens, tokens, np.ones(4, dtype=np.float32), nothing, tokens, 0.5),
-            CanvasCommitted(0, tokens, 0, 1, "converged"),
-        ],
-        max_steps=GenerationConfig().max_denoising_steps,
-    )
-    assert (stats.text_tokens, stats.tokens_per_forward, stats.tokens_per_second, stats.mean_entropy) == (0, 0, 0, None)
 
 
 def test_only_what_is_newly_accepted_waits_and_the_surest_comes_first() -> None:

@@ -49,12 +49,6 @@ def test_a_run_does_not_differ_from_itself(model: Model) -> None:
         assert not differing(one.snapshot(place), other.snapshot(place), calm=False).any()
 
 
-def test_another_seed_differs_from_the_first_noise_on(model: Model) -> None:
-    one, other = Replay(run(model, 3)), Replay(run(model, 4))
-    assert parting(one, other) == Frame(0, NOISE)
-    assert differing(one.snapshot(0), other.snapshot(0), calm=False).mean() > 0.5
-
-
 def test_the_first_step_that_differs_is_found(model: Model) -> None:
     trace = run(model, 3)
     changed = run(model, 3)
@@ -95,11 +89,3 @@ def test_the_divergence_is_found_behind_what_is_shown_of_a_long_block(monkeypatc
     events = made_up.run(blocks=1)
     changed = [replace(e, next_canvas=e.next_canvas ^ 1) if getattr(e, "step", 0) == 3 else e for e in events]
     assert parting(Replay(made_up.Recorded(events)), Replay(made_up.Recorded(changed))) == Frame(0, 3)
-
-
-def test_what_cannot_be_read_is_no_exception() -> None:
-    def damaged() -> Replay:
-        return Replay(made_up.Recorded(made_up.run(), good=3))
-
-    assert parting(Replay(made_up.Recorded(made_up.run())), damaged()) == Frame(0, 2)
-    assert parting(damaged(), damaged()) is None

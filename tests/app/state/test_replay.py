@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ from engine import (
     generate,
     load_model,
 )
-from engine.trace import Trace, open_trace
+from engine.trace import Trace
 
 HOT = {"t_max": 4.0, "t_min": 3.0, "entropy_bound": 60.0, "confidence_threshold": 0.0, "max_denoising_steps": 6}
 
@@ -102,27 +102,6 @@ def test_a_replay_shows_what_was_shown_live(runs, name):
         assert picture(replay.snapshot(place)) == live[place], place
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_so_does_a_replay_from_a_file(runs, name, tmp_path):
-    trace = runs[name]
-    trace.save(tmp_path / "run.sltrace")
-    replay = Replay(open_trace(tmp_path / "run.sltrace"))
-    live = shown_live(trace.events)
-    assert len(replay.frames) == len(live)
-    for place in (0, len(live) - 1, len(live) // 2, 1):
-        assert picture(replay.snapshot(place)) == live[place], place
-
-
-def test_cancelled_runs_are_cancelled_and_keep_what_they_had(runs):
-    inside = Replay(runs["cancelled in a block"])
-    assert runs["cancelled in a block"].result.reason == "cancelled"
-    assert inside.record(0).final is None
-    assert not inside.committed(0)
-    assert inside.frames[-1].step == inside.record(0).steps - 1
-    between = Replay(runs["cancelled before the second"])
-    assert between.committed(0)
-
-
 def test_frames_are_noise_steps_and_commit(runs):
     replay = Replay(runs["several blocks"])
     assert replay.blocks == 3
@@ -153,20 +132,6 @@ def test_frames_are_only_added_while_a_run_goes_on(runs):
         if before:
             assert picture(replay.snapshot(len(before) - 1)) == live[len(before) - 1]
     assert before == Replay(whole).frames
-
-
-def test_arrays_are_the_events(runs):
-    trace = runs["one block"]
-    record = Replay(trace).record(0)
-    steps = [event for event in trace.events if isinstance(event, StepFinished)]
-    assert record.steps == len(steps) == 6
-    for place, event in enumerate(steps):
-        assert record.argmax[place].tolist() == event.argmax_canvas.tolist()
-        assert record.candidates[place].tolist() == event.candidates.tolist()
-        assert record.accepted[place].tolist() == event.accepted_mask.tolist()
-        assert record.following[place].tolist() == event.next_canvas.tolist()
-        assert record.entropy[place].tolist() == event.entropy.tolist()
-        assert record.temperature[place] == pytest.approx(event.temperature)
 
 
 def made_up(text_length: int | None = None, top: bool = False) -> list[Event]:
@@ -266,16 +231,6 @@ def test_a_block_too_long_to_be_held_shows_its_beginning(monkeypatch, bound, mos
     assert replay.problem == f"Block 1 is too long to be shown whole; its first {steps} steps are."
     assert len(replay.frames) == 5
     assert replay.snapshot(4) is replay.snapshot(steps)
-
-
-def test_steps_that_report_different_numbers_of_candidates_have_no_common_ones():
-    events = made_up(text_length=4, top=True)
-    fewer = next(place for place, event in enumerate(events) if isinstance(event, StepFinished) and event.step == 1)
-    step = events[fewer]
-    events[fewer] = replace(step, top_tokens=step.top_tokens[:, :1], top_probabilities=step.top_probabilities[:, :1])
-    record = Replay(recorded(events)).record(0)
-    assert record.top_tokens is None
-    assert record.snapshots[2].top_tokens.shape == (4, 1)
 
 
 class Damaged(Trace):

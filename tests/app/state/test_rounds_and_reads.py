@@ -86,27 +86,6 @@ def test_what_a_round_makes_noise_of_is_no_remelt() -> None:
     assert moment(replay.record(0), 1).taken_back == ()
 
 
-def test_a_share_of_a_step_leaves_the_pins_as_they_are() -> None:
-    shown = Replay(trace_of(list(structured()))).snapshot(2).partly(0.0)
-    assert states(shown)[:7] == [GIVEN, GIVEN, FIT, FIT, FIT, GIVEN, GIVEN]
-
-
-def test_a_run_cut_behind_its_pins_is_shown_up_to_its_last_frame() -> None:
-    events = list(structured())
-    for count in range(1, len(events)):
-        replay = Replay(trace_of(events[:count]))
-        shown = live([*events[:count], events[-1]])
-        assert len(replay.frames) == len(shown)
-        for place, (tokens, _) in enumerate(shown[:-1]):
-            assert replay.snapshot(place).tokens(calm=True).tolist() == tokens
-    grown = trace_of(events[:3])
-    replay = Replay(grown)
-    for event in events[3:]:
-        grown.append(event)
-        replay.refresh()
-    assert states(replay.snapshot(4)) == live(events)[4][1]
-
-
 # --- decisions -------------------------------------------------------------------------------------------------------
 
 
@@ -126,18 +105,6 @@ def test_a_decision_is_gone_through_read_by_read() -> None:
     assert set(before[slots]) == {CellState.NOISE}
     assert set(after[slots]) == {CellState.ACCEPTED}
     assert set(np.delete(before, slots)) == set(np.delete(after, slots)) == {GIVEN}
-
-
-def test_a_decision_grows_while_it_is_looked_at() -> None:
-    events, trace = list(decided(DECIDED)), trace_of([], DECIDED)
-    replay, seen = Replay(trace), []
-    for event in events:
-        trace.append(event)
-        replay.refresh()
-        if replay.frames:
-            seen.append((len(replay.frames), len(replay.reads()), replay.snapshot(len(replay.frames) - 1).read is None))
-    assert seen[:5] == [(1, 0, True), (2, 0, True), (2, 1, False), (2, 1, False), (3, 1, True)]
-    assert seen[-1] == (6, 3, False)
 
 
 def test_a_server_tells_of_a_decision_without_a_canvas() -> None:

@@ -49,17 +49,6 @@ def test_conflicts_while_a_puzzle_is_entered():
 # ------------------------------------------------------------------------------------------------------------- frames
 
 
-def test_before_the_first_step_there_is_noise_and_nothing_else():
-    found = shown(Script())
-    assert found.started
-    assert not found.committed
-    assert {cell.text for cell in found.cells} == {NOISE}
-    assert {cell.state for cell in found.cells} == {CellState.NOISE}
-    assert not any(cell.digit or cell.marks or cell.violated for cell in found.cells)
-    assert found.entropy is None
-    assert found.answer == "." * SIZE
-
-
 def test_states_of_cells_go_with_those_of_the_canvas():
     script = Script().step(SOLVED, {2, 3, 5}, {4: {"1": 0.4, "7": 0.35, "2": 0.25}})
     script.step(SOLVED, {2, 3}, {4: {"1": 0.4, "7": 0.35, "2": 0.25}, 6: {"9": 0.7, "1": 0.3}})
@@ -96,11 +85,6 @@ def test_without_probabilities_the_best_guess_is_shown():
     assert found.cells[3].marks == ()
 
 
-def test_an_accepted_candidate_counts_before_the_best_guess():
-    found = shown(Script().step(SOLVED, {2}, {}, written=other(SOLVED, 2)))
-    assert found.cells[2].digit == other(SOLVED, 2)[2]
-
-
 def test_conflicts_are_among_the_digits_that_are_shown():
     wrong = SOLVED[:2] + "7" + SOLVED[3:]  # 7 stands at (0, 4) too, as a given
     certain = shown(Script().step(wrong, {2}, {}))
@@ -111,12 +95,6 @@ def test_conflicts_are_among_the_digits_that_are_shown():
     assert (2, 4) not in unsure.conflicts
 
 
-def test_a_given_counts_until_the_model_writes_something_there():
-    found = shown(Script().step(SOLVED[:2] + "7" + SOLVED[3:], {2}, {4: {"7": 0.3, "1": 0.3}}))
-    assert found.cells[4].digit == ""
-    assert (2, 4) in found.conflicts
-
-
 def test_a_given_with_another_digit_is_flagged():
     changed = other(SOLVED, 0)
     assert shown(Script().step(changed, {0}, {})).violated == (0,)
@@ -124,10 +102,6 @@ def test_a_given_with_another_digit_is_flagged():
     assert shown(Script().step(changed, set(), {0: {changed[0]: 0.4, "5": 0.3}})).violated == ()
     assert shown(Script().step(SOLVED, {0}, {})).violated == ()
     assert shown(Script().step(SOLVED, ALL, {}).commit("x" + SOLVED[1:])).violated == (0,)
-
-
-def test_pinned_cells_are_given():
-    assert shown(Script(pinned={0}).step(SOLVED, {0}, {})).cells[0].state == CellState.GIVEN
 
 
 def test_cells_beyond_the_canvas_or_its_text_stay_empty():
@@ -141,15 +115,6 @@ def test_cells_beyond_the_canvas_or_its_text_stay_empty():
     assert ended.cells[36].text == ""
     assert ended.verdict is not None
     assert ended.verdict.kind == "incomplete"
-
-
-def test_a_frame_does_not_change_when_the_run_goes_on():
-    script = Script().step(SOLVED, {2}, {})
-    before = shown(script)
-    cells = before.cells
-    script.step(other(SOLVED, 2), {2}, {})
-    assert shown(script).cells[2] != cells[2]
-    assert before.cells == cells
 
 
 # ------------------------------------------------------------------------------------------------------------ verdict
@@ -167,10 +132,6 @@ def test_solved():
     assert (found.verdict.kind, found.verdict.valid, found.verdict.wrong) == ("solved", True, ())
     assert found.verdict.text == "Solved: the puzzle's only solution."
     assert not any(cell.marks or cell.wrong or cell.violated for cell in found.cells)
-
-
-def test_there_is_no_verdict_before_the_end():
-    assert shown(Script().step(SOLVED, ALL, {})).verdict is None
 
 
 def test_one_of_several_solutions_is_valid():

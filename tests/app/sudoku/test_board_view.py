@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import gc
-import itertools
-
 import pytest
 from PySide6.QtCore import QAbstractAnimation, QCoreApplication, QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QAccessible, QGuiApplication, QHelpEvent, QImage, QKeyEvent, QMouseEvent
-from PySide6.QtWidgets import QToolTip, QWidget
+from PySide6.QtGui import QAccessible, QGuiApplication, QImage, QKeyEvent, QMouseEvent
+from PySide6.QtWidgets import QWidget
 
-from app.board.legend import BoardLegend
 from app.design import motion, themes
 from app.design.tokens import DARKROOM, PAPER, color
-from app.state.sudoku.board import EMPTY, SIZE, Board
+from app.state.sudoku.board import EMPTY, Board
 from app.state.sudoku.solve_frame import SolveFrame, frame
 from app.sudoku.board.view import BoardView
 from tests.app.sudoku.scripted import NOISE, PUZZLE, SOLVED, Script, piece
@@ -23,7 +19,7 @@ pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
 THEMES = pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: theme.name)
 BOARD = Board(PUZZLE)
-NAME, DESCRIPTION, VALUE = QAccessible.Text.Name, QAccessible.Text.Description, QAccessible.Text.Value
+NAME, DESCRIPTION = QAccessible.Text.Name, QAccessible.Text.Description
 CONTROL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
 
 
@@ -69,15 +65,6 @@ def test_digits_arrows_and_clearing(view, qtbot):
     assert boards[-1] == view.board
 
 
-def test_keys_that_are_not_the_boards_go_on(view, qtbot):
-    for key in (Qt.Key.Key_A, Qt.Key.Key_Space, Qt.Key.Key_Escape):
-        event = QKeyEvent(QEvent.Type.KeyPress, key, Qt.KeyboardModifier.NoModifier, chr(key) if key < 128 else "")
-        QCoreApplication.sendEvent(view, event)
-        assert not event.isAccepted()
-    qtbot.keyClick(view, Qt.Key.Key_5, CONTROL)
-    assert view.board == EMPTY
-
-
 def test_a_digit_counts_as_it_is_written_whatever_its_key():
     view = BoardView()
     for text, modifiers in (("4", SHIFT), ("\u0664", Qt.KeyboardModifier.NoModifier)):  # a French and an Arabic 4
@@ -85,20 +72,6 @@ def test_a_digit_counts_as_it_is_written_whatever_its_key():
         QCoreApplication.sendEvent(view, event)
         assert view.board[0] == "4"
         view.clear_all()
-
-
-def test_the_ends_of_rows_and_of_the_board(view, qtbot):
-    view.selected = 40
-    places = []
-    for key, modifier in itertools.product(
-        (Qt.Key.Key_Home, Qt.Key.Key_End), (Qt.KeyboardModifier.NoModifier, CONTROL)
-    ):
-        view.selected = 40
-        qtbot.keyClick(view, key, modifier)
-        places.append(view.selected)
-    assert places == [36, 0, 44, 80]
-    qtbot.keyClick(view, Qt.Key.Key_Right)
-    assert view.selected == 80
 
 
 def test_undo_and_redo_by_their_keys(view, qtbot):
@@ -206,21 +179,6 @@ def test_another_puzzle_puts_a_run_away_and_can_be_undone(view):
     assert view.board == EMPTY
 
 
-def test_what_a_run_wrote_is_copied(view):
-    view.set_frame(shown(Script().step(SOLVED, set(range(SIZE)), {}).commit(SOLVED)))
-    view.copy()
-    assert QGuiApplication.clipboard().text() == SOLVED
-
-
-def test_a_board_that_waits_takes_no_digits(view, qtbot):
-    view.set_read_only(True)
-    qtbot.keyClick(view, Qt.Key.Key_5)
-    assert view.board == EMPTY
-    view.set_read_only(False)
-    qtbot.keyClick(view, Qt.Key.Key_5)
-    assert view.board[0] == "5"
-
-
 # ------------------------------------------------------------------------------------------------------------ painting
 
 
@@ -233,36 +191,6 @@ def test_conflicts_are_joined_by_a_line(view, theme):
     view.set_puzzle(Board("5" + "0" * 7 + "6" + "0" * 72))
     assert pixels(view).pixelColor(between) == color(theme.surface_sunken)
     assert with_line != color(theme.surface_sunken)
-
-
-def test_the_frame_of_the_board_is_lit_while_a_run_develops(view):
-    edge = QPoint(view.grid.left, view.grid.top + view.grid.side - 20)
-    script = Script().step(SOLVED, set(range(SIZE)), {})
-    view.set_frame(shown(script))
-    assert pixels(view).pixelColor(edge) == color(DARKROOM.accent)
-    view.set_frame(shown(script.commit(SOLVED)))
-    assert pixels(view).pixelColor(edge) != color(DARKROOM.accent)
-
-
-def test_an_empty_board_says_what_to_do(view):
-    invited = pixels(view)
-    view.set_read_only(True)
-    assert pixels(view) != invited
-    view.set_read_only(False)
-    assert pixels(view) == invited
-
-
-@THEMES
-@pytest.mark.parametrize("size", [280, 900])
-def test_all_sizes_and_themes_are_painted_with_every_token(view, theme, size):
-    themes.publish(theme)
-    view.resize(size, size)
-    blank = pixels(view)
-    for noise in ("\n", "<eos>", "", "Wörter", "語", "\u0301", "<|turn>user"):
-        found = shown(Script())
-        cells = tuple(cell._replace(text=noise) for cell in found.cells)
-        view.set_frame(SolveFrame(PUZZLE, cells, (), True, -1, None, 0, False, None))
-        assert pixels(view) != blank
 
 
 # -------------------------------------------------------------------------------------------------------------- motion
@@ -288,43 +216,7 @@ def test_a_step_tints_what_it_locked_or_melted_and_ends(view, qtbot):
     assert not fading(view)
 
 
-def test_nothing_moves_under_reduced_motion(view):
-    script = Script().step(SOLVED, {2, 3}, {})
-    view.set_frame(shown(script))
-    view.set_frame(shown(script.step(SOLVED, {2}, {})))
-    assert not fading(view)
-    motion.set_reduced(False)
-    view.set_frame(shown(script.step(SOLVED, {2, 3}, {})))
-    motion.set_reduced(True)
-    assert not fading(view)
-
-
 # ----------------------------------------------------------------------------------------------------------- in words
-
-
-def test_a_table_of_cells_in_words(view):
-    view.set_puzzle(Board("5" + "0" * 7 + "5" + "0" * 72))
-    table = QAccessible.queryAccessibleInterface(view)
-    assert table.role() == QAccessible.Role.Table
-    assert table.text(NAME) == "Sudoku board"
-    assert table.text(DESCRIPTION) == "2 digits entered, 1 conflict."
-    assert table.childCount() == SIZE
-    assert table.child(0).text(NAME) == "Row 1, column 1: 5, given, in conflict"
-    assert table.child(0).text(VALUE) == "5"
-    assert table.child(1).text(NAME) == "Row 1, column 2: blank"
-    assert table.child(SIZE) is None
-    view.show()
-    for index in (0, 40, 80):
-        cell = table.child(index)
-        assert cell.role() == QAccessible.Role.Cell
-        assert table.indexOfChild(cell) == index
-        assert not cell.state().readOnly
-        where = cell.rect().center()
-        assert table.childAt(where.x(), where.y()) is cell
-    view.selected = 40
-    assert table.focusChild() is table.child(40)
-    assert table.child(40).state().selected
-    assert not table.child(0).state().selected
 
 
 def test_cells_of_a_run_in_words(view):
@@ -350,45 +242,3 @@ def test_cells_of_a_run_in_words(view):
     assert table.text(DESCRIPTION) == "Not solved: 1 of 51 blanks wrong. After 2 steps."
     assert table.child(2).text(NAME).endswith("1, settled, in conflict, wrong")
     assert table.child(0).text(NAME).endswith(": 5, given")
-
-
-def test_a_tool_tip_says_what_is_known_of_a_cell(view, monkeypatch):
-    said: list[str] = []
-    monkeypatch.setattr(QToolTip, "showText", lambda _where, text, *_rest: said.append(text))
-    view.set_frame(shown(Script().step(SOLVED, {2}, {})))
-    where = middle(view, 2)
-    QCoreApplication.sendEvent(view, QHelpEvent(QEvent.Type.ToolTip, where, view.mapToGlobal(where)))
-    assert "Row 1, column 3: 4, accepted" in said[0]
-    assert "0.500 nats" in said[0]
-
-
-@pytest.mark.usefixtures("qapp")
-def test_what_was_handed_out_outlives_the_board():
-    kept = []
-    for _ in range(3):
-        view = BoardView()
-        kept.append(QAccessible.queryAccessibleInterface(view).child(3))
-        view.deleteLater()
-        del view
-    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-    gc.collect()
-    assert not any(cell.isValid() for cell in kept)
-    assert {cell.text(NAME) for cell in kept} == {""}
-
-
-# -------------------------------------------------------------------------------------------------------------- legend
-
-
-@THEMES
-def test_the_legend_explains_the_marks_that_are_in_sight(qtbot, theme):
-    legend = BoardLegend()
-    qtbot.addWidget(legend)
-    themes.publish(theme)
-    legend.resize(400, 80)
-    assert legend.words == ["given", "in conflict"]
-    few = pixels(legend)
-    legend.set_running(True)
-    assert {"noise", "likely", "accepted", "taken back", "settled", "changed given", "wrong"} < set(legend.words)
-    assert legend.accessibleDescription() == ", ".join(legend.words)
-    assert pixels(legend) != few
-    assert legend.heightForWidth(200) > legend.heightForWidth(1200)

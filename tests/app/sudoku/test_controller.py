@@ -10,8 +10,6 @@ from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
 from app.context import ModelChoice
-from app.design import themes
-from app.design.fonts import set_text_percent
 from app.state.sudoku.board import Board
 from app.sudoku.board.column import OPEN_FOLDER
 from app.sudoku.page import SudokuPage
@@ -81,18 +79,6 @@ def test_a_run_is_shown_step_by_step_and_scrubbed_afterwards(
     assert one.scrub.is_playing
     qtbot.waitUntil(lambda: not one.scrub.is_playing)
     assert one.board.frame.verdict is not None
-
-
-def test_the_pace_holds_each_step_in_view(qtbot: QtBot, open_sudoku: Open) -> None:
-    opened = open_sudoku(MODEL)
-    one = opened.page
-    opened.context.values.speed = 2
-    opened.context.apply_values()
-    seen: list[int] = []
-    one.run.shown.connect(lambda: seen.append(one.run.frame.steps if one.run.frame is not None else -1))
-    one.column.solve.click()
-    idle(qtbot, opened)
-    assert {1, 2, 3, 4} <= set(seen)
 
 
 def test_stop_is_skip_while_a_computed_run_is_shown(qtbot: QtBot, open_sudoku: Open) -> None:
@@ -165,24 +151,6 @@ def test_what_is_no_puzzle_is_not_run(
     assert fake.prompts == []
 
 
-def test_a_puzzle_with_many_solutions_runs_and_is_told_so(qtbot: QtBot, open_sudoku: Open) -> None:
-    opened = open_sudoku(MODEL)
-    one = opened.page
-    one.board.set_puzzle(Board(SAMPLE[:40] + "0" * 41))
-    one.column.solve.click()
-    idle(qtbot, opened)
-    assert one.column.verdict.text().startswith("Valid: one of several solutions.")
-
-
-def test_wrong_cells_are_told(qtbot: QtBot, open_sudoku: Open, fake: SolverEngine) -> None:
-    fake.wrong = (2, 3)
-    opened = open_sudoku(MODEL)
-    one = opened.page
-    one.column.solve.click()
-    idle(qtbot, opened)
-    assert one.column.verdict.text().startswith("Not solved: 2 of 51 blanks wrong.")
-
-
 def test_a_failure_is_one_sentence_and_the_page_goes_on(qtbot: QtBot, open_sudoku: Open, fake: SolverEngine) -> None:
     opened = open_sudoku(MODEL)
     one = opened.page
@@ -222,14 +190,6 @@ def test_in_auto_it_is_solved_by_the_model_that_was_made_for_it(qtbot: QtBot, op
     assert opened.context.model is not None
     assert opened.context.model.path_or_id == MODEL
     assert opened.context.is_auto
-
-
-def test_without_any_model_one_click_is_enough_too(qtbot: QtBot, open_sudoku: Open) -> None:
-    opened = open_sudoku(None)
-    one = opened.page
-    one.column.solve.click()
-    idle(qtbot, opened)
-    assert one.column.verdict.text().startswith("Solved")
 
 
 def test_an_adapter_is_put_on_and_taken_off(
@@ -305,33 +265,3 @@ def test_every_string_is_translated(qtbot: QtBot) -> None:
     finally:
         use(gettext.NullTranslations())
     assert found == []
-
-
-@pytest.mark.parametrize("size", [(1280, 800), (640, 520), (420, 520)])
-def test_nothing_is_cut_off_at_any_width(qtbot: QtBot, size: tuple[int, int]) -> None:
-    page = SudokuPage()
-    qtbot.addWidget(page)
-    page.resize(*size)
-    page.show()
-    one, column = page, page.column
-    qtbot.waitUntil(lambda: min(one.board.width(), one.board.height()) >= 280)  # once it is laid out
-    assert column.solve.mapTo(page, column.solve.rect().topRight()).x() <= page.width()
-    for upper, lower in ((one.board, one.scrub), (one.scrub, one.legend)):
-        assert upper.mapTo(page, upper.rect().bottomLeft()).y() <= lower.mapTo(page, lower.rect().topLeft()).y()
-    qtbot.waitUntil(lambda: one.scrub.slider.width() >= 120)  # a run can be gone through
-
-
-def test_digits_grow_with_the_text(qtbot: QtBot) -> None:
-    page = SudokuPage()
-    qtbot.addWidget(page)
-    page.resize(640, 560)  # beside the list of chats in a window of 900 x 650
-    page.show()
-    qtbot.waitUntil(lambda: page.board.grid.cell > 0)
-    before = page.board.grid.cell
-    set_text_percent(200)
-    try:
-        themes.settled.emit()
-        qtbot.waitUntil(lambda: page.board.grid.cell > 1.5 * before)
-        assert page.scrub.slider.width() >= 120
-    finally:
-        set_text_percent(100)

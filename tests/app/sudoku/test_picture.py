@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QMimeData, QUrl
 from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
@@ -81,23 +80,6 @@ def test_a_picture_is_pasted_and_dropped(qtbot: QtBot, open_sudoku: Open, fake: 
     idle(qtbot, opened)
     assert one.puzzle.cells == READ[::-1]
     assert fake.loads == []
-
-
-def test_a_picture_is_dragged_out_of_a_browser(qtbot: QtBot, open_sudoku: Open, file: Path) -> None:
-    opened = open_sudoku(None)
-    one = opened.page
-    address, dragged = QMimeData(), QMimeData()
-    for mime in (address, dragged):
-        mime.setUrls([QUrl("https://example.org/page.png")])
-    dragged.setImageData(QImage(str(file)))
-    refused = list[str]()
-    one.board.refused.connect(refused.append)
-    assert drop(one.board, address).isAccepted()
-    assert refused == ["Nothing is fetched from the web. Copy the picture and paste it here, or save it and drop it."]
-    assert one.puzzle.cells == SAMPLE
-    assert drop(one.board, dragged).isAccepted()
-    idle(qtbot, opened)
-    assert one.puzzle.cells == READ
 
 
 def test_stopped_midway_the_puzzle_stays(qtbot: QtBot, open_sudoku: Open, fake: ReadingEngine, file: Path) -> None:

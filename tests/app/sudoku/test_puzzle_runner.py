@@ -71,7 +71,7 @@ def test_replies_to_others_are_left_alone(qtbot: QtBot, open_context: Open, fake
     runner, follower = followed(open_context(MODEL))
     fake.hold = True
     runner.begin(PuzzleJob(None, SAMPLE, 1))
-    qtbot.waitUntil(lambda: bool(follower.begun))
+    qtbot.waitUntil(lambda: follower.grown > 0)
     grown = follower.grown
     for reply in (RunAdvanced("another", follower.begun[0].event(0)), RunEnded("another", "It failed.")):
         runner.take(reply)

@@ -9,12 +9,11 @@ from PySide6.QtCore import QRect, Qt
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.context import CHAT, INSPECTOR
+from app.context import CHAT
 from app.inspector.guide.guide import Guide
 from app.inspector.guide.steps import CELL, COUNTED
 from app.player.player import NOTHING
 from app.window.main_window import MainWindow
-from app.window.shortcuts import ShortcutSheet
 from engine import SKILLS, gallery
 
 Open = Callable[..., MainWindow]
@@ -41,11 +40,6 @@ def go_on(qtbot: QtBot, guide: Guide, place: int) -> None:
         if before == 0:
             guide.card.next.click()  # skips the rest of the playing
         qtbot.waitUntil(lambda before=before: guide.course.place > before)  # type: ignore[misc]
-
-
-def test_it_is_never_shown_unasked(window: MainWindow) -> None:
-    window.show_page(INSPECTOR)
-    assert window.pages.inspector().guide.made is None
 
 
 @pytest.mark.parametrize(
@@ -134,20 +128,6 @@ def test_the_ring_lies_around_its_control(qtbot: QtBot, window: MainWindow) -> N
         part = QRect(*page.canvas.board.grid.rect_of(CELL)) if control is page.canvas.board else control.rect()
         middle = control.mapTo(page, part.center())
         assert guide.ring.geometry().contains(middle)
-
-
-def test_the_shortcut_sheet_has_it_with_its_key_and_a_button(qtbot: QtBot, window: MainWindow) -> None:
-    window.dialogs.open_shortcuts()
-    sheet = window.findChild(ShortcutSheet)
-    assert sheet is not None
-    assert [made.text() for made in sheet.offers] == ["Take the guided minute"]
-    sheet.offers[0].click()
-    guide = window.pages.inspector().guide()
-    assert guide.is_on
-    guide.leave()
-    assert window.pages.current is window.pages.chat()
-    qtbot.keyClick(window, Qt.Key.Key_F1, Qt.KeyboardModifier.ShiftModifier)
-    assert guide.is_on
 
 
 @pytest.mark.parametrize("percent", [pytest.param(100, marks=pytest.mark.slow), 200])

@@ -21,7 +21,6 @@ import numpy as np
 import pytest
 
 from engine import (
-    SKILLS,
     Event,
     Fork,
     GenerationFinished,
@@ -30,14 +29,13 @@ from engine import (
     TraceFile,
     TraceWriter,
     gallery,
-    load_model,
     open_trace,
 )
-from engine.trace.codec import COMM, COMMITTED, DONE, STEP, Codec
+from engine.trace.codec import COMM, COMMITTED, STEP, Codec
 from engine.trace.folder import GALLERY
-from engine.trace.format import HEAD, OPENING, VERSION, Head, PayloadError, frame, opening, unpack
+from engine.trace.format import HEAD, OPENING, VERSION, PayloadError, frame, opening
 from tests.engine.task_runs import structured
-from tests.engine.traces import assert_same, bits, header, is_tenth, letter, letters, made_up, record, write
+from tests.engine.traces import assert_same, bits, header, is_tenth, letter, letters, made_up, write
 
 COUNTING = GALLERY / "count.sltrace"  # a real run of three blocks
 LENGTH, VOCABULARY = 6, 50
@@ -127,13 +125,6 @@ def test_a_flipped_bit_is_found_wherever_it_is(opened: Opened) -> None:
             assert lazy.piece(token)
 
 
-def test_rubbish_behind_the_end_is_noticed(opened: Opened) -> None:
-    whole = COUNTING.read_bytes()
-    found = opened(whole + whole[-200:])
-    assert found.notice == "The trace is damaged; it can be followed up to the end of the run."
-    assert_same(found.events, open_trace(COUNTING).events)
-
-
 @pytest.mark.parametrize(
     "data",
     [b"", b"hello", b"\x89PNG\r\n\x1a\n" + bytes(100), b"PK\x03\x04" + bytes(100), bytes(5000), b"{}\n"],
@@ -195,49 +186,23 @@ def built(*records: bytes, head: bytes | None = None) -> bytes:
 
 HEADERS = {
     "no json": b"\xff\xfe",
-    "a list": b"[]",
     "too deep": b"[" * 100_000,
-    "a huge number": b'{"seed": ' + b"9" * 5000 + b"}",
     **{
         name: json.dumps(raw).encode()
         for name, raw in {
             "no id": raw_header(id=...),
             "an id that is a path": raw_header(id="../../../../../../etc/passwd\0....."),
-            "no model": raw_header(model=None),
-            "a model that is a list": raw_header(model=[1]),
             "a huge canvas": raw_header(model=changed_model(canvas_length=10**9)),
-            "a huge canvas in the settings": raw_header(config=changed_config(canvas_length=10**9)),
-            "a negative vocabulary": raw_header(model=changed_model(vocab_size=-1)),
-            "a huge vocabulary": raw_header(model=changed_model(vocab_size=2**60)),
-            "a name that is a number": raw_header(model=changed_model(name=3)),
             "no settings": raw_header(config=...),
-            "settings of the wrong kind": raw_header(config=changed_config(eos_token_ids=None)),
             "settings out of range": raw_header(config=changed_config(max_denoising_steps=-4)),
-            "pins that are none": raw_header(config=changed_config(pinned=[[1]])),
-            "pins that are deep": raw_header(config=changed_config(pinned=nested(900))),
             "pins behind any canvas": raw_header(config=changed_config(pinned=[[10**6, 4]])),
-            "end tokens of no vocabulary": raw_header(config=changed_config(eos_token_ids=[10**30])),
             "more to write than can be counted": raw_header(config=changed_config(max_new_tokens=10**30)),
-            "pins that are an object": raw_header(config=changed_config(pinned={"1": 2})),
-            "tokens that are a text": raw_header(config=changed_config(allowed_tokens="abc")),
-            "a seed that is true": raw_header(seed=True),
             "a seed too large": raw_header(seed=2**63),
-            "messages that are texts": raw_header(messages=["hello"]),
-            "a message without content": raw_header(messages=[{"role": "user"}]),
             "prompt tokens below nought": raw_header(prompt_ids=[-1]),
-            "a parent that is a number": raw_header(parent=3),
-            "a parent without a step": raw_header(parent={"id": "0" * 32, "block": 0}),
             "changes that are none": raw_header(changes=[{"block": "x"}]),
-            "marks that are none": raw_header(marks=[{"block": 0, "start": 3, "stop": 3}]),
-            "marks that are a number": raw_header(marks=3),
             "marks behind any block": raw_header(marks=[{"block": 10**9, "start": 3, "stop": 4}]),
-            "a change to a text": raw_header(changes=[{"block": 0, "step": 0, "settings": [["t_min", "0.1"]]}]),
-            "a change behind any step": raw_header(changes=[{"block": 0, "step": 10**9, "seed": 1}]),
             "a change behind any canvas": raw_header(changes=[{"block": 0, "step": 0, "pinned": [[10**9, 1]]}]),
             "a name without end": raw_header(model=changed_model(title="x" * 5000)),
-            "a date before all clocks": raw_header(created="0001-01-01T00:00:00+14:00"),
-            "a date that is none": raw_header(created="yesterday"),
-            "a date without a zone": raw_header(created="2024-01-01T00:00:00"),
         }.items()
     },
 }
@@ -275,13 +240,6 @@ def test_a_first_canvas_of_an_earlier_version_is_a_change_at_the_first_step(open
     assert "settings" not in found.notice
     assert found.header.changes[0] == Fork(0, 0, edits=tuple((place, 7) for place in range(LENGTH)))
     assert found.config.canvas_length == LENGTH
-
-
-def test_a_header_from_before_adapters_is_read(opened: Opened) -> None:
-    raw = raw_header()
-    for name in ("adapter", "adapter_fingerprint"):
-        del raw["model"][name]
-    assert opened(built(head=json.dumps(raw).encode())).header.model.adapter == ""
 
 
 @pytest.mark.parametrize("length", [14, 15, 16, 17, 40])
@@ -342,21 +300,12 @@ BOMB = zlib.compress(bytes(200 * 2**20), 1)  # 200 MB in 1 MB
 STEPS = {
     "a token that is in no vocabulary": told(FIRST, argmax_canvas=ones(VOCABULARY)),
     "a token below nought": told(FIRST, candidates=ones(-1)),
-    "a candidate below nought": told(FIRST, top_tokens=ones(-5, LENGTH, 3)),
     "an entropy that is no number": told(FIRST, entropy=BAD),
     "a probability that is no number": told(FIRST, top_probabilities=np.full((LENGTH, 3), np.inf, dtype=np.float32)),
-    "a temperature that is no number": told(FIRST, temperature=float("nan")),
-    "a time without end": told(FIRST, seconds=float("inf")),
     "more candidates than there are": patched(FIRST, STEP.size - 4, struct.pack("<H", 60)),
-    "more candidates than there may be": patched(FIRST, STEP.size - 4, struct.pack("<H", 65_000)),
-    "fewer candidates than there are": patched(FIRST, STEP.size - 4, struct.pack("<H", 2)),
-    "candidates that are not there": patched(FIRST, STEP.size - 2, struct.pack("<H", 0)),
-    "an odd flag": patched(FIRST, STEP.size - 2, struct.pack("<H", 7)),
     "nothing": frame(b"STEP", b"", 0, 0),
     "no zlib": lying(b"STEP", b"not packed at all", 100, 0, 0),
     "a bomb": lying(b"STEP", BOMB, 300, 0, 0),
-    "a stream cut short": lying(b"STEP", zlib.compress(bytes(300))[:-6], 300, 0, 0),
-    "a stream and more": lying(b"STEP", zlib.compress(bytes(300)) + b"more", 300, 0, 0),
 }
 
 
@@ -377,10 +326,6 @@ def test_a_step_that_is_none_is_refused_when_it_is_read(opened: Opened, name: st
 CLAIMS = {
     "a bomb that says so": lying(b"STEP", BOMB, 200 * 2**20, 0, 0),
     "a payload without bounds": lying(b"STEP", bytes(20 * 2**20), 300, 0, 0),
-    "a size without bounds": lying(b"STEP", b"x", 2**32 - 1, 0, 0),
-    "a text that is a bomb": lying(b"TEXT", BOMB, 200 * 2**20),
-    "texts of tokens that are a bomb": lying(b"PIEC", BOMB, 200 * 2**20),
-    "a failure that is a bomb": lying(b"FAIL", BOMB, 200 * 2**20),
     "a step behind all that a block may take": told(FIRST, step=10_000),
     "a block behind all that a run may have": told(CANVAS, block_index=2**30),
     "a text before a step": frame(b"TEXT", b'{"text": [0, ""], "thinking": [0, ""]}', 0) + told(FIRST),
@@ -396,17 +341,10 @@ def test_a_head_that_claims_what_cannot_be_ends_the_trace(opened: Opened, name: 
     assert found.notice == "The trace is damaged; it can be followed up to the beginning of block 1."
 
 
-@pytest.mark.parametrize("stored", [zlib.compress(bytes(9))[:-4], zlib.compress(bytes(9)) + b"m", zlib.compress(b"")])
-def test_a_stream_must_end_where_it_says(stored: bytes) -> None:
-    with pytest.raises(PayloadError, match="the stated size"):
-        unpack(Head(b"STEP", len(stored), 9, 0, 0, zlib.crc32(stored), 0), stored, 100)
-
-
 OTHERS = {
     "a text longer than its canvas": (3, patched(COMMIT, 0, struct.pack("<I", LENGTH + 1))),
     "a reason of no kind": (3, patched(COMMIT, COMM.size - 4, struct.pack("<I", len(COMMITTED) + 1))),
     "an end for no reason": (4, patched(END, 0, struct.pack("<I", 3))),
-    "an answer without end": (4, patched(END, DONE.size - 12, struct.pack("<I", 2**32 - 1))),
 }
 
 
@@ -424,12 +362,6 @@ ORDERS = {
     "a step without a canvas": [FIRST],
     "a step of another block": [CANVAS, dataclasses.replace(FIRST, block_index=1)],
     "a step left out": [CANVAS, SECOND],
-    "a step twice": [CANVAS, FIRST, FIRST],
-    "a commit without a step": [CANVAS, COMMIT],
-    "a step behind its commit": [CANVAS, FIRST, COMMIT, SECOND],
-    "a canvas in a canvas": [CANVAS, FIRST, dataclasses.replace(CANVAS, block_index=1)],
-    "a block left out": [dataclasses.replace(CANVAS, block_index=1)],
-    "a block below nought": [dataclasses.replace(CANVAS, block_index=-2)],
     "a prompt in the middle": [CANVAS, PREFILL],
     "more behind the end": [CANVAS, FIRST, COMMIT, END, dataclasses.replace(CANVAS, block_index=1)],
 }
@@ -446,10 +378,7 @@ def test_events_out_of_order_end_the_trace(opened: Opened, name: str) -> None:
 PIECES = {
     "nothing": b"",
     "a count without end": struct.pack("<I", 2**32 - 1),
-    "a count without texts": struct.pack("<I", 3) + bytes(12),
-    "ids that fall": struct.pack("<IIIBHH", 2, 9, 8, 0, 0, 0),
     "texts too short": struct.pack("<IIBH", 1, 9, 0, 40) + b"abc",
-    "texts too long": struct.pack("<IIBH", 1, 9, 0, 1) + b"abc",
 }
 
 
@@ -463,11 +392,6 @@ def test_texts_that_are_none_leave_numbers(opened: Opened, name: str) -> None:
     assert opened(data, check=True).entries == []
 
 
-def test_a_text_that_is_no_utf8_is_shown_all_the_same(opened: Opened) -> None:
-    trace = opened(built(frame(b"PIEC", struct.pack("<IIBH", 1, 9, 128, 2) + b"\xffa"), told(CANVAS)), check=True)
-    assert (trace.piece(9), trace.is_special(9)) == ("\N{REPLACEMENT CHARACTER}a", True)
-
-
 @pytest.mark.parametrize(("bound", "most"), [("MOST_TEXTS", 30), ("MOST_PIECES", 1), ("MOST_UNPACKED", 30)])
 def test_texts_by_the_gigabyte_are_not_kept(
     opened: Opened, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
@@ -479,21 +403,9 @@ def test_texts_by_the_gigabyte_are_not_kept(
     assert trace.notice == "The trace is damaged; nothing is left of the run."
 
 
-def test_a_text_of_a_token_is_cut_where_no_token_is_that_long(opened: Opened) -> None:
-    trace = opened(built(frame(b"PIEC", struct.pack("<IIBH", 1, 9, 0, 60_000) + b"x" * 60_000), told(CANVAS)))
-    assert trace.piece(9) == "x" * 256
-
-
 @pytest.mark.parametrize(
     "payload",
-    [
-        b"",
-        b"{}",
-        b'{"text": [5, "a"], "thinking": [0, ""]}',
-        b'{"text": [-1, ""]}',
-        b'{"text": [0, 3]}',
-        b'{"text": 3}',
-    ],
+    [b"", b"{}", b'{"text": [5, "a"], "thinking": [0, ""]}', b'{"text": [0, 3]}'],
 )
 def test_an_answer_that_is_none_is_refused(opened: Opened, payload: bytes) -> None:
     data = built(told(CANVAS), told(FIRST), frame(b"TEXT", payload, 0), told(COMMIT))
@@ -504,15 +416,6 @@ def test_an_answer_that_is_none_is_refused(opened: Opened, payload: bytes) -> No
 
 def text_record(kept: int, added: str, block: int) -> bytes:
     return frame(b"TEXT", json.dumps({"text": [kept, added], "thinking": [0, ""]}).encode(), block)
-
-
-def test_a_step_larger_than_any_ends_the_trace(opened: Opened) -> None:
-    wide = raw_header(model=changed_model(canvas_length=65_536))
-    canvas = frame(b"CANV", bytes(65_536 * 4 + 65_536 // 8), 0)
-    step = lying(b"STEP", zlib.compress(bytes(9 * 2**20)), 9 * 2**20, 0, 0)
-    with little_memory():
-        found = opened(built(canvas, step, head=json.dumps(wide).encode()))
-        assert [entry.kind for entry in found.entries] == ["canvas"]
 
 
 def test_an_answer_told_over_and_over_takes_its_room_once(opened: Opened) -> None:
@@ -528,33 +431,10 @@ def test_an_answer_told_over_and_over_takes_its_room_once(opened: Opened) -> Non
         assert found.text == long
 
 
-def test_an_answer_is_read_by_what_is_changed_at_its_end(opened: Opened) -> None:
-    changes = [(0, "one two"), (4, "three"), (9, " four"), (2, "!"), (3, "")]
-    blocks = []
-    for block, (kept, added) in enumerate(changes):
-        canvas, step, commit = (dataclasses.replace(event, block_index=block) for event in (CANVAS, FIRST, COMMIT))
-        blocks += [told(canvas), told(step), text_record(kept, added, block), told(commit)]
-    found = opened(built(*blocks), check=True)
-    said = [found.reply(block).text for block in range(len(changes))]
-    assert said == ["one two", "one three", "one three four", "on!", "on!"]
-
-
-@pytest.mark.parametrize("payload", [b'{"text": ' + b"[" * 50 + b"]" * 50 + b"}", b"[" + b"[]," * 10**6 + b"0]"])
-def test_an_answer_that_is_deep_or_wide_is_refused(opened: Opened, payload: bytes) -> None:
-    found = opened(built(told(CANVAS), told(FIRST), frame(b"TEXT", payload, 0), told(COMMIT)))
-    with little_memory(16), pytest.raises(TraceError, match=r"deeper than 32 levels|more than 1,000,000 values"):
-        found.reply(0)
-
-
 def test_a_commit_without_its_text_says_so(opened: Opened) -> None:
     found = opened(built(told(CANVAS), told(FIRST), told(COMMIT)))
     with pytest.raises(TraceError, match="that of block 0 is missing"):
         found.reply(0)
-
-
-def test_why_a_run_failed_may_be_unreadable(opened: Opened) -> None:
-    trace = opened(built(told(CANVAS), frame(b"FAIL", b'{"why": 3}')), check=True)
-    assert trace.notice == "The run failed; why cannot be read."
 
 
 def test_records_without_end_are_not_counted(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -679,31 +559,3 @@ def test_a_trace_is_for_its_owner_and_a_copy_as_any_file(tmp_path: Path) -> None
     open_trace(path).save(tmp_path / "copy.sltrace")
     assert path.stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "copy.sltrace").stat().st_mode == ordinary.stat().st_mode
-
-
-def test_a_folder_that_is_none_is_said(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="cannot be written"):
-        write(tmp_path / "no folder" / "run.sltrace", made_up(), header())
-
-
-def test_an_event_of_another_size_ends_the_writing(tmp_path: Path) -> None:
-    path = tmp_path / "run.sltrace"
-    with TraceWriter(path, header(), letter, is_tenth, letters) as writer:
-        writer.append(PREFILL)
-        with pytest.raises(ValueError, match="canvas of 6"):
-            writer.append(dataclasses.replace(CANVAS, canvas=ones(3, 7)))
-        with pytest.raises(TraceError, match="closed"):
-            writer.append(CANVAS)
-    assert_same(open_trace(path).events, [PREFILL])
-
-
-def test_a_real_run_cut_in_its_middle_still_reads(tmp_path: Path) -> None:
-    path = tmp_path / "run.sltrace"
-    live = record(load_model(SKILLS), "Write the times table of 8.", path, max_denoising_steps=6)
-    data = path.read_bytes()
-    path.write_bytes(data[: boundaries(data)[-6] + 5])
-    found = open_trace(path)
-    assert_same(found.events, live.events[: len(found.entries)])
-    assert found.entries[-1].kind == "step"
-    guess = found.event(-1).argmax_canvas  # type: ignore[union-attr]
-    assert found.text[:3] == "".join(found.piece(token) for token in guess[:3])

@@ -68,10 +68,6 @@ def test_a_damaged_picture_costs_itself_alone(tmp_path: Path) -> None:
         RunRequest.fork(found, FORK)
 
 
-def test_a_picture_that_no_message_shows_is_none_of_the_run(tmp_path: Path) -> None:
-    assert open_trace(written(tmp_path / "a.sltrace", RED, BLUE, picture("green"))).pictures == (RED, BLUE)
-
-
 def test_more_pictures_than_a_trace_holds_are_not_written(tmp_path: Path) -> None:
     large = Picture("0" * 64, bytes(20 * 2**20 + 1), 1, 1)
     with pytest.raises(SafelightError, match="too long for a trace"):

@@ -73,22 +73,6 @@ def test_why_a_run_ended_is_kept_within_bounds(tmp_path: Path) -> None:
             Codec(0, 0).decode(kind, payload + more, -1, -1)
 
 
-def test_a_file_that_was_cut_anywhere_keeps_what_had_come(tmp_path: Path) -> None:
-    write(tmp_path / "a.sltrace", EVENTS)
-    data = (tmp_path / "a.sltrace").read_bytes()
-    whole = open_trace(tmp_path / "a.sltrace")
-    starts = [head.end for head in whole._index.heads]
-    for count, end in enumerate(starts[:-1], 1):
-        (tmp_path / "cut.sltrace").write_bytes(data[: end + 5])
-        cut = open_trace(tmp_path / "cut.sltrace", check=True)
-        assert len(cut.events) == count
-        assert cut.notice != ""
-        wanted = Trace(header=header())
-        for event in EVENTS[:count]:
-            wanted.append(event)
-        assert cut.reply() == wanted.reply()
-
-
 @pytest.mark.parametrize(
     "payload",
     [

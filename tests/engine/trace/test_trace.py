@@ -23,20 +23,16 @@ from engine import (
     Parent,
     SafelightError,
     StepFinished,
-    Trace,
     TraceError,
-    TraceHeader,
     TraceWriter,
     gallery,
     load_model,
     open_trace,
     prune_traces,
 )
-from engine.files import JSON_BYTES
 from engine.fingerprint import fingerprint
 from engine.forks import Fork, Mark
 from engine.tasks import sudoku
-from engine.text.vocabulary_files import FILE_BYTES
 from engine.trace import new_id, reader
 from engine.trace.texts import tokens_of
 from tests.engine.taught import FIXTURES
@@ -84,26 +80,6 @@ def test_a_real_run_is_read_as_it_was_told(models: dict[str, Model], tmp_path: P
         assert (found.piece(token), found.is_special(token)) == (tokenizer.piece(token), tokenizer.is_special(token))
 
 
-def test_a_run_that_was_stopped_keeps_its_draft(models: dict[str, Model], tmp_path: Path) -> None:
-    whole = record(models[SKILLS], "Count from 4 to 43.", tmp_path / "whole.sltrace")
-    record(models[SKILLS], "Count from 4 to 43.", tmp_path / "stopped.sltrace", stop_after=3)
-    stopped = open_trace(tmp_path / "stopped.sltrace")
-    assert stopped.text.startswith(stopped.reply(0).text)
-    assert len(stopped.text) > len(stopped.reply(0).text)
-    assert whole.text.startswith(stopped.reply(0).text)
-
-
-def test_a_draft_ends_at_its_end_token(tmp_path: Path) -> None:
-    prefill, canvas, step, *_, end = made_up()
-    argmax = np.array([4, 5, 9, 6, 9, 8], dtype=np.int32)
-    told = dataclasses.replace(header(), config=GenerationConfig(eos_token_ids=(9,)))
-    step = dataclasses.replace(step, argmax_canvas=argmax)  # type: ignore[arg-type]
-    nothing = np.empty(0, dtype=np.int32)
-    end = dataclasses.replace(end, reason="cancelled", tokens=nothing)  # type: ignore[arg-type]
-    for name, events in (("stopped", [prefill, canvas, step, end]), ("cut", [prefill, canvas, step])):
-        assert open_trace(write(tmp_path / name, events, told)).text == letter(4) + letter(5)
-
-
 @pytest.mark.parametrize(("length", "top"), [(1, 1), (7, 64), (8, 0), (300, None), (65, 3)])
 def test_any_shape_and_any_number_comes_back(tmp_path: Path, length: int, top: int | None) -> None:
     events = list(made_up(length, top=top, vocabulary=2**24 - 1))
@@ -113,17 +89,6 @@ def test_any_shape_and_any_number_comes_back(tmp_path: Path, length: int, top: i
     events[2] = dataclasses.replace(step, entropy=np.resize(extremes, length), temperature=5e-324, seconds=1e9)
     path = write(tmp_path / "run.sltrace", events, header(length, 2**24 - 1))
     assert_same(open_trace(path).events, events)
-
-
-def test_a_canvas_without_a_vocabulary_is_read(tmp_path: Path) -> None:
-    events = list(made_up())
-    trace = Trace("tiny", "prompt", GenerationConfig(eos_token_ids=()), 3)  # neither length nor vocabulary are known
-    for event in events:
-        trace.append(event)
-    trace.save(tmp_path / "run.sltrace")
-    found = open_trace(tmp_path / "run.sltrace", check=True)
-    assert_same(found.events, events)
-    assert (found.model_name, found.prompt, found.seed, found.piece(7)) == ("tiny", "prompt", 3, "<7>")
 
 
 def test_saving_makes_the_same_file(models: dict[str, Model], tmp_path: Path) -> None:
@@ -225,16 +190,6 @@ def test_little_is_kept_of_what_was_read(tmp_path: Path, monkeypatch: pytest.Mon
         assert sum(size for _, size in trace._cache.values()) <= 1000
 
 
-def test_events_are_a_sequence(tmp_path: Path) -> None:
-    trace = open_trace(write(tmp_path / "run.sltrace", made_up(), header()))
-    expected = list(made_up())
-    assert_same(trace.events[2:5], expected[2:5])
-    assert_same([trace.events[-1]], expected[-1:])
-    assert_same(trace.steps, [event for event in expected if isinstance(event, StepFinished)])
-    with pytest.raises(IndexError):
-        trace.event(len(expected))
-
-
 def test_threads_may_read_one_trace(tmp_path: Path) -> None:
     expected = list(made_up(blocks=4))
     trace = open_trace(write(tmp_path / "run.sltrace", expected, header()))
@@ -271,13 +226,6 @@ def test_a_trace_can_be_read_while_it_is_written(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="exists"):
         write(tmp_path / "run.sltrace", events, header())
     assert_same(open_trace(tmp_path / "run.sltrace").events, events)
-
-
-def test_a_closed_trace_says_so(tmp_path: Path) -> None:
-    trace = open_trace(write(tmp_path / "run.sltrace", made_up(), header()))
-    trace.close()
-    with pytest.raises(TraceError, match="closed"):
-        trace.event(0)
 
 
 def test_replay_needs_neither_torch_nor_a_tokenizer() -> None:
@@ -347,14 +295,6 @@ def test_the_gallery_has_what_its_list_says() -> None:
     assert any(event.block_index == 2 for event in starts)
 
 
-def test_a_damaged_gallery_says_so(tmp_path: Path) -> None:
-    with pytest.raises(SafelightError, match="missing"):
-        gallery(tmp_path)
-    (tmp_path / "gallery.json").write_text('{"traces": [{"file": "a"}]}')
-    with pytest.raises(SafelightError, match="damaged"):
-        gallery(tmp_path)
-
-
 def test_the_fingerprint_tells_a_tuned_model_from_its_base(tmp_path: Path) -> None:
     for name in ("config.json", "tokenizer.json"):
         (tmp_path / name).write_text("{}")
@@ -367,15 +307,6 @@ def test_the_fingerprint_tells_a_tuned_model_from_its_base(tmp_path: Path) -> No
     assert fingerprint(tmp_path) != base
 
 
-@pytest.mark.parametrize(("name", "most"), [("config.json", JSON_BYTES), ("tokenizer.json", FILE_BYTES)])
-def test_no_more_is_fingerprinted_than_is_loaded(tmp_path: Path, name: str, most: int) -> None:
-    for each in ("config.json", "tokenizer.json"):
-        (tmp_path / each).write_text("{}")
-    os.truncate(tmp_path / name, most + 1)
-    with pytest.raises(SafelightError, match="is larger than"):
-        fingerprint(tmp_path)
-
-
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes in folders here")
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
 def test_a_pipe_is_not_fingerprinted(tmp_path: Path, name: str) -> None:
@@ -384,19 +315,3 @@ def test_a_pipe_is_not_fingerprinted(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)
     with pytest.raises(SafelightError, match="is not a regular file"):
         fingerprint(tmp_path)
-
-
-def test_an_identity_is_complete(models: dict[str, Model], tmp_path: Path) -> None:
-    live = record(models[SKILLS], "What is 47 + 5?", tmp_path / "run.sltrace")
-    model = live.header.model
-    assert (model.name, model.title, model.path, model.device, model.dtype) == (
-        SKILLS,
-        "Small",
-        SKILLS,
-        "cpu",
-        "float32",
-    )
-    assert (model.canvas_length, model.vocab_size, len(model.fingerprint)) == (64, 128, 64)
-    assert model.eos_token_ids == models[SKILLS].generation_defaults.eos_token_ids
-    assert isinstance(live.header, TraceHeader)
-    assert live.header.app_version
