@@ -57,6 +57,7 @@ class CanvasView(GridView):
         self._block: BlockState | None = None  # a snapshot: the reducer keeps changing its own block
         self._ends: tuple[int, ...] = ()  # positions after which a line of text ends
         self._framed: tuple[int, ...] = ()  # positions of a decision's slots
+        self._first_slot = 1  # the question number of the first slot
         self._has_legend = True
         self._cell_width = self._glyphs.cell_width([])
         self._geometry = self._came_from = self._lay_out(PREFERRED_WIDTH)
@@ -126,8 +127,9 @@ class CanvasView(GridView):
             self._has_legend = shown
             self._relayout()
 
-    def frame_slots(self, slots: Sequence[int]) -> None:
-        """Frames the positions at which a decision's questions are answered, in their order."""
+    def frame_slots(self, slots: Sequence[int], first: int = 1) -> None:
+        """Frames the positions at which a decision's questions are answered, numbered in order from ``first``."""
+        self._first_slot = first
         if tuple(slots) != self._framed:
             self._framed = tuple(slots)
             self._relayout()
@@ -363,7 +365,7 @@ class CanvasView(GridView):
     def cell_details(self, index: int) -> list[str]:
         lines = words.details(self._cell(index)[0])
         if index in self._framed:
-            lines.insert(0, tr("Slot of question {number}", number=self._framed.index(index) + 1))
+            lines.insert(0, tr("Slot of question {number}", number=self._framed.index(index) + self._first_slot))
         if self._heat is not None and self._heat.words is not None and index < len(self._heat.shares):
             lines.append(self._heat.words(index))
         return lines

@@ -13,7 +13,6 @@ from PySide6.QtWidgets import (
     QDialog,
     QFileDialog,
     QFormLayout,
-    QLineEdit,
     QProgressBar,
     QWidget,
 )
@@ -48,13 +47,11 @@ class ExportDialog(QDialog):
         self._player = player
         self._settings = settings if settings is not None else store.default_settings()
         self._work: Share | None = None
-        self._replaced = Path()  # the existing file that the user was asked about
         self._timer = QTimer(self)
         self._timer.timeout.connect(self._slice)
         self._make_controls()
         self._lay_out()
         self._fit_format()
-        self.file.setText(str(self._folder() / self._name()))
 
     def _make_controls(self) -> None:
         block = self._player.frame.block + 1 if self._player.frame is not None else 1
@@ -80,22 +77,16 @@ class ExportDialog(QDialog):
         self.prompt = QCheckBox(tr("Include the prompt"))
         self.prompt.setChecked(True)
         self.prompt.setToolTip(tr("Without it, nothing that was asked is in the file. What was answered is."))
-        self.file = QLineEdit()
-        self.file.setMaxLength(4096)
-        self.file.setAccessibleName(tr("File"))
-        self.browse = button(tr("Choose…"), tr("Choose the file"), role="plain", clicked=self._browse)
         self.message = label("", "caption", wrap=True, selectable=True)
         self.progress = QProgressBar()
         self.progress.setAccessibleName(tr("Progress of the export"))
         self.progress.setRange(0, 1000)
         self.progress.setTextVisible(False)
         self.close_button = button(tr("Close"), tr("Close the export"), role="plain", clicked=self.reject)
-        self.go = button(tr("Export"), tr("Write the file"), role="primary", clicked=self.start)
-        for each in (self.browse, self.close_button):
-            each.setAutoDefault(False)
+        self.go = button(tr("Export…"), tr("Name the file and write it"), role="primary", clicked=self.start)
+        self.close_button.setAutoDefault(False)
         self.go.setDefault(True)
         self.format.currentIndexChanged.connect(self._fit_format)
-        self.file.textEdited.connect(self._forget_question)
 
     def _lay_out(self) -> None:
         form = QFormLayout()
@@ -114,8 +105,6 @@ class ExportDialog(QDialog):
         for words, control in rows:
             form.addRow(words, control)
         form.addRow("", self.prompt)
-        file = row_of((self.file, 1), self.browse, spacing=8)
-        form.addRow(tr("File"), file)
         bottom = row_of(STRETCH, self.close_button, self.go, spacing=8)
         self.setLayout(
             column_of(form, self.message, self.progress, STRETCH, bottom, margins=(24, 24, 24, 24), spacing=16)
@@ -126,7 +115,7 @@ class ExportDialog(QDialog):
 
     @Slot()
     def _fit_format(self) -> None:
-        """Shows the controls that matter for the format, and gives the file its suffix."""
+        """Shows the controls that matter for the format."""
         format = self._format
         drawn = format.is_drawn
         shown = {
@@ -137,10 +126,7 @@ class ExportDialog(QDialog):
         }
         for control, visible in shown.items():
             self._form.setRowVisible(control, visible)
-        path = Path(self.file.text())
-        if any(path.suffix.lower() == known.suffix for known in FORMATS.values()):
-            self.file.setText(str(path.with_suffix(format.suffix)))
-        self._forget_question()
+        self._say("")
         self.adjustSize()
 
     @property
@@ -185,51 +171,27 @@ class ExportDialog(QDialog):
         model = re.sub(r"[^\w.-]+", "-", name or "run").strip("-.") or "run"
         return f"{model[:60]}{'' if seed is None else f'-seed-{seed}'}{self._format.suffix}"
 
-    @Slot()
-    def _browse(self) -> None:
-        suffix = self._format.suffix
-        kinds = f"{self.format.currentText().replace('(', '').replace(')', '')} (*{suffix})"
-        found = QFileDialog.getSaveFileName(self, tr("Export the run"), self.file.text(), kinds)[0]
-        if found:
-            path = Path(found)
-            self.file.setText(str(path if path.suffix else path.with_suffix(suffix)))
-            self._forget_question()
-            self._replaced = Path(found)  # the file dialog has already asked
-
-    @Slot()
-    def _forget_question(self) -> None:
-        self._replaced = Path()
-        self.go.setText(tr("Export"))
-        self._say("")
-
     @property
     def is_busy(self) -> bool:
         return self._work is not None
 
     @Slot()
     def start(self) -> None:
-        """Writes the file. An existing file is replaced only after a second press of the button."""
-        if self.is_busy:
-            return
-        words = self.file.text().strip()
-        path = Path(words).expanduser()
-        try:
-            if not words or not path.name:
-                raise SafelightError(tr("Name a file to write to"))
-            if self._player.trace is None:
-                raise SafelightError(tr("No run is open; open one first"))
-            options = self.options()
-        except SafelightError as error:
-            self._say(str(error), wrong=True)
-            return
-        if path.exists() and not path.is_dir() and path != self._replaced:
-            self._replaced = path
-            self.go.setText(tr("Replace"))
-            self._say(tr("{name} exists. Replace it, or name another file.", name=path.name))
+        """Asks for a file, and writes it."""
+        suffix = self._format.suffix
+        kinds = f"{self.format.currentText().replace('(', '').replace(')', '')} (*{suffix})"
+        named = str(self._folder() / self._name())
+        if found := QFileDialog.getSaveFileName(self, tr("Export the run"), named, kinds)[0]:
+            path = Path(found)
+            self.write(path if path.suffix else path.with_suffix(suffix))
+
+    def write(self, path: Path) -> None:
+        """Begins to write the file, in place of what was there."""
+        if self.is_busy or self._player.trace is None:
             return
         self._player.pause()
         self._path = path
-        self._work = export(self._player.trace, path, options)
+        self._work = export(self._player.trace, path, self.options())
         self._show_busy()
         self._timer.start(0)
 
@@ -261,17 +223,13 @@ class ExportDialog(QDialog):
         work, self._work = self._work, None
         if work is not None:
             work.close()
-        self._replaced = Path()
         self._show_busy()
 
     def _show_busy(self) -> None:
         busy = self.is_busy
         for control in self._controls:
             control.setEnabled(not busy)
-        self.file.setEnabled(not busy)
-        self.browse.setEnabled(not busy)
         self.go.setEnabled(not busy)
-        self.go.setText(tr("Export"))
         self.progress.setVisible(busy)
         self.progress.setValue(0)
         self.close_button.setText(tr("Cancel") if busy else tr("Close"))

@@ -102,7 +102,11 @@ def history_in_words(bio: History, piece: Piece) -> str:
         return tr("Given: pinned as {text} from the start.", text=token_words(piece(stands)))
     if not bio.steps:
         return tr("No step was taken yet.")
-    said = [tr("Accepted at {count} of {steps}", count=bio.accepted_count, steps=_counted(bio.steps)), _remelted(bio)]
+    backs = bio.remelt_count
+    said = [
+        tr("Accepted at {count} of {steps}", count=bio.accepted_count, steps=_counted(bio.steps)),
+        trn("taken back once", "taken back {count} times", backs) if backs else tr("never taken back"),
+    ]
     if bio.held_from is not None and bio.fits:
         said.append(tr("pinned from step {step} on, as it fits", step=step_number(bio.held_from)))
     elif bio.held_from is not None:
@@ -158,18 +162,6 @@ def moment_in_words(bio: History, step: int, piece: Piece) -> str:
 
 def _counted(number: int) -> str:
     return trn("{count} step", "{count} steps", number)
-
-
-def _remelted(bio: History) -> str:
-    match bio.remelt_count:
-        case 0:
-            return tr("never taken back")
-        case 1:
-            return tr("taken back once")
-        case 2:
-            return tr("taken back twice")
-        case count:
-            return tr("taken back {count} times", count=count)
 
 
 def run_title(header: TraceHeader) -> str:

@@ -59,9 +59,8 @@ def test_the_command_and_the_dialog_say_it(
     player.open(real)
     dialog = ExportDialog(player, None, QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat))
     qtbot.addWidget(dialog)
-    dialog.file.setText(str(tmp_path / "again.html"))
     with qtbot.waitSignal(dialog.exported):
-        dialog.go.click()
+        dialog.write(tmp_path / "again.html")
     assert dialog.message.text().startswith("Written: ")
     assert dialog.message.text().endswith(f"\n{CUT}")
 

@@ -1,4 +1,4 @@
-"""The dialog: what it asks for is what is written; stopping, refusals, replacing, and the one thing it remembers."""
+"""The dialog: what it asks for is what is written; stopping, refusals, and the one thing it remembers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from PIL import Image
 from PySide6.QtCore import QSettings
-from PySide6.QtWidgets import QComboBox
+from PySide6.QtWidgets import QComboBox, QFileDialog
 
 from app.export import FORMATS
 from app.inspector.export_dialog import ExportDialog
@@ -42,20 +42,23 @@ def pick(box: QComboBox, value: object) -> None:
     box.setCurrentIndex(box.findData(value))
 
 
-def write(qtbot: Any, dialog: ExportDialog, path: Path) -> None:
-    dialog.file.setText(str(path))
-    with qtbot.waitSignal(dialog.exported):
-        dialog.go.click()
-
-
 @pytest.mark.parametrize("format", FORMATS)
 def test_writes_every_format(
-    format: Any, opened: Opened, qtbot: Any, tmp_path: Path, settings: QSettings, several: Trace
+    format: Any,
+    opened: Opened,
+    qtbot: Any,
+    tmp_path: Path,
+    settings: QSettings,
+    several: Trace,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     dialog = opened()
     pick(dialog.format, format)
-    path = tmp_path / f"run{Path(dialog.file.text()).suffix}"
-    write(qtbot, dialog, path)
+    path = tmp_path / "run"
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
+    with qtbot.waitSignal(dialog.exported):
+        dialog.go.click()
+    path = path.with_suffix(FORMATS[format].suffix)
     assert path.stat().st_size > 1000
     assert "Written" in dialog.message.text()
     assert str(path) in dialog.message.text()
@@ -67,24 +70,36 @@ def test_writes_every_format(
 
 
 def test_starts_in_the_folder_of_the_last_time_with_a_name_that_tells_no_prompt(
-    opened: Opened, settings: QSettings, tmp_path: Path
+    opened: Opened, settings: QSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings.setValue("export/folder", str(tmp_path))
-    assert opened().file.text() == str(tmp_path / "safelight-skills-seed-1.html")
-    settings.setValue("export/folder", str(tmp_path / "gone"))
-    assert not opened().file.text().startswith(str(tmp_path))
+    named: list[str] = []
+
+    def unnamed(_parent: object, _title: str, name: str, _kinds: str) -> tuple[str, str]:
+        named.append(name)
+        return "", ""
+
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", unnamed)
+    for folder in (tmp_path, tmp_path / "gone"):
+        settings.setValue("export/folder", str(folder))
+        dialog = opened()
+        dialog.go.click()
+        assert not dialog.is_busy
+    assert named[0] == str(tmp_path / "safelight-skills-seed-1.html")
+    assert not named[1].startswith(str(tmp_path))
 
 
 def test_what_is_asked_for_is_what_is_written(opened: Opened, qtbot: Any, tmp_path: Path, several: Trace) -> None:
     dialog = opened(place=2)
     dialog.prompt.setChecked(False)
     pick(dialog.format, "json")
-    write(qtbot, dialog, tmp_path / "run.json")
+    with qtbot.waitSignal(dialog.exported):
+        dialog.write(tmp_path / "run.json")
     assert json.loads((tmp_path / "run.json").read_text())["header"]["prompt"] == ""
     pick(dialog.format, "gif")
     pick(dialog.which, "block")
     dialog.fps.setValue(10)
-    write(qtbot, dialog, tmp_path / "run.gif")
+    with qtbot.waitSignal(dialog.exported):
+        dialog.write(tmp_path / "run.gif")
     with Image.open(tmp_path / "run.gif") as image:
         assert image.n_frames == Replay(several).first_of(1)
         assert image.info["duration"] == 100
@@ -95,28 +110,11 @@ def test_what_is_asked_for_is_what_is_written(opened: Opened, qtbot: Any, tmp_pa
     assert dialog.options().frames == (2,)
 
 
-def test_asks_before_it_replaces(opened: Opened, qtbot: Any, tmp_path: Path) -> None:
-    path = tmp_path / "run.html"
-    path.write_text("mine")
-    dialog = opened()
-    dialog.file.setText(str(path))
-    dialog.go.click()
-    assert not dialog.is_busy
-    assert "exists" in dialog.message.text()
-    assert dialog.go.text() == "Replace"
-    with qtbot.waitSignal(dialog.exported):
-        dialog.go.click()
-    assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
-    dialog.go.click()
-    assert "exists" in dialog.message.text()
-
-
 def test_stopping_leaves_nothing_and_the_dialog_open(opened: Opened, tmp_path: Path) -> None:
     for format in ("gif", "mp4"):
         dialog = opened()
         pick(dialog.format, format)
-        dialog.file.setText(str(tmp_path / f"run.{format}"))
-        dialog.go.click()
+        dialog.write(tmp_path / f"run.{format}")
         assert dialog.is_busy
         assert not dialog.format.isEnabled()
         assert dialog.close_button.text() == "Cancel"
@@ -133,11 +131,7 @@ def test_stopping_leaves_nothing_and_the_dialog_open(opened: Opened, tmp_path: P
 
 def test_refusals_are_a_sentence(opened: Opened, qtbot: Any, tmp_path: Path) -> None:
     dialog = opened()
-    dialog.file.setText("")
-    dialog.go.click()
-    assert dialog.message.text() == "Name a file to write to"
-    dialog.file.setText(str(tmp_path / "none" / "run.html"))
-    dialog.go.click()
+    dialog.write(tmp_path / "none" / "run.html")
     qtbot.waitUntil(lambda: not dialog.is_busy)
     assert "there is no folder" in dialog.message.text()
     assert dialog.message.property("role") == "error"
