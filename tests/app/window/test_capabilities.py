@@ -58,7 +58,7 @@ def test_a_run_over_masks_is_forked_by_what_applies_to_it(qtbot: QtBot, open_win
     assert source is not None
     page.show_view(3)
     assert forks.run.isEnabled()
-    assert not any(part.isVisibleTo(forks) for part in (forks.put, forks.share, forks.feed))
+    assert not forks.put.isVisibleTo(forks)
     shown = {name for name, box in forks.boxes.items() if box.isVisibleTo(forks)}
     assert shown == {"sampling_temperature", "accept_probability"}
     assert "block diffusion" in page.change.influence.measure.toolTip()
