@@ -22,6 +22,7 @@ from engine.text.matching import TOO_COMPLEX, Matcher, MatcherProcess, MatchingE
 from engine.text.output_format import OutputFormat
 from engine.text.pattern_size import check_pattern
 from engine.text.schema_check import checked_schema
+from engine.text.schema_parts import inner_schemas
 from engine.text.tags import MARK
 from engine.text.tool_grammar import tool_grammar
 from engine.types import Cancel
@@ -287,29 +288,20 @@ def _of_schema(schema: Mapping[str, Any], tokens: GrammarTokens, process: Matche
 
 def _named(schema: Mapping[str, Any], tokens: GrammarTokens, process: MatcherProcess, problem: str) -> str:
     """Describes a problem with the innermost schema that has one by itself, if the search does not take too long."""
-    shared = {name: schema[name] for name in ("$defs", "definitions") if name in schema}
+    shared = {"$defs": schema.get("$defs", {})}
     place, here, is_inner = "", schema, True
     with contextlib.suppress(MatchingEndedError):
         while is_inner:
             is_inner = False
-            for name, inner in _inner(here):
+            for name, inner in inner_schemas(here):
+                if not isinstance(inner, Mapping):
+                    continue
                 found = _problem(process.make("json", json.dumps({**inner, **shared}), _TIGHT), tokens)
                 if found:
                     place, here, problem, is_inner = f"{place}/{name}", inner, found, True
                     break
     where = f"the schema's {place}" if place else "the schema"
     return f"{where} cannot be satisfied: {problem}"
-
-
-def _inner(schema: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Returns the schemas in a schema, without its definitions, with their places."""
-    found: list[tuple[str, Any]] = []
-    for name in ("properties", "patternProperties"):
-        found += [(f"{name}/{key}", inner) for key, inner in schema.get(name, {}).items()]
-    for name in ("anyOf", "oneOf", "allOf", "prefixItems"):
-        found += [(f"{name}/{index}", inner) for index, inner in enumerate(schema.get(name, []))]
-    found += [(name, schema.get(name)) for name in ("items", "additionalProperties")]
-    return [(name, inner) for name, inner in found if isinstance(inner, dict)]
 
 
 def _regex_source(pattern: str, only: str | None) -> str:

@@ -6,23 +6,22 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
-TOGETHER = ("allOf", "anyOf", "oneOf")  # apply to the same value as the schema itself
 ONE = ("items", "additionalProperties", "additionalItems")
 MEMBERS = ("properties", "patternProperties")
 
 
-def inner_schemas(schema: Any) -> Iterator[tuple[str, str, Any]]:
-    """Yields the schemas in a schema, each with keyword and place; definitions are looked at by their references."""
+def inner_schemas(schema: Any) -> Iterator[tuple[str, Any]]:
+    """Yields the schemas in a schema, each with its place; definitions are looked at by their references."""
     if not isinstance(schema, Mapping):
         return
     for name in (*LISTS, *ONE, *MEMBERS):
         value = schema.get(name)
         if isinstance(value, list):
-            yield from ((name, f"{name}/{index}", one) for index, one in enumerate(value))
+            yield from ((f"{name}/{index}", one) for index, one in enumerate(value))
         elif isinstance(value, Mapping) and name not in ONE:
-            yield from ((name, f"{name}/{escaped(key)}", one) for key, one in value.items())
+            yield from ((f"{name}/{escaped(key)}", one) for key, one in value.items())
         elif name in schema:
-            yield name, name, value
+            yield name, value
 
 
 def changed(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
@@ -39,14 +38,14 @@ def changed(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str
     return found
 
 
-def references_in(schema: Any) -> dict[str, int]:
-    """Returns all references in a schema, without its definitions, each with how deep its value is in the schema's."""
-    found, waiting = dict[str, int](), [(schema, 0)]
+def references_in(schema: Any) -> list[str]:
+    """Returns all references in a schema, without its definitions."""
+    found, waiting = list[str](), [schema]
     while waiting:
-        one, depth = waiting.pop()
+        one = waiting.pop()
         if isinstance(one, Mapping) and "$ref" in one:
-            found[one["$ref"]] = max(depth, found.get(one["$ref"], 0))
-        waiting += [(inner, depth + (name not in TOGETHER)) for name, _, inner in inner_schemas(one)]
+            found.append(one["$ref"])
+        waiting += [inner for _, inner in inner_schemas(one)]
     return found
 
 

@@ -79,7 +79,10 @@ class _Rules:
         except SafelightError:
             if is_strict:
                 raise
-            return self.any_call()
+        except (TypeError, ValueError, AttributeError, LookupError, RecursionError):
+            if is_strict:
+                raise SafelightError(f"{self._tool} are no JSON schema, or one that is nested too deeply") from None
+        return self.any_call()
 
     def any_call(self) -> str:
         """Returns the rule of a call of anything."""
@@ -160,8 +163,9 @@ class _Rules:
     def _as_object(self) -> Mapping[str, Any]:
         """Returns the schema of the tool's parameters as that of an object, without members if none are described."""
         found: Any = self._root
-        while isinstance(found, Mapping) and set(found) - {"$defs", "type"} == {"$ref"}:
-            found = found_at(self._root, found["$ref"])
+        for _ in range(1 + len(self._root.get("$defs", ()))):  # which may refer to one another without end
+            if isinstance(found, Mapping) and set(found) - {"$defs", "type"} == {"$ref"}:
+                found = found_at(self._root, found["$ref"])
         if not isinstance(found, Mapping):
             raise self._nothing("")
         return {**found, "type": "object"} if set(found) - {"$defs", "type"} else {"type": "object", "properties": {}}
@@ -177,8 +181,12 @@ class _Rules:
 
     def _reference(self, reference: str, place: str) -> str:
         if reference not in self._referred:
-            self._referred[reference] = None
-            self._referred[reference] = self._value(found_at(self._root, reference), place)
+            name = self._referred[reference] = self._rule('""')  # known before it is made: a schema may contain itself
+            index = len(self.rules) - 1
+            try:
+                self.rules[index] = f"{name}: {self._value(found_at(self._root, reference), place)}"
+            except _NothingError:
+                self._referred[reference] = None
         found = self._referred[reference]
         if found is None:
             raise self._nothing(place)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from engine.text.schema_parts import changed
-from engine.text.schema_recursion import unrolled
 
 
 def test_each_schema_in_a_schema_is_changed_once() -> None:
@@ -25,13 +24,3 @@ def test_each_schema_in_a_schema_is_changed_once() -> None:
         "required": ["a"],
         "$defs": {"c": {}},
     }
-
-
-def test_alternatives_in_alternatives_are_written_once() -> None:
-    """Two in each of thirty levels: a walk for each pair of them would never end."""
-    schema: dict[str, Any] = {"type": "string"}
-    for _ in range(30):
-        schema = {"anyOf": [{"type": "null"}, schema]}
-    assert unrolled(schema) == schema
-    wide = {"anyOf": [{"$ref": "#/$defs/d"}] * 2_000, "$defs": {"d": {"type": "null"}}}
-    assert unrolled(wide) == wide
