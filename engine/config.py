@@ -276,7 +276,7 @@ class GenerationConfig:
         stability_threshold: how many earlier argmax canvases must equal the current one; 0 switches the test off.
         confidence_threshold: mean entropy (nats) under which a canvas counts as confident; 0 runs every step.
         stall_steps: a canvas of block diffusion ends once its mean entropy has not fallen for so many steps; 0 never
-            ends it so. See ``decoding.stalling``.
+            ends it so. See ``StallWatch``.
         eos_token_ids: tokens that end the text. pad_token_id fills what follows one.
         canvas_length: tokens in a block; None takes the model's own.
         smallest_canvas: tokens of the smallest canvas of block diffusion. Where few new tokens are left, a canvas has

@@ -7,9 +7,10 @@ steps; see ``fork_schedule``.
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -23,7 +24,6 @@ from engine.decoding.prefill import prefill, reuse_prefix
 from engine.decoding.protocols import Decoding
 from engine.decoding.run import Run
 from engine.decoding.sampler import Edits, to_host
-from engine.decoding.stalling import StallWatch
 from engine.errors import SafelightError
 from engine.events import (
     BlockEnd,
@@ -34,6 +34,41 @@ from engine.events import (
     StepFinished,
 )
 from engine.types import Tokens
+
+FALL = 0.2  # share of the mean entropy by which it must fall to count
+
+
+@dataclass(frozen=True)
+class StallWatch:
+    """The mean entropy of a canvas over its steps, by which it is seen that it no longer gets surer.
+
+    A canvas that settles gets surer at each step, and fastest at its end. One that does not settle keeps its doubts:
+    its entropy then falls only with the temperature, or goes up and down between two drafts.
+
+    Args:
+        steps: a canvas has stalled after so many steps in a row without a fall; 0 switches the watch off.
+        level: nats at the latest fall.
+        since: steps taken after that.
+    """
+
+    steps: int
+    level: float = math.inf
+    since: int = 0
+
+    def after(self, entropy: float) -> StallWatch:
+        """Returns the watch after the next step, with its mean entropy in nats."""
+        if entropy < self.level * (1 - FALL):
+            return replace(self, level=entropy, since=0)
+        return replace(self, since=self.since + 1)
+
+    @property
+    def has_stalled(self) -> bool:
+        return 0 < self.steps <= self.since
+
+    @property
+    def may_stall(self) -> bool:
+        """True if the next step may be the last, so that none may be launched before its facts are known."""
+        return 0 < self.steps <= self.since + 1
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.decoding.drawing import Drawing
+from engine.decoding.fork_schedule import WaitingChanges
 from engine.decoding.sampler import check_cells
-from engine.decoding.waiting_changes import WaitingChanges
 from engine.errors import SafelightError
 from engine.forks import Fork
 

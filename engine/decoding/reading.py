@@ -23,11 +23,10 @@ from engine.decoding.block_diffusion import cut_at_eos, room_for_blocks
 from engine.decoding.generate import require_block_diffusion
 from engine.decoding.names import DECIDING
 from engine.decoding.performing import perform_all
-from engine.decoding.prefill import prefill, reuse_prefix
-from engine.decoding.protocols import BlockDenoiser, Decoding, Denoise
+from engine.decoding.prefill import commit, prefill, reuse_prefix
+from engine.decoding.protocols import BlockDenoiser, Decode, Decoding, Denoise, Passes
 from engine.decoding.run import Run
 from engine.decoding.sampler import non_finite, to_host
-from engine.decoding.slots import slot_logits
 from engine.decoding.written_run import required_mask
 from engine.errors import SafelightError
 from engine.events import (
@@ -40,7 +39,9 @@ from engine.events import (
     StepFinished,
 )
 from engine.layers.kv_cache import KVCache
+from engine.layers.masks import Blocks
 from engine.memory.experimental import in_fp64
+from engine.models.causal.config import CausalConfig
 from engine.tasks.decisions.answers import DOUBT, LabelRead
 from engine.tasks.decisions.layout import NOISE, Layout
 from engine.types import Cancel, Tokens
@@ -282,3 +283,42 @@ def _block(slots: Sequence[Sequence[Sequence[int]]]) -> Tensor:
     most, tokens = max(map(len, slots)), max(len(label) for labels in slots for label in labels)
     rows = [[[*label, *[label[-1]] * (tokens - len(label))] for label in labels] for labels in slots]
     return torch.tensor([[*labels, *[labels[-1]] * (most - len(labels))] for labels in rows])
+
+
+def slot_logits(run: Run, canvas: Tensor, slots: Sequence[int], *, in_blocks: bool) -> Passes[Tensor]:
+    """Returns the logits (S, V) at positions of a canvas (C,), rising, which has masks there.
+
+    Args:
+        in_blocks: the model reads text in blocks.
+    """
+    shape = run.model.config
+    assert isinstance(shape, CausalConfig), "a model that writes over masks"
+    if in_blocks:
+        return (yield from _in_blocks(run, shape, canvas, slots))
+    run.cache.truncate(0)
+    first = len(run.prompt) + slots[0] - shape.shifts_masks
+    wanted = Decode(torch.cat([run.prompt, canvas]), run.cache, 0, first, is_causal=False)
+    yield wanted
+    return wanted.take()[[slot - slots[0] for slot in slots]]
+
+
+def _in_blocks(run: Run, shape: CausalConfig, canvas: Tensor, slots: Sequence[int]) -> Passes[Tensor]:
+    length, size, found = len(run.prompt), shape.canvas_length, list[Tensor]()
+    blocks = Blocks.ending_at(length, size) if shape.blocks_follow_prompt else Blocks(size)
+    begun = 0 if shape.blocks_follow_prompt else length % size
+    known = run.prompt[: length - begun]
+    reuse_prefix(run.cache, [known], blocks)
+    run.cache.reserve(length + len(canvas))
+    yield from prefill([known], run.cache, None)
+    rest = torch.cat([run.prompt[length - begun :], canvas])
+    for start in range(0, begun + slots[-1] + 1, size):
+        ids = rest[start : start + size]
+        rows = [begun + slot - start for slot in slots if start <= begun + slot < start + size]
+        if rows:
+            wanted = Decode(ids, run.cache, 0, 0, is_causal=False)
+            yield wanted
+            found.append(wanted.take()[rows])
+        if start + size <= begun + slots[-1]:
+            yield from commit(ids, run.cache)
+    run.cache.truncate(min(run.cache.length, len(known)))
+    return torch.cat(found)

@@ -11,25 +11,13 @@ from engine.adapters.targets import Targets
 from engine.config import BLOCK_DIFFUSION, GenerationConfig, ModelConfig
 from engine.errors import SafelightError, quoted
 from engine.files import read_json
-from engine.models.a2d import config as a2d
+from engine.models.causal import families, gemma3, llada, llada2
 from engine.models.causal.layout import EXPERTS, SEEING, TEXT
 from engine.models.causal.network import build as build_causal
 from engine.models.diffusion_gemma import config as diffusion_gemma
 from engine.models.diffusion_gemma import layout as gemma_layout
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.models.dream import config as dream
-from engine.models.gemma3 import config as gemma3
-from engine.models.llada import config as llada
-from engine.models.llada import layout as llada_layout
-from engine.models.llada import moe as llada_moe
-from engine.models.llada2 import config as llada2
-from engine.models.llada2 import layout as llada2_layout
-from engine.models.llama import config as llama
-from engine.models.mistral import config as mistral
-from engine.models.nemotron import config as nemotron
 from engine.models.network import Network
-from engine.models.qwen import config as qwen
-from engine.models.rnd1 import config as rnd1
 from engine.text.tokenizer import Tokenizer
 from engine.weights.layout import Names
 
@@ -133,19 +121,19 @@ FAMILIES = {
             defaults=GenerationConfig(),
             starts_with_bos=True,
         ),
-        _autoregressive("qwen2", qwen.read_qwen2, tried="Qwen2.5-Coder 0.5B and 1.5B"),
-        _autoregressive("qwen3", qwen.read_qwen3),
-        _autoregressive("llama", llama.read_llama, tried="SmolLM2 135M"),
-        _autoregressive("smollm3", llama.read_smollm3),
-        _autoregressive("mistral", mistral.read_mistral),
-        _autoregressive("ministral", mistral.read_mistral),
-        _autoregressive("ministral3", mistral.read_ministral3),
-        _autoregressive("mistral3", mistral.read_mistral3, SEEING),
+        _autoregressive("qwen2", families.read_qwen2, tried="Qwen2.5-Coder 0.5B and 1.5B"),
+        _autoregressive("qwen3", families.read_qwen3),
+        _autoregressive("llama", families.read_llama, tried="SmolLM2 135M"),
+        _autoregressive("smollm3", families.read_smollm3),
+        _autoregressive("mistral", families.read_mistral),
+        _autoregressive("ministral", families.read_mistral),
+        _autoregressive("ministral3", families.read_ministral3),
+        _autoregressive("mistral3", families.read_mistral3, SEEING),
         _autoregressive("gemma3_text", gemma3.read_text, tried="Gemma 3 270M"),
         _autoregressive("gemma3", gemma3.read_seeing, SEEING),
         Family(
             "wedlm",
-            qwen.read_wedlm,
+            families.read_wedlm,
             build_causal,
             *TEXT,
             decoders=("causal_parallel", "autoregressive"),
@@ -155,7 +143,7 @@ FAMILIES = {
         ),
         Family(
             "sdar",
-            qwen.read_sdar,
+            families.read_sdar,
             build_causal,
             *TEXT,
             decoders=("block_causal",),
@@ -165,7 +153,7 @@ FAMILIES = {
         ),
         Family(
             "Fast_dLLM_Qwen",
-            qwen.read_fast_dllm,
+            families.read_fast_dllm,
             build_causal,
             *TEXT,
             decoders=("sub_blocks",),
@@ -176,10 +164,10 @@ FAMILIES = {
         ),
         Family(
             "llada2_moe",
-            llada2.read_config,
+            llada2.read_llada2,
             build_causal,
-            llada2_layout.NAMES,
-            llada2_layout.TARGETS,
+            llada2.NAMES,
+            llada2.TARGETS,
             decoders=("block_causal",),
             default_decoder="block_causal",
             defaults=_ANSWER.replace(accept_probability=0.7, edit_probability=0.5),  # LLaDA2.1's for quality
@@ -187,20 +175,19 @@ FAMILIES = {
         ),
         Family(
             "nemotron_labs_diffusion",
-            nemotron.read_config,
+            families.read_nemotron,
             build_causal,
-            nemotron.NAMES,
-            nemotron.TARGETS,
+            *families.NEMOTRON,
             decoders=("masked_diffusion", "autoregressive", "self_speculation"),
             default_decoder="masked_diffusion",
             defaults=_ANSWER,
         ),
         Family(
             "llada",
-            llada.read_config,
+            llada.read_llada,
             build_causal,
-            llada_layout.NAMES,
-            llada_layout.TARGETS,
+            llada.NAMES,
+            llada.TARGETS,
             decoders=("bidirectional",),
             default_decoder="bidirectional",
             defaults=_MASKED,
@@ -208,8 +195,8 @@ FAMILIES = {
             tried=AUTHORS_ONLY,
         ),
         Family(
-            llada_moe.MODEL_TYPE,
-            llada_moe.read_moe,
+            llada.MODEL_TYPE,
+            llada.read_moe,
             build_causal,
             *EXPERTS,
             decoders=("bidirectional",),
@@ -219,7 +206,7 @@ FAMILIES = {
         ),
         Family(
             "Dream",
-            dream.read_config,
+            families.read_dream,
             build_causal,
             *TEXT,
             decoders=("bidirectional",),
@@ -236,7 +223,7 @@ FAMILIES = {
         ),
         Family(
             "rnd1",
-            rnd1.read_config,
+            families.read_rnd1,
             build_causal,
             *EXPERTS,
             decoders=("bidirectional",),
@@ -245,9 +232,9 @@ FAMILIES = {
             ends=_CHAT_ENDS,
             tried=AUTHORS_ONLY,
         ),
-        _from_autoregression("a2d-qwen3", a2d.read_a2d_qwen3),
-        _from_autoregression("a2d-qwen2", a2d.read_a2d_qwen2),
-        _from_autoregression("a2d-llama", a2d.read_a2d_llama),
+        _from_autoregression("a2d-qwen3", families.read_a2d_qwen3),
+        _from_autoregression("a2d-qwen2", families.read_a2d_qwen2),
+        _from_autoregression("a2d-llama", families.read_a2d_llama),
     )
 }
 
@@ -260,7 +247,7 @@ def family_of(raw: dict[str, Any]) -> Family:
     """
     found = raw.get("model_type")
     if found == "llada" and raw.get("num_experts"):
-        found = llada_moe.MODEL_TYPE
+        found = llada.MODEL_TYPE
     family = FAMILIES.get(found) if isinstance(found, str) else None
     if family is None:
         raise SafelightError(

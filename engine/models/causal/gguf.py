@@ -18,9 +18,9 @@ from engine.config import MOST_HEAD_DIM, MOST_HEADS, MOST_LAYERS, LayerConfig
 from engine.declared import check_real, check_whole
 from engine.errors import SafelightError, quoted
 from engine.layers.rope import inverse_frequencies, stretched_as_llama3
+from engine.models.causal.llada import LIKE_LLAMA, WORDS
 from engine.models.causal.reading import FULL, SLIDING
 from engine.models.gguf_description import ROPE, TABLE, Describe, GGUFDescription, GGUFKeys, table_shape
-from engine.models.llada.config import LIKE_LLAMA, WORDS
 from engine.weights.gguf.checkpoint import GGUFCheckpoint, Rewritten
 from engine.weights.gguf.header import GGUFHeader
 from engine.weights.layout import Names

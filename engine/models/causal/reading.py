@@ -7,9 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-from engine.config import MOST_HEAD_DIM, MOST_HEADS, MOST_LAYERS, Activation, LayerConfig, LayerKind
+from engine.config import (
+    MOST_EXPERTS,
+    MOST_HEAD_DIM,
+    MOST_HEADS,
+    MOST_LAYERS,
+    Activation,
+    ExpertRouting,
+    LayerConfig,
+    LayerKind,
+)
 from engine.declared import check_real, check_whole
 from engine.errors import SafelightError, quoted
 from engine.models.causal.config import CausalConfig, LinearScaling, Llama3Scaling, QueryScaling, RopeScaling, Yarn
@@ -53,7 +63,7 @@ def read_causal(
     hidden = need_whole(raw, "hidden_size", MOST_HEADS * MOST_HEAD_DIM)
     theta, rope_scaling, query_scaling = _read_rope(raw, rope_theta)
     head = raw.get("head_dim") or hidden // heads, raw.get("num_key_value_heads") or heads
-    layers = _layers(kinds, turns, head, {FULL: theta, SLIDING: _or(near_theta, theta)})
+    layers = _layers(kinds, turns, head, {FULL: theta, SLIDING: given_or(near_theta, theta)})
     positions, slides = _need(raw, "max_position_embeddings"), SLIDING in kinds
     return CausalConfig(
         vocab_size=_need(raw, "vocab_size"),
@@ -65,16 +75,16 @@ def read_causal(
         num_experts=0,
         top_k_experts=0,
         moe_intermediate_size=0,
-        canvas_length=_or(raw.get("block_size"), canvas_length),
+        canvas_length=given_or(raw.get("block_size"), canvas_length),
         max_position_embeddings=positions,
-        rms_norm_eps=_or(raw.get("rms_norm_eps"), 1e-6),
+        rms_norm_eps=given_or(raw.get("rms_norm_eps"), 1e-6),
         bos_token_id=_token_in(raw, "bos_token_id"),
         pad_token_id=_token_in(raw, "pad_token_id", "eos_token_id"),
         attention_bias=attention_bias,
         output_bias=output_bias,
         query_key_norm=query_key_norm,
         tied=flag(raw, "tie_word_embeddings", tied),
-        mask_token_id=_or(raw.get("mask_token_id"), mask_token_id),
+        mask_token_id=given_or(raw.get("mask_token_id"), mask_token_id),
         rope_scaling=rope_scaling,
         query_scaling=query_scaling,
         activation=_check_mlp(raw, activation),
@@ -102,7 +112,7 @@ def need_whole(raw: dict[str, Any], name: str, most: int) -> int:
 
 
 def _check_mlp(raw: dict[str, Any], activation: Activation) -> Activation:
-    found = _or(raw.get("hidden_act"), _or(raw.get("hidden_activation"), activation))
+    found = given_or(raw.get("hidden_act"), given_or(raw.get("hidden_activation"), activation))
     if found != activation:
         raise SafelightError(f"config.json: hidden_act {quoted(found)} is not supported, only {activation!r}")
     if raw.get("mlp_bias"):
@@ -129,10 +139,11 @@ def read_kinds(raw: dict[str, Any], default: Callable[[int], LayerKind]) -> tupl
 
 def flag(raw: dict[str, Any], name: str, default: bool) -> bool:
     """Returns a field that is true or false."""
-    return bool(_or(raw.get(name), default))
+    return bool(given_or(raw.get(name), default))
 
 
-def _or(value: Any, default: Any) -> Any:
+def given_or(value: Any, default: Any) -> Any:
+    """Returns a value, or the default in place of None."""
     return default if value is None else value
 
 
@@ -166,9 +177,9 @@ def _read_rope(raw: dict[str, Any], theta: float) -> tuple[float, RopeScaling | 
 
     ``rope_parameters`` holds all of it; older files have ``rope_scaling``, and theta next to it.
     """
-    rope: dict[str, Any] = _or(_or(raw.get("rope_parameters"), raw.get("rope_scaling")), {})
-    theta = _or(rope.get("rope_theta"), _or(raw.get("rope_theta"), theta))
-    if _or(rope.get("partial_rotary_factor"), 1.0) != 1.0:
+    rope: dict[str, Any] = given_or(given_or(raw.get("rope_parameters"), raw.get("rope_scaling")), {})
+    theta = given_or(rope.get("rope_theta"), given_or(raw.get("rope_theta"), theta))
+    if given_or(rope.get("partial_rotary_factor"), 1.0) != 1.0:
         raise SafelightError("config.json: partial_rotary_factor is not supported")
     beta, original = rope.get("llama_4_scaling_beta"), rope.get("original_max_position_embeddings")
     query_scaling = None if beta is None or original is None else QueryScaling(beta, original)
@@ -176,7 +187,7 @@ def _read_rope(raw: dict[str, Any], theta: float) -> tuple[float, RopeScaling | 
 
 
 def _read_scaling(raw: dict[str, Any], rope: dict[str, Any]) -> RopeScaling | None:
-    kind = _or(rope.get("rope_type"), _or(rope.get("type"), "default"))
+    kind = given_or(rope.get("rope_type"), given_or(rope.get("type"), "default"))
 
     def need(name: str) -> Any:
         if rope.get(name) is None:
@@ -199,7 +210,7 @@ def _read_scaling(raw: dict[str, Any], rope: dict[str, Any]) -> RopeScaling | No
 
 
 def _read_yarn(raw: dict[str, Any], rope: dict[str, Any], factor: Any) -> Yarn:
-    original = _or(rope.get("original_max_position_embeddings"), raw.get("max_position_embeddings"))
+    original = given_or(rope.get("original_max_position_embeddings"), raw.get("max_position_embeddings"))
     check_real("config.json: factor of rope_parameters", factor, 0.0, exclusive=True)
 
     def grown(scale: Any) -> float:
@@ -215,5 +226,25 @@ def _read_yarn(raw: dict[str, Any], rope: dict[str, Any], factor: Any) -> Yarn:
         beta_fast=rope.get("beta_fast") or 32.0,
         beta_slow=rope.get("beta_slow") or 1.0,
         attention_factor=attention,
-        truncate=_or(rope.get("truncate"), True),
+        truncate=given_or(rope.get("truncate"), True),
+    )
+
+
+MOST_WIDTH = 2**20
+
+
+def with_experts(config: CausalConfig, raw: dict[str, Any], routing: ExpertRouting, dense: int = 0) -> CausalConfig:
+    """Returns a shape whose layers, except the first ``dense`` ones, have experts in place of their MLPs.
+
+    Raises:
+        SafelightError: a missing field, or a value that does not fit.
+    """
+    check_whole("config.json: first_k_dense_replace", dense, 0, MOST_LAYERS)
+    return replace(
+        config,
+        layers=tuple(replace(layer, is_dense=index < dense) for index, layer in enumerate(config.layers)),
+        num_experts=need_whole(raw, "num_experts", MOST_EXPERTS),
+        top_k_experts=need_whole(raw, "num_experts_per_tok", MOST_EXPERTS),
+        moe_intermediate_size=need_whole(raw, "moe_intermediate_size", MOST_WIDTH),
+        routing=routing,
     )

@@ -15,9 +15,9 @@ from engine import (
     fork,
     generate,
 )
+from engine.decoding.block_diffusion import FALL, StallWatch
 from engine.decoding.program_cache import ProgramCache
 from engine.decoding.sampler import Sampler
-from engine.decoding.stalling import FALL, StallWatch
 from engine.decoding.step_program import StepProgram
 from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma

@@ -8,9 +8,9 @@ import pytest
 from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from engine.config import ExpertRouting
-from engine.models.causal.experts import with_experts
+from engine.models.causal.families import read_qwen3
 from engine.models.causal.network import CausalNetwork
-from engine.models.qwen.config import read_qwen3
+from engine.models.causal.reading import with_experts
 from tests.engine.golden.causal_reference import VOCABULARY, check_passes, logits_of, randomised
 
 

@@ -15,11 +15,11 @@ from engine.adapters.targets import Place
 from engine.catalog import shape
 from engine.files import read_json, write_json
 from engine.memory.plan import CONTEXT
+from engine.models.causal.llada2 import TARGETS
+from engine.models.causal.llada2 import read_llada2 as read_config
 from engine.models.causal.network import CausalNetwork, build
 from engine.models.defaults import run_settings
 from engine.models.folder import ModelFolder, quantize
-from engine.models.llada2.config import read_config
-from engine.models.llada2.layout import TARGETS
 from engine.quant import INT8, PRECISIONS, pack, unpack
 from tests.engine.golden.causal_reference import check_passes
 from tests.engine.golden.llada2_reference import SMALL, Tensors, drawn, logits, save, shapes

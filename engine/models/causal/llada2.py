@@ -1,26 +1,29 @@
-"""Reads the ``config.json`` of LLaDA2.0 and LLaDA2.1, which have one ``model_type``. Knows no tensors.
+"""Reads the ``config.json`` of LLaDA2.0 and LLaDA2.1, which have one ``model_type``.
 
 What a file leaves out is as in its authors' class. There query, key and value projections are one matrix, the first
 half of each head is rotated, and experts are chosen within groups by sigmoids and biases.
+Experts are stored one by one.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
+from engine.adapters.targets import Targets
 from engine.config import MOST_EXPERTS, ExpertRouting
 from engine.declared import check_real, check_whole
 from engine.errors import SafelightError, quoted
 from engine.models.causal.config import CausalConfig
-from engine.models.causal.experts import MOST_WIDTH, with_experts
-from engine.models.causal.reading import flag, need_whole, read_causal
+from engine.models.causal.layout import names
+from engine.models.causal.reading import MOST_WIDTH, flag, given_or, need_whole, read_causal, with_experts
 
 MASK, THETA, EPS = 156895, 10_000.0, 1e-5
 ROPES = ("rope_parameters", "rope_scaling")  # names of the object in newer and in older files
 
 
-def read_config(raw: dict[str, Any]) -> CausalConfig:
+def read_llada2(raw: dict[str, Any]) -> CausalConfig:
     """Returns the shape that a parsed ``config.json`` of this family describes.
 
     Raises:
@@ -58,14 +61,36 @@ def _routing(raw: dict[str, Any]) -> ExpertRouting:
     check_whole("config.json: num_shared_experts", shared, 0, MOST_EXPERTS)
     return ExpertRouting(
         scores="sigmoid",
-        groups=_or(raw.get("n_group"), 8),
-        chosen_groups=_or(raw.get("topk_group"), 4),
+        groups=given_or(raw.get("n_group"), 8),
+        chosen_groups=given_or(raw.get("topk_group"), 4),
         has_bias=True,
         is_normed=flag(raw, "norm_topk_prob", True) and raw.get("num_experts_per_tok") != 1,
-        scale=_or(raw.get("routed_scaling_factor"), 2.5),
+        scale=given_or(raw.get("routed_scaling_factor"), 2.5),
         shared_width=shared * width,
     )
 
 
-def _or(value: Any, default: Any) -> Any:
-    return default if value is None else value
+BODY = "model."
+RENAMED = (
+    ("embed_tokens", "word_embeddings"),
+    ("self_attn.qkv_proj", "attention.query_key_value"),
+    ("self_attn.o_proj", "attention.dense"),
+    ("self_attn.q_norm", "attention.query_layernorm"),
+    ("self_attn.k_norm", "attention.key_layernorm"),
+)
+"""Parts of our paths, and theirs."""
+_PLAIN = names(BODY)
+
+
+def _released(parameter: str) -> str:
+    for own, other in RENAMED:
+        parameter = parameter.replace(own, other)
+    return _PLAIN.released(parameter)
+
+
+NAMES = replace(_PLAIN, released=_released, has_single_experts=True)
+TARGETS = Targets(
+    re.compile(r"layers\.\d+\.(self_attn\.(qkv|o)_proj|mlp\.(shared_experts\.)?(gate|up|down)_proj)"),
+    prefixes=((BODY, "causal"),),
+    theirs=RENAMED,
+)
