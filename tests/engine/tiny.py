@@ -75,3 +75,16 @@ def change_weights(folder: Path, change: dict[str, Tensor | None]) -> None:
 def tokens(count: int, seed: int = 0) -> Tensor:
     """Random token ids (count,)."""
     return torch.randint(VOCABULARY, (count,), generator=torch.Generator().manual_seed(seed))
+
+
+class ByProgram:
+    """A model whose steps are programs."""
+
+    has_step_program = True
+
+    def __init__(self, made: DiffusionGemma) -> None:
+        self.network = made
+        self.derived: dict[type, object] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.network, name)

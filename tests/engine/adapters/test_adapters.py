@@ -11,10 +11,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engine import GenerationConfig, Model, SafelightError, load_adapter, load_model, unload_adapter
-from engine.adapters.lora import LayerAdapter
 from engine.adapters.targets import attach, new_adapters
 from engine.adapters.writing import save_adapter
-from engine.decoding.program_cache import ProgramCache
 from engine.decoding.step_program import StepProgram
 from engine.fingerprint import fingerprint
 from engine.layers.adapted import linear
@@ -220,19 +218,6 @@ def test_text_and_canvas_in_one_pass_equal_two() -> None:
     torch.testing.assert_close(later, network.denoise(canvas, apart, soft), atol=2e-5, rtol=0)
 
 
-def test_a_program_of_before_is_dropped(base: Path, tmp_path: Path) -> None:
-    """What was captured without an adapter would go on without it."""
-    tuned_by_peft(tmp_path)
-    model = load_model(base, dtype="float32")
-    before = ProgramCache.of_model(model)
-    load_adapter(model, tmp_path)
-    adapted = ProgramCache.of_model(model)
-    assert adapted is not before
-    assert ProgramCache.of_model(model) is adapted
-    unload_adapter(model)
-    assert ProgramCache.of_model(model) is not adapted
-
-
 # --- ours in peft ------------------------------------------------------------------------------------------------
 
 
@@ -269,11 +254,6 @@ def test_fresh_adapters_change_nothing(base: Path) -> None:
     assert {
         m for a in new_adapters(model.network, TARGETS, 0, 2, torch.Generator()).values() for m in (a.denoise,)
     } == {None}
-
-
-def test_nothing_to_save_is_told(tmp_path: Path) -> None:
-    with pytest.raises(SafelightError, match="no adapter to save"):
-        save_adapter(tmp_path, {"layers.0.mlp.up_proj": LayerAdapter(None, None)}, TARGETS, "base", "")
 
 
 @pytest.mark.parametrize("kind", ["llama", "gemma3_text", "gemma3"])

@@ -30,7 +30,7 @@ from engine import (
     generate,
     load_model,
 )
-from engine.layers.kv_cache import PIECE, KVCache
+from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from tests.engine.decoding.test_generate import facts, steps
 from tests.engine.decoding.test_reuse import Counting
@@ -142,15 +142,6 @@ def test_it_is_so_where_the_cache_holds_another_text(model: Counting, shared: in
         cache.truncate(0)
 
 
-def test_a_long_prompt_is_read_in_the_pieces_of_the_run(model: Counting) -> None:
-    prompt = tokens(2 * PIECE + 5, 9)
-    run = play(model, prompt=prompt)
-    model.read.clear()
-    found = go_on(model, run, Fork(2, 3), prompt=prompt)
-    assert model.read == [PIECE, PIECE, 5, CANVAS, CANVAS]
-    assert facts(found[1:]) == facts(behind(run, 2))
-
-
 def test_only_what_the_cache_lacks_is_read_and_no_earlier_step_is_taken(
     model: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,14 +164,6 @@ def test_only_what_the_cache_lacks_is_read_and_no_earlier_step_is_taken(
     edited[0][3] += 1
     list(fork(model, PROMPT, CONFIG, SEED, edited, [5, 5], [Fork(2, 0)], cache=cache))
     assert model.read == [CANVAS, CANVAS]  # whole, though they part inside the first one
-
-
-def test_the_steps_before_the_fork_are_told_again(model: Counting) -> None:
-    run = played()
-    found = go_on(model, run, Fork(1, 3, seed=99))
-    old = behind(run, 1)
-    assert facts(found[1:5]) == facts(old[:4])
-    assert facts(found[5:6]) != facts(old[4:5])
 
 
 def test_a_whole_run_comes_from_its_root(model: Counting) -> None:
@@ -297,16 +280,6 @@ def test_edits_are_put_down_and_free(model: Counting) -> None:
         assert not behind(found, block)[0].pinned_mask.any()  # type: ignore[union-attr]
 
 
-def test_at_the_first_step_of_all_a_fork_is_another_run(model: Counting) -> None:
-    run = played()
-    settings = (("entropy_bound", 0.5), ("t_max", 1.5), ("t_min", 0.9), ("max_denoising_steps", 3.0))
-    wanted = CONFIG.replace(entropy_bound=0.5, t_max=1.5, t_min=0.9, max_denoising_steps=3)
-    assert facts(go_on(model, run, Fork(0, 0, settings=settings))[1:]) == facts(played(wanted)[1:])
-    found = go_on(model, run, Fork(0, 0, seed=31, pinned=((1, 5),), banned=(8, 9)))
-    other = list(generate(model, PROMPT, CONFIG.replace(pinned=((1, 5),), banned_tokens=(8, 9)), 31))
-    assert facts(found[1:]) == facts(other[1:])
-
-
 def test_settings_hold_from_the_fork_on(model: Counting) -> None:
     run = played()
     found = go_on(model, run, Fork(1, 2, settings=(("t_max", 2.0), ("t_min", 1.0), ("entropy_bound", 1000.0))))
@@ -343,14 +316,6 @@ def test_a_change_behind_the_last_step_makes_the_block_go_on(model: Counting) ->
     assert [event.steps for event in commits(longer)] == [7, 7]
     with pytest.raises(SafelightError, match=r"block 2 ends after its 5 steps; .* set max_denoising_steps above 5"):
         go_on(model, run, Fork(1, 5, seed=3))
-
-
-def test_a_finished_run_goes_on_for_longer(model: Counting) -> None:
-    run, longer = played(), played(CONFIG.replace(max_new_tokens=50))
-    found = go_on(model, run, Fork(3, 0, settings=(("max_new_tokens", 50),)))
-    assert facts(found[1:]) == facts(behind(longer, 3))
-    ended = go_on(model, run, Fork(3, 0))
-    assert facts(ended[1:]) == facts(run[-1:])
 
 
 def test_a_fork_ends_at_an_end_token(model: Counting) -> None:

@@ -19,12 +19,11 @@ from engine import (
     PrefillFinished,
     SafelightError,
     StepFinished,
-    Trace,
     generate,
 )
 from engine.events import Event
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from tests.engine.tiny import CANVAS, CONFIG, VOCABULARY, network, tokens
+from tests.engine.tiny import CANVAS, VOCABULARY, network, tokens
 
 PROMPT = tokens(12, 3)
 CONFIGURED = GenerationConfig(max_new_tokens=30, max_denoising_steps=5, eos_token_ids=(), entropy_bound=6.0)
@@ -119,14 +118,6 @@ def test_canvas_length(model: DiffusionGemma, length: int) -> None:
     assert len(result.tokens) == result.blocks * length
 
 
-@pytest.mark.parametrize(("most", "length"), [(1, 3), (3, 3), (4, 6), (7, CANVAS), (30, CANVAS)])
-def test_a_short_answer_is_that_of_a_small_canvas(model: DiffusionGemma, most: int, length: int) -> None:
-    found = facts(run(model, smallest_canvas=3, max_new_tokens=most))
-    assert found == facts(run(model, canvas_length=length, max_new_tokens=most))
-    assert isinstance(found[4], list)
-    assert len(found[4]) == length  # the first canvas
-
-
 def test_pinned_positions_never_change(model: DiffusionGemma) -> None:
     pinned = ((0, 77), (4, 3), (9, 127))
     events = run(model, pinned=pinned, top_k=2, entropy_bound=0.0)
@@ -174,13 +165,6 @@ def test_top_tokens(model: DiffusionGemma, count: int) -> None:
     assert [s.next_canvas.tolist() for s in steps(free)] == [s.next_canvas.tolist() for s in steps(watched)]
 
 
-@pytest.mark.parametrize("cap", [1, 3])
-def test_step_cap(model: DiffusionGemma, cap: int) -> None:
-    events = run(model, max_denoising_steps=cap, confidence_threshold=0.0)
-    assert [step.step for step in steps(events)] == list(range(cap)) * 3
-    assert {e.reason for e in events if isinstance(e, CanvasCommitted)} == {"step_cap"}
-
-
 @pytest.mark.parametrize("after", [0, 1, 4, 5, 7])
 def test_cancel_takes_effect_within_one_step(model: DiffusionGemma, after: int) -> None:
     """The flag goes up once ``after`` steps were told; no further step is."""
@@ -197,16 +181,6 @@ def test_cancel_takes_effect_within_one_step(model: DiffusionGemma, after: int) 
     assert (last.reason, last.steps, last.blocks) == ("cancelled", after, after // 5)
     assert len(last.tokens) == after // 5 * CANVAS
     assert last.tokens_per_forward == (len(last.tokens) / after if after else 0)
-
-
-def test_inference_mode_stays_inside(model: DiffusionGemma) -> None:
-    events = generate(model, PROMPT, CONFIGURED, 0)
-    for _ in range(4):
-        next(events)
-        assert not torch.is_inference_mode_enabled()
-        assert torch.is_grad_enabled()
-    events.close()  # type: ignore[attr-defined]
-    assert not torch.is_inference_mode_enabled()
 
 
 @pytest.mark.parametrize("weight", ["norm.weight", "layers.1.mlp.down_proj.weight", "layers.0.layer_scalar"])
@@ -251,15 +225,3 @@ def test_a_seed_out_of_range_is_an_error(model: DiffusionGemma, seed: int) -> No
     with pytest.raises(SafelightError, match="the seed must be between 0 and"):
         run(model, seed=seed)
     assert len(run(model, seed=2**63 - 1)) > 5
-
-
-def test_trace_keeps_everything_in_order(model: DiffusionGemma) -> None:
-    trace = Trace("tiny", "prompt", CONFIGURED, 0)
-    assert trace.result is None
-    events = run(model)
-    for event in events:
-        trace.append(event)
-    assert trace.steps == steps(events)
-    assert [event.block_index for event in trace.committed] == [0, 1, 2]
-    assert trace.result is events[-1]
-    assert CONFIG.canvas_length * 3 == len(trace.result.tokens)

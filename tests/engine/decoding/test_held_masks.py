@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine import GenerationConfig, GenerationFinished, SafelightError
+from engine import GenerationConfig, GenerationFinished
 from engine.decoding import sub_blocks
 from engine.decoding.generate import decode
 from engine.decoding.run import Run
@@ -21,7 +21,7 @@ from tests.engine import bidirectional as texts
 from tests.engine import fast_dllm, rewriting, sdar
 from tests.engine.causal import POSITIONS, masked_network, passes_told, run_of
 from tests.engine.decoding.test_block_causal import block_logits
-from tests.engine.decoding.test_structured import END, PAD, Failing, Fixed
+from tests.engine.decoding.test_structured import END, PAD, Fixed
 from tests.engine.taught import taught
 from tests.engine.tiny import VOCABULARY
 
@@ -108,39 +108,6 @@ def test_each_token_is_the_likeliest_that_fits_and_what_is_forced_takes_no_pass(
                 assert float(logits[token]) >= float(logits[able].max()) - 1e-4
 
 
-@pytest.mark.parametrize("way", [*WAYS, "penalised"])
-def test_what_is_drawn_fits(way: str) -> None:
-    model, config = network(way), CONFIG.replace(sampling_temperature=3.0, **WAYS.get(way, PENALISED))
-    for length in (7, 16):
-        sets = spelled(length, length).sets
-        passes, events = answer(model, spelled(length, length), config, [9, 8, 7, 9, 3])
-        reason, text = ended(events)
-        assert (reason, len(passes)) == ("eos", needed(config, 5, sets))
-        assert all(token in able for token, able in zip(text, sets, strict=True))
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_an_answer_that_does_not_end_is_cut_and_says_so(way: str) -> None:
-    config = CONFIG.replace(max_new_tokens=7, **WAYS[way])
-    for reader in (spelled(20), Failing(20, 4), Failing(20, 0)):
-        passes, events = answer(network(way), reader, config, [9, 8, 7])
-        assert ended(events) == ("length", reader.taken)
-        assert events[-1].why == reader.failure  # type: ignore[union-attr]
-        assert len(reader.taken) == (reader.after if isinstance(reader, Failing) else 7)
-        assert passes
-    whole = spelled(7)
-    assert ended(answer(network(way), whole, config, [9, 8, 7])[1]) == ("eos", whole.taken)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_stop_keeps_what_was_written(way: str) -> None:
-    reader = Fixed(20)
-    passes, events = answer(network(way), reader, CONFIG.replace(**WAYS[way]), [9, 8, 7], passes=5)
-    assert ended(events) == ("cancelled", reader.taken)
-    assert len(passes) <= 5
-    assert len(reader.taken) >= 4
-
-
 def test_a_mask_is_never_written_though_the_format_lets_it() -> None:
     for way in WAYS:
         reader = Fixed(12)
@@ -148,11 +115,6 @@ def test_a_mask_is_never_written_though_the_format_lets_it() -> None:
         _, events = answer(network(way), reader, CONFIG.replace(sampling_temperature=50.0, **WAYS[way]), [9, 8, 7])
         assert ended(events) == ("eos", reader.taken)
         assert reader.taken[4:8] == [7] * 4
-
-
-def test_a_ban_that_leaves_nothing_is_an_error() -> None:
-    with pytest.raises(SafelightError, match="no token for what must come next"):
-        answer(network("blocks"), Fixed(9), CONFIG.replace(banned_tokens=tuple(Fixed(9).sets[1])), [9, 8, 7])
 
 
 class Ending(Fixed):

@@ -30,9 +30,8 @@ from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.trace import ModelIdentity, Trace, TraceHeader
 from tests.engine.decoding.test_autoregressive import told
 from tests.engine.decoding.test_generate import facts
-from tests.engine.decoding.test_passes import ByProgram
 from tests.engine.decoding.test_step_program import OnDevice, tame
-from tests.engine.tiny import CANVAS, VOCABULARY, tokens
+from tests.engine.tiny import CANVAS, VOCABULARY, ByProgram, tokens
 from tests.engine.traces import bits
 
 PROMPT, MOST = tokens(7), 2 * CANVAS + 4  # the last canvas has 6 tokens

@@ -21,8 +21,7 @@ from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from tests.engine.decoding.test_autoregressive import NARROW, likeliest, oracle, told
 from tests.engine.decoding.test_generate import facts
-from tests.engine.decoding.test_passes import ByProgram
-from tests.engine.tiny import CANVAS, VOCABULARY, network, tokens
+from tests.engine.tiny import CANVAS, VOCABULARY, ByProgram, network, tokens
 
 BOTH = ("block_diffusion", "autoregressive")
 LENGTH = 6

@@ -119,14 +119,6 @@ def test_an_edited_turn_is_read_from_the_edit_on(model: Counting, place: int) ->
     assert_same(events, run(model, edited))
 
 
-def test_a_shorter_prompt_cuts_back(model: Counting) -> None:
-    cache = model.new_cache()
-    run(model, FIRST, cache)
-    events = run(model, FIRST[:5], cache, max_new_tokens=CANVAS)
-    assert reused(events) == cache.length == 5
-    assert_same(events, run(model, FIRST[:5], max_new_tokens=CANVAS))
-
-
 def test_a_lost_window_means_reading_afresh(model: Counting) -> None:
     long = tokens(3 * SLACK, 8)
     other = torch.cat([long[:100], NEW])
@@ -156,15 +148,6 @@ def test_a_cache_of_another_model_is_refused(model: Counting) -> None:
     del model
     with pytest.raises(SafelightError, match="another model"):
         run(twin, FIRST, cache)
-
-
-def test_what_was_prefilled_by_hand_is_not_taken_for_the_prompt(model: Counting) -> None:
-    """Nobody told the cache which tokens those are."""
-    cache = model.new_cache()
-    model.inner.prefill(tokens(12, 99), cache)
-    events = run(model, FIRST, cache)
-    assert reused(events) == 0
-    assert facts(events) == facts(run(model, FIRST))
 
 
 @pytest.mark.parametrize("after", [0, 4, 5, *(pytest.param(after, marks=pytest.mark.slow) for after in (1, 9))])
@@ -220,14 +203,6 @@ def test_a_pass_that_fails_half_way_leaves_a_good_cache(model: Counting, monkeyp
     events = run(model, longer, cache)
     assert reused(events) == len(FIRST)
     assert_same(events, run(model, longer))
-
-
-def test_a_bad_prompt_leaves_a_good_cache(model: Counting) -> None:
-    cache = model.new_cache()
-    run(model, FIRST, cache, max_new_tokens=CANVAS)
-    with pytest.raises(SafelightError, match="token id 500 is outside the vocabulary"):
-        run(model, torch.cat([FIRST, torch.tensor([500])]), cache)
-    assert reused(run(model, FIRST, cache)) == len(FIRST)
 
 
 def test_buffers_stay_where_they_are_during_a_run(model: Counting) -> None:

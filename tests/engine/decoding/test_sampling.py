@@ -72,15 +72,6 @@ def test_acceptance_against_a_loop(seed: int) -> None:
     assert sampling.accept_mask(torch.tensor(entropies), bound).tolist() == plain_accept(entropies, bound)
 
 
-@looped("seed", range(100))
-def test_acceptance_against_a_loop_without_ties(seed: int) -> None:
-    draws = torch.Generator().manual_seed(seed)
-    entropy = torch.rand(3, 33, generator=draws, dtype=torch.float64).square() * 2
-    bound = float(torch.rand(1, generator=draws)) * 4
-    expected = [plain_accept(row, bound) for row in entropy.tolist()]
-    assert sampling.accept_mask(entropy, bound).tolist() == expected
-
-
 def test_acceptance_by_hand() -> None:
     entropy = torch.tensor([0.5, 0.05, 0.06, 3.0, 0.0])
     # 0.0 + 0.05 + 0.06 are within 0.1 before each is added; 0.11 is not, so 0.5 stays out.
@@ -112,27 +103,6 @@ def test_noise_is_uniform_over_the_choices(choices: torch.Tensor | int) -> None:
     values, counts = noise.unique(return_counts=True)
     assert values.tolist() == wanted
     assert (counts / noise.numel()).tolist() == pytest.approx([1 / len(wanted)] * len(wanted), abs=0.02)
-
-
-def test_renoise_takes_each_from_its_side() -> None:
-    accepted = torch.tensor([True, False, True])
-    canvas = sampling.renoise(torch.tensor([1, 2, 3]), accepted, torch.tensor([7, 8, 9]))
-    assert canvas.tolist() == [1, 8, 3]
-
-
-def test_batches_are_rows_side_by_side() -> None:
-    """Training runs the same functions on many canvases."""
-    logits = torch.randn(5, 7, 11, generator=torch.Generator().manual_seed(2)) * 4
-    entropy = sampling.token_entropy(logits)
-    assert entropy.shape == (5, 7)
-    mask = sampling.accept_mask(entropy, 0.7)
-    drawn = sampling.sample_candidates(logits, torch.Generator().manual_seed(3))
-    assert drawn.shape == (5, 7)
-    flat = sampling.sample_candidates(logits.flatten(0, 1), torch.Generator().manual_seed(3))
-    assert torch.equal(drawn.flatten(), flat)
-    for row in range(5):
-        assert torch.equal(sampling.accept_mask(entropy[row], 0.7), mask[row])
-        torch.testing.assert_close(sampling.token_entropy(logits[row]), entropy[row])
 
 
 def test_a_share_leaves_the_others_their_proportions() -> None:

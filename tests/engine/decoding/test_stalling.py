@@ -23,9 +23,8 @@ from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from tests.engine.decoding.test_autoregressive import told
 from tests.engine.decoding.test_generate import facts
-from tests.engine.decoding.test_passes import ByProgram
 from tests.engine.decoding.test_step_program import OnDevice, RunsAside, tame
-from tests.engine.tiny import CANVAS, tokens
+from tests.engine.tiny import CANVAS, ByProgram, tokens
 
 CAP = 12
 CONFIG = GenerationConfig(

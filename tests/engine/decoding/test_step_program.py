@@ -120,16 +120,6 @@ def test_program_agrees_with_the_plain_path(length: int) -> None:
     assert cache.length == length
 
 
-def test_a_second_canvas_starts_afresh_and_goes_on_drawing() -> None:
-    made = network()
-    made.self_conditioning.down_proj.weight.mul_(0.1)
-    program, cache = program_on(made, tokens(12))
-    first = steps_of(program, tokens(CANVAS, seed=3), CONFIG)
-    made.prefill(first[-1].argmax, cache)
-    canvas = tokens(CANVAS, seed=4)
-    assert_agree(made, program, canvas, steps_of(program, canvas, CONFIG), CONFIG, drawn_before=STEPS)
-
-
 def test_convergence_is_told() -> None:
     made = network()
     made.norm.weight.mul_(200.0)  # logits at the cap: certain, hence stable
@@ -418,31 +408,6 @@ def assert_same_text(found: list[Event], wanted: list[Event]) -> None:
     np.testing.assert_array_equal(one.tokens, other.tokens)
 
 
-@pytest.mark.parametrize("how", ["cancelled", "closed at the canvas", "closed at its first step"])
-def test_a_run_that_ends_where_a_canvas_is_committed_leaves_a_good_cache(how: str) -> None:
-    model, flag, seen = OnDevice(tame()), threading.Event(), []
-    cache = model.network.new_cache()
-    events = generation(model, tokens(12), cache, flag)
-    for event in events:
-        seen.append(event)
-        if isinstance(event, CanvasStarted) and event.block_index == 1 and how != "closed at its first step":
-            if how != "cancelled":
-                break
-            flag.set()
-        if isinstance(event, StepFinished) and event.block_index == 1:
-            break
-    events.close()  # type: ignore[attr-defined]
-    committed = next(event for event in seen if isinstance(event, CanvasCommitted))
-    text = torch.cat([tokens(12), torch.from_numpy(committed.tokens).long()])
-    assert isinstance(seen[-1], GenerationFinished) == (how == "cancelled")
-    assert cache.length == (12 if how == "closed at the canvas" else len(text))
-    held = cache.length
-    second = torch.cat([text, tokens(7, 4)])
-    again = run(model, second, cache)
-    assert again[0].reused_tokens == held  # type: ignore[union-attr]
-    assert_same_text(again, run(OnDevice(model.network), second))
-
-
 def test_a_step_that_fails_commits_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     model = OnDevice(tame())
     cache = model.network.new_cache()
@@ -542,27 +507,6 @@ def test_a_program_does_not_keep_its_cache_alive() -> None:
     assert last.get(made, made.new_cache(), sampler(made)) is not program
 
 
-def test_runs_on_one_program_are_what_each_is_on_its_own() -> None:
-    """Long after short, so that the buffers move, and after a run that was stopped in the middle of a canvas."""
-    model = OnDevice(network())
-    cache = model.network.new_cache()
-    made = []
-    for length, changes in ((7, {"pinned": ((2, 40),)}), (900, {}), (7, {"max_denoising_steps": 3})):
-        events = generation(model, tokens(20), cache)
-        for event in events:
-            if isinstance(event, StepFinished) and (event.block_index, event.step) == (1, 2):
-                break
-        events.close()  # type: ignore[attr-defined]
-        cache.truncate(0)
-        found, wanted = (
-            run(model, tokens(length), cache, **changes),
-            run(OnDevice(model.network), tokens(length), **changes),
-        )
-        made.append(ProgramCache.of_model(model).get(model.network, cache, sampler(model.network)))
-        assert facts(found) == facts(wanted)
-    assert made[0] is made[1] is made[2]
-
-
 class Graph:
     """What a CUDA graph is to a program, here taken anew; it knows where the buffers were."""
 
@@ -641,10 +585,3 @@ def test_graphs_of_several_lengths_are_captured_once_and_share_their_memory(monk
     assert len({graph.pool() for one in program.of_cache for graph in one.graphs.values()}) == 1
     other, _cache = program_on(model.network, tokens(7))
     assert program not in other.of_cache
-
-
-def test_noise_is_not_the_canvas_again() -> None:
-    events = run(OnDevice(network()), entropy_bound=0.0, max_denoising_steps=1)
-    start = next(event for event in events if isinstance(event, CanvasStarted))
-    step = next(event for event in events if isinstance(event, StepFinished))
-    assert (start.canvas == step.next_canvas)[~step.accepted_mask].mean() < 0.5

@@ -169,14 +169,6 @@ def test_no_more_is_written_than_is_wanted(model: Any, most: int) -> None:
     assert_pinned(events)
 
 
-def test_the_same_seed_repeats_the_answer(model: Any) -> None:
-    first, second = (answer(model, 17) for _ in range(2))
-    assert len(first) == len(second)
-    for one, other in zip(first, second, strict=True):
-        if isinstance(one, StepFinished) and isinstance(other, StepFinished):
-            assert np.array_equal(one.next_canvas, other.next_canvas)
-
-
 @pytest.mark.parametrize("after", [1, 3, 9])
 def test_cancel_takes_effect_within_a_step(model: Any, after: int) -> None:
     cancel, steps, found = threading.Event(), 0, list[Event]()
@@ -188,12 +180,6 @@ def test_cancel_takes_effect_within_a_step(model: Any, after: int) -> None:
     last = found[-1]
     assert isinstance(last, GenerationFinished)
     assert (last.reason, last.steps) == ("cancelled", after)
-
-
-def test_a_ban_that_leaves_nothing_is_an_error(model: Any) -> None:
-    banned = CONFIG.replace(banned_tokens=tuple(Fixed(9).sets[1]))
-    with pytest.raises(SafelightError, match="no token for what must come next"):
-        list(perform_all(model, decode(Run.from_ids(model, PROMPT, banned, 4, answer=Fixed(9)))))
 
 
 class Failing(Fixed):
@@ -226,12 +212,6 @@ def test_an_answer_that_can_no_longer_be_held_to_its_format_is_cut_with_the_reas
     assert last.tokens.tolist() == reader.taken
     assert len(reader.taken) == after
     assert_pinned(events)
-
-
-def test_an_answer_that_is_whole_is_not_cut(model: Any) -> None:
-    last = answer(model, 9)[-1]
-    assert isinstance(last, GenerationFinished)
-    assert (last.reason, last.why) == ("eos", "")
 
 
 # --- the embedded model ----------------------------------------------------------------------------------------------
@@ -387,37 +367,6 @@ def test_tool_calls_are_held_to_their_schemas(gemma: Tokenizer, text: str, taken
         assert not any(call.is_cut for call in calls)
     else:
         assert count < len(ids)
-
-
-@pytest.mark.parametrize(
-    ("tool", "message"),
-    [
-        ({"name": "a b"}, "a tool is called 'a b'"),
-        ({"name": "f", "parameters": {"properties": {"x": {"uniqueItems": True}}}}, "has 'uniqueItems'"),
-        ({"name": "f", "parameters": {"required": ["x"], "additionalProperties": False}}, "required property 'x'"),
-        (
-            {
-                "name": "f",
-                "parameters": {
-                    "$defs": {"n": {"type": "object", "properties": {"n": {"$ref": "#/$defs/n"}}, "required": ["n"]}},
-                    "$ref": "#/$defs/n",
-                },
-            },
-            "tool 'f': .*'#/\\$defs/n', which must contain itself without end",
-        ),
-        (
-            {"name": "f", "parameters": {"properties": {"x": {"enum": []}}, "required": ["x"]}},
-            "/properties/x allows nothing",
-        ),
-        (
-            {"name": "f", "parameters": {"properties": {"x": {"type": "string", "pattern": "("}}}},
-            "tool 'f': the schema's /properties/x cannot be satisfied: unclosed group",
-        ),
-    ],
-)
-def test_tools_that_cannot_be_held_to_are_refused(gemma: Tokenizer, tool: dict[str, Any], message: str) -> None:
-    with pytest.raises(SafelightError, match=message):
-        begun(gemma, OutputFormat("tool_calls", tools=(tool,)))
 
 
 NODE = {

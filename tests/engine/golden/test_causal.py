@@ -17,12 +17,10 @@ from transformers import (
     Ministral3ForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
-    RepetitionPenaltyLogitsProcessor,
 )
 
-from engine import EMBEDDED, MASKED, WEDLM, GenerationConfig, GenerationFinished, SafelightError, generate, load_model
+from engine import EMBEDDED, MASKED, WEDLM, GenerationFinished, SafelightError, generate, load_model
 from engine.decoding import sub_blocks
-from engine.decoding.drawing import Drawing
 from engine.decoding.generate import fork
 from engine.files import read_json, write_json
 from engine.models.causal.config import CausalConfig
@@ -366,20 +364,6 @@ def test_repetition_is_penalised_as_by_transformers(decoder: str, tmp_path: Path
         texts.append(last.tokens.tolist())
         assert texts[-1] == expected[0, len(ids) :].tolist()
     assert len(set(map(tuple, texts))) == 3
-
-
-def test_logits_are_penalised_as_by_transformers() -> None:
-    """Of both signs, in several rows: each has seen the prompt, and what was read up to its own token."""
-    draws = torch.Generator().manual_seed(0)
-    logits = torch.randn(4, VOCABULARY, generator=draws)
-    prompt, read = [3, 5, 5, 8], [11, 3, 20, 21]
-    drawing = Drawing(GenerationConfig(repetition_penalty=1.7), VOCABULARY, torch.device("cpu"), 0)
-    drawing.see(prompt)
-    found = drawing.allowed(logits, read)
-    processor = RepetitionPenaltyLogitsProcessor(1.7)
-    for row in range(4):
-        ids = torch.tensor([[*prompt, *read[: row + 1]]])
-        torch.testing.assert_close(found[row : row + 1], processor(ids, logits[row : row + 1].clone()))
 
 
 @pytest.mark.parametrize("quantization", ["int4", "nf4"])

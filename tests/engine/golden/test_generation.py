@@ -142,18 +142,6 @@ def test_end_token_inside_a_canvas(
     np.testing.assert_array_equal(found.result.tokens, free[:first])
 
 
-def test_the_comparison_notices_a_lost_prediction(
-    pair: Callable[[Shape], Pair], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    theirs, ours = pair(PLAIN)
-    prompt = tokens(9, 5)
-    expected = recorder.run(theirs, prompt, BASE, 1, monkeypatch)
-    denoise = ours.network.denoise
-    monkeypatch.setattr(ours.network, "denoise", lambda canvas, cache, _: denoise(canvas, cache, None), raising=False)
-    with pytest.raises(AssertionError):
-        assert_same(expected, play(ours, prompt, BASE, 1), 9)
-
-
 def test_an_edited_first_canvas_is_the_reference_s_starting_canvas(
     pair: Callable[[Shape], Pair], monkeypatch: pytest.MonkeyPatch
 ) -> None:

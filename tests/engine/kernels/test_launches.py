@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
-from typing import Any
 
 import pytest
 import torch
-import triton
-import triton.language as tl
 
 from engine import catalog
 from engine.benchmarks import step
 from engine.config import GenerationConfig
 from engine.decoding.step_batch import JointStep
 from engine.decoding.step_program import TOP_PIECE, StepProgram
-from engine.kernels import norms
 from engine.kernels.linear_w8a16 import Cut
-from engine.models.diffusion_gemma.fused import FusedLayers
 from engine.models.registry import config_in
 from engine.quant import PRECISIONS
 from tests.engine.kernels.launches import counting
@@ -50,19 +44,6 @@ def test_a_layer_by_name(counted: StepLaunches) -> None:
     assert counted.names["linear_w8a16_kernel"] == 4 * layers + 2  # q k v, o, gate and up, down; conditioning's two
     torch_operations = {name: count for name, count in counted.names.items() if not name.endswith("_kernel")}
     assert sum(torch_operations.values()) <= 8, torch_operations
-
-
-@pytest.mark.slow
-def test_a_launch_more_in_a_layer_is_counted(counted: StepLaunches, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = FusedLayers.dense
-
-    def dense(self: FusedLayers, *arguments: Any) -> torch.Tensor:
-        return plain(self, *arguments) * 1.0
-
-    monkeypatch.setattr(FusedLayers, "dense", dense)
-    more = step_launches(REAL, PRECISIONS["int4"])
-    assert more.step == counted.step + len(REAL.layers) + 1  # self-conditioning has a dense MLP, too
-    assert more.layers == {kind: launches + 1 for kind, launches in counted.layers.items()}
 
 
 @pytest.mark.slow
@@ -151,50 +132,3 @@ def test_how_the_real_products_are_cut(product: str) -> None:
 
 
 # --- the counter ---------------------------------------------------------------------------------------------------
-
-
-@triton.jit
-def nothing_kernel(x_ptr, SIZE: tl.constexpr):  # type: ignore[no-untyped-def]
-    tl.store(x_ptr + tl.arange(0, SIZE), 0.0)
-
-
-def names(found: Counter[str]) -> dict[str, int]:
-    return dict(found)
-
-
-def test_views_and_allocations_launch_nothing() -> None:
-    x = torch.ones(4, 6)
-    with counting() as found:
-        parts = x.view(2, 12).t().split(3)[0][None].expand(2, 3, 2).unsqueeze(0)
-        torch.empty_like(x)
-        x.new_empty(3)
-        x.contiguous()
-        x.to(torch.float32)
-        parts.reshape(2, 3, 2)
-        torch.cat([x.new_empty(0), x.new_empty(0)])
-    assert names(found) == {}
-
-
-@pytest.mark.parametrize("inference", [False, True])
-def test_what_computes_or_copies_counts_once(inference: bool) -> None:
-    x, weight = torch.ones(4, 6), torch.ones(5, 6)
-    with torch.inference_mode(inference), counting() as found:
-        torch.nn.functional.linear(x, weight)
-        x.t().contiguous()
-        x.t().reshape(24)
-        x.double()
-        x += 1
-        x.fill_(2)
-        torch.softmax(x, -1)
-        torch.cat([x, x])
-    assert found.total() == 8, found
-
-
-def test_a_kernel_on_nothing_is_counted_and_not_run() -> None:
-    x, weight = (torch.ones(size, 64, device="meta")[0] for size in (3, 1))
-    with counting() as found:
-        nothing_kernel[(1,)](x, SIZE=64)
-        norms.norm(x[None], weight, 1e-6)
-    assert names(found) == {"nothing_kernel": 1, "norm_kernel": 1}
-    with pytest.raises((RuntimeError, ValueError)):  # there is no driver, or it cannot read this memory
-        nothing_kernel[(1,)](torch.ones(64), SIZE=64)

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from engine.adapters.lora import JoinedAdditions, LayerAdapter, LowRank
 from engine.config import LayerConfig
-from engine.errors import SafelightError
-from engine.kernels import few_rows, native
+from engine.kernels import native
 from engine.layers import adapted
 from engine.layers.kv_cache import KVCache
 from engine.layers.packed_linear import PackedLinear, PackedTokenTable, PackedWeight, install
@@ -204,16 +203,6 @@ def test_what_c_does_not_read_stays_with_torch(monkeypatch: pytest.MonkeyPatch) 
     assert filled(config())._layers_in_c() is None
 
 
-@pytest.mark.usefixtures("block")
-def test_a_pass_without_memory_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    network = filled(config())
-    layers = network._layers_in_c()
-    assert layers is not None
-    monkeypatch.setattr(few_rows.native, "library", lambda: type("Full", (), {"causal_pass": lambda _: -1}))
-    with pytest.raises(SafelightError, match="memory is short"):
-        network.decode(tokens(2), network.new_cache(), 0)
-
-
 def adapter(layer: torch.nn.Linear, rank: int) -> LowRank:
     made = LowRank(layer.in_features, layer.out_features, rank, 0.7).requires_grad_(False)
     for part in made.parameters():
@@ -253,22 +242,6 @@ def test_weights_that_change_in_place_are_read_again() -> None:
     found = in_c(network, ids, text)
     torch.testing.assert_close(found, by_torch(network, ids, text), rtol=1e-4, atol=1e-4)
     assert not torch.allclose(found, first, atol=0.1)
-
-
-def test_a_pass_takes_the_threads_that_were_faster() -> None:
-    pace = few_rows.Pace()
-    chosen = list[int]()
-    for number in range(1, 4 * few_rows.RETRY):
-        chosen.append(pace.choose(1, 8))
-        is_busy = number > 2 * few_rows.RETRY
-        pace.record(1, chosen[-1], 1.0 if chosen[-1] == 1 else 5.0 if is_busy else 0.3)
-    idle, busy = chosen[2 : few_rows.RETRY - 1], chosen[2 * few_rows.RETRY + 20 : 3 * few_rows.RETRY - 1]
-    assert set(idle) == {8}
-    assert set(busy) == {1}
-    assert chosen[few_rows.RETRY - 1] == 1  # tried again
-    assert chosen[3 * few_rows.RETRY - 1] == 8
-    assert pace.choose(2, 8) in (1, 8)  # other rows have times of their own
-    assert few_rows.Pace().choose(1, 1) == 1
 
 
 @pytest.mark.usefixtures("block", "threads")

@@ -111,12 +111,6 @@ def test_ctrl_c_ends_a_process_that_would_answer_too_late(pool: MatcherPool, mon
     assert not pool._kept
 
 
-def test_many_small_jobs_take_of_the_same_time(pool: MatcherPool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matching, "ANSWER_SECONDS", 0.1)
-    with lent(pool) as process, pytest.raises(MatchingEndedError):
-        all(process.make("lark", 'start: "a"') for _ in range(100_000))
-
-
 def test_an_answer_that_grows_may_take_more(pool: MatcherPool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matching, "TOKEN_SECONDS", 1.0)
     with lent(pool) as process:
@@ -179,11 +173,6 @@ def test_processes_end_with_their_vocabulary() -> None:
     del pool
     gc.collect()
     assert is_over(process)
-
-
-def test_the_bundle_knows_the_option_that_makes_it_the_process() -> None:
-    entry = Path(__file__).parents[3] / "packaging" / "frozen" / "entry.py"
-    assert f'sys.argv[1:] == ["{matching.OPTION}"]' in entry.read_text()
 
 
 def test_the_process_starts_with_the_library_alone() -> None:
