@@ -81,7 +81,7 @@ class GrammarState:
         self._json = tokens.json_signs if format.is_json else None
         self._calls = tokens.json_signs if format.tools else None
         self._place = _Place()
-        self._closings = 0  # since the last string or value that was brought to its end
+        self._closings = 0
         process = tokens.processes.lend(cancel)
         self._give_back = weakref.finalize(self, tokens.processes.give_back, process)
         try:
@@ -182,7 +182,6 @@ class GrammarState:
             return allowed
         for mask in signs.closing(self._place.string):
             if (allowed & mask).any():
-                self._closings = 0
                 return allowed & mask
         self._closings += 1
         if self._closings <= FREE_CLOSINGS:

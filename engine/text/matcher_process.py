@@ -91,10 +91,10 @@ def _nearest(matcher: LLMatcher, wanted: Sequence[int], signs: Mapping[int, int]
         wanted: tokens of one sign, or tags. signs: the tokens of one sign, by their bytes.
     """
     ends, tokens, looked = set(wanted), tuple({*signs.values(), *wanted}), 0
-    reached = [(matcher, _following(matcher, tokens), set[int]())]
+    reached = [(matcher, _following(matcher, tokens), set[int](), 0)]
     while reached:
-        further, found = list[tuple[LLMatcher, tuple[int, ...], set[int]]](), set[int]()
-        for here, allowed, begun in reached:
+        further, found = list[tuple[LLMatcher, tuple[int, ...], set[int], int]](), set[int]()
+        for here, allowed, begun, quotes in reached:
             kinds = dict[tuple[int, ...], set[int]]()
             for sign in allowed:
                 looked += 1
@@ -102,16 +102,18 @@ def _nearest(matcher: LLMatcher, wanted: Sequence[int], signs: Mapping[int, int]
                     return sorted(found)
                 there = here.deep_copy()
                 there.consume_token(sign)
-                forced = [signs[byte] for byte in there.compute_ff_bytes() if byte in signs]
+                written = there.compute_ff_bytes().partition(b"\xff")[0]  # up to a tag
+                forced = [signs[byte] for byte in written if byte in signs]
                 there.try_consume_tokens(forced)
                 following, begins = _following(there, tokens), begun or {sign}
-                if there.is_accepting() or ends.intersection((*following, *forced)):
+                marks = quotes + [sign, *forced].count(signs.get(0x22, -1))  # odd: within a string, or behind it
+                if there.is_accepting() or (marks % 2 == 0 and ends.intersection((*following, *forced))):
                     found |= begins
                 elif following in kinds:
                     kinds[following] |= begins
                 elif following != allowed:
                     kinds[following] = set(begins)
-                    further.append((there, following, kinds[following]))
+                    further.append((there, following, kinds[following], marks))
         if found:
             return sorted(found)
         reached = further
