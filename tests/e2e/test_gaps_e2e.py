@@ -116,19 +116,6 @@ def test_a_selected_part_is_written_again_and_the_version_before_comes_back(qtbo
     assert answer.turn.answers.shown == 1
 
 
-def test_the_menu_of_a_selection_continues_from_there(qtbot: QtBot, window: MainWindow) -> None:
-    answer = ask(qtbot, window, "Sort 9 4 7 2 6.")
-    answer.text.setFocus()
-    for _ in range(3):
-        qtbot.keyClick(answer.text, Key.Key_Right, SHIFT)
-    assert answer.text.selected_text() == "2 4"
-    titles = [title for title, _ in answer.text.offers]
-    assert titles == ["Rewrite", "Shorten", "Fill in", "Continue from here", "Change with a wish…"]
-    answer.text.offers[3][1]()
-    idle(qtbot, window)
-    assert [one.text for one in answer.turn.answers.items] == ["2 4 6 7 9"] * 2
-
-
 def test_a_draft_is_revised_and_each_change_is_accepted_or_rejected(qtbot: QtBot, window: MainWindow) -> None:
     type_prompt(qtbot, window, "Sort 9 4 7 2 6.\n---\n2 4 6 9 7")
     qtbot.keyClick(window, Key.Key_Return, CONTROL | SHIFT)
@@ -155,26 +142,3 @@ def test_a_draft_is_revised_and_each_change_is_accepted_or_rejected(qtbot: QtBot
     stored = session.chat.turns[-1]
     assert [one.text for one in stored.answers.items] == ["2 4 6 7 9", "2 4 6 7 9 7"]
     assert stored.answers.shown == 1
-
-
-def test_an_answer_is_revised_at_a_chosen_noise(qtbot: QtBot, window: MainWindow) -> None:
-    answer = ask(qtbot, window, "Sort 9 4 7 2 6.")
-    qtbot.keyClick(window, Key.Key_R, CONTROL | SHIFT)
-    panel = answer.changing.panel
-    assert panel is not None
-    panel.noise.setFocus()
-    qtbot.keyClick(panel.noise, Key.Key_PageUp)
-    assert panel.share.text() == "40 % noise"
-    qtbot.keyClick(panel.revise, Key.Key_Space)
-    idle(qtbot, window)
-    qtbot.waitUntil(lambda: answer.changing.is_reviewing)
-    header = answer.turn.answer.trace.header
-    (change,) = header.changes
-    assert len(change.edits) == 64 - round(0.4 * len("2 4 6 7 9"))
-    review = answer.changing.review
-    assert review is not None
-    assert review.said.text() == "Nothing has changed. More noise changes more."
-    assert focused() is review.changes
-    review.use.click()
-    assert len(answer.turn.answers) == 2
-    assert answer.text.isVisible()

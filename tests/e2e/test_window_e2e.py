@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QSettings, Qt
@@ -15,7 +14,6 @@ from app.main import make_window
 from app.state.run.pace import FULL_SPEED
 from app.window.main_window import MainWindow
 from engine import SKILLS, StepFinished
-from engine.catalog import resolve
 from engine.service import LocalBackend
 
 LOADING_MS = 120_000
@@ -85,22 +83,3 @@ def test_stop_one_answer_and_finish_another(qtbot: QtBot, window: MainWindow, pa
     if text.strip():
         assert view.text.isVisible()
     assert f"{len(steps)} steps" in view.status.line.text()
-
-
-def test_the_same_seed_repeats_the_answer_after_a_bad_folder_too(
-    qtbot: QtBot, window: MainWindow, page: ChatPage, tmp_path: Path
-) -> None:
-    (tmp_path / "config.json").write_bytes((resolve(SKILLS) / "config.json").read_bytes())  # and no weights
-    good = window.context.model
-    window.context.values.speed = FULL_SPEED
-    window.context.values.overrides["max_denoising_steps"] = 4
-    texts = []
-    for _ in range(2):
-        ask(qtbot, window, "Times table of 8.")
-        qtbot.waitUntil(lambda: window.context.session.active is None, timeout=RUN_MS)
-        texts.append(window.context.session.chat.turns[-1].answer.text)
-        window.context.load(str(tmp_path))
-        qtbot.waitUntil(lambda: window.context.model is not None, timeout=LOADING_MS)
-        assert window.context.model is good
-        assert page.notice.message.text().endswith("Safelight Skills stays loaded.")
-    assert texts[0] == texts[1]

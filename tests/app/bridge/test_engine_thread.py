@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,29 +19,15 @@ from engine import (
     GenerationFinished,
     PrefillFinished,
     StepFinished,
-    Trace,
 )
 from engine.service import (
-    AdapterChanged,
-    AdapterRequest,
-    Capabilities,
-    InfluenceMeasured,
-    InfluenceRequest,
-    LoadReply,
-    LoadRequest,
-    LoadStarted,
     MemoryUsed,
     ModelLoaded,
-    ModelUnloaded,
-    PassWanted,
     RunAdvanced,
     RunEnded,
     RunRequest,
     RunStarted,
-    RunSteps,
 )
-from engine.text.message import Message
-from tests.fake_engine import FakeEngine
 
 MESSAGES = ({"role": "user", "content": "hello"},)
 
@@ -185,46 +171,3 @@ def test_a_full_mailbox_says_so_until_it_is_drained() -> None:
     assert drained == [1]
     box.drain()
     assert drained == [1]  # there was nothing
-
-
-class Elsewhere:
-    """A backend of another kind: it goes by no file, and has a run of five steps for every request."""
-
-    capabilities = Capabilities()
-
-    def load(self, request: LoadRequest, report: Callable[[LoadReply], None]) -> None:
-        report(LoadStarted(request.title))
-
-    def unload(self) -> ModelUnloaded:
-        return ModelUnloaded()
-
-    def admits(self, request: RunRequest, running: Sequence[RunRequest]) -> bool:  # noqa: ARG002
-        return not running
-
-    def begin(self, request: RunRequest) -> RunSteps:
-        fake = FakeEngine()
-        fake.steps = 5
-        yield RunStarted(request.run_id, Trace(prompt="hello"))
-        for event in fake.generate(None, [2], request.config, request.seed, request.cancel):
-            yield RunAdvanced(request.run_id, event)
-        yield RunEnded(request.run_id, "the line is down")
-
-    def perform(self, passes: Sequence[PassWanted]) -> None:  # noqa: ARG002
-        raise AssertionError("no pass was asked for")
-
-    def set_adapter(self, request: AdapterRequest) -> AdapterChanged:
-        return AdapterChanged(request.path_or_id, message="this model takes no adapters")
-
-    def measure(self, request: InfluenceRequest) -> InfluenceMeasured:
-        return InfluenceMeasured(request, None, "this model has no steps to measure")
-
-    def count_tokens(self, messages: Sequence[Message], tools: Sequence[Any] = ()) -> int:
-        return len(messages) + len(tools)
-
-
-@pytest.fixture
-def elsewhere(reader: Reader) -> Iterator[EngineLink]:
-    link = EngineLink(Elsewhere())
-    link.pacing.released.connect(reader.take)
-    yield link
-    link.shutdown()

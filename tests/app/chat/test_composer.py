@@ -12,7 +12,7 @@ import PySide6
 import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent, QGuiApplication, QImage
-from PySide6.QtWidgets import QApplication, QFileDialog, QLineEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.bridge.background import Background
@@ -21,10 +21,9 @@ from app.chat.composer.composer import Composer
 from app.chat.composer.edit import PromptHistory
 from app.chat.composer.text_files import LIMIT, decode, read_text_file, size_in_words
 from app.design.drops import local_files
-from app.design.suggestion_bar import SuggestionBar
 from app.design.text_field import LONGEST, LONGEST_LINE, MOST_LINES, fits
 from app.state.chat.attachment import Attachment
-from app.state.chat.prompts import prepare_with_files, suggestions
+from app.state.chat.prompts import prepare_with_files
 from engine import SKILLS, SUDOKU, SafelightError
 from engine.catalog import traits
 from engine.tasks import sudoku
@@ -132,14 +131,6 @@ def test_a_long_prompt_that_comes_back_becomes_a_file_beside_its_others(composer
     assert composer.attachments == (*files, Attachment("pasted.txt", LONG[0]))
 
 
-def test_the_walk_leaves_out_what_does_not_fit(qtbot: QtBot, composer: Composer) -> None:
-    composer.edit.history.set_conversation(["first", LONG[0]])
-    composer.edit.history.remember(LONG[1])
-    qtbot.keyClick(composer.edit, Qt.Key.Key_Up)
-    assert composer.text == "first"
-    assert composer.hint.text() == "Earlier prompt 1 of 1"
-
-
 # ---------------------------------------------------------------- history
 
 
@@ -197,20 +188,6 @@ def test_arrows_walk_only_from_the_first_and_the_last_line(qtbot: QtBot, compose
     qtbot.keyClick(edit, Qt.Key.Key_Down)
     assert composer.text == "a\nb"
     assert "Enter sends" in composer.hint.text()
-
-
-def test_a_recalled_prompt_is_sent_and_undo_brings_the_draft_back(qtbot: QtBot, composer: Composer) -> None:
-    composer.edit.history.remember("earlier")
-    qtbot.keyClicks(composer.edit, "draft")
-    qtbot.keyClick(composer.edit, Qt.Key.Key_Up)
-    composer.edit.undo()
-    assert composer.text == "draft"
-    qtbot.keyClick(composer.edit, Qt.Key.Key_Up, Qt.KeyboardModifier.ShiftModifier)  # selects
-    assert composer.text == "draft"
-    composer.edit.redo()
-    with qtbot.waitSignal(composer.submitted) as sent:
-        qtbot.keyClick(composer.edit, Qt.Key.Key_Return)
-    assert sent.args == ["earlier"]
 
 
 # ---------------------------------------------------------------- files
@@ -399,37 +376,6 @@ def test_there_is_an_end_to_files_and_each_can_be_removed(composer: Composer, tm
     assert composer.edit.hasFocus()
 
 
-def test_clear_takes_text_and_files_off(qtbot: QtBot, composer: Composer) -> None:
-    composer.set_text("hello")
-    composer.files.set_attachments((Attachment("a", "b"),))
-    with qtbot.waitSignals([composer.changed, composer.changed]):
-        composer.clear()
-    assert (composer.text, composer.attachments) == ("", ())
-
-
-def test_tab_takes_prompt_files_attach_presets_send(qtbot: QtBot, composer: Composer) -> None:
-    after = QLineEdit()
-    host = QWidget()
-    qtbot.addWidget(host)
-    column = QVBoxLayout(host)
-    column.addWidget(composer)
-    column.addWidget(after)
-    presets = QPushButton("presets")
-    composer.place_presets(presets)
-    composer.files.set_attachments((Attachment("a", "x"), Attachment("b", "x")))
-    with qtbot.waitExposed(host):
-        host.show()
-    host.activateWindow()
-    composer.edit.setFocus()
-    wanted = [composer.edit, *composer.files.buttons, composer.attach, presets, composer.send, after]
-    visited = []
-    for _ in wanted:
-        visited.append(QApplication.focusWidget())
-        qtbot.keyClick(visited[-1], Qt.Key.Key_Tab)
-    assert visited == wanted
-    composer.setParent(None)
-
-
 def test_a_puzzle_may_come_as_a_file() -> None:
     board = sudoku.generate(random.Random(1), 40, 40).board
     file, other = Attachment("puzzle.txt", board), Attachment("a", "x")
@@ -543,19 +489,3 @@ def test_of_jobs_in_a_row_only_the_latest_is_told(qtbot: QtBot) -> None:
 
 
 # ---------------------------------------------------------------- suggestions
-
-
-def test_suggestions_of_one_name_are_all_offered(qtbot: QtBot) -> None:
-    host = QWidget()
-    qtbot.addWidget(host)
-    bar = SuggestionBar()
-    bar.setParent(host)
-    offered = suggestions(traits("some other model"), random.Random(1))
-    bar.offer([*offered, offered[0]])
-    bar.setGeometry(0, 0, 140, 300)
-    host.show()
-    assert len(bar.chips) == len(bar.prompts) == len(offered) + 1
-    assert bar.chips[0].text() != bar.chips[0].toolTip() == offered[0].label  # it is too narrow for the whole text
-    with qtbot.waitSignal(bar.picked) as picked:
-        bar.chips[-1].click()
-    assert picked.args == [offered[0].prompt]

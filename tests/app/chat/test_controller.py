@@ -126,15 +126,6 @@ def test_an_introduction_says_how_the_decoder_writes(
         assert introduction.text().endswith("Answers are written from left to right, one token at a time.")
 
 
-def test_without_a_model_nothing_is_said_of_one(qtbot: QtBot, open_chat: Open) -> None:
-    chat = open_chat(SKILLS)
-    assert chat.page.welcome.introduction.text()
-    chat.context.unload()
-    qtbot.waitUntil(lambda: chat.context.model is None)
-    assert not chat.page.welcome.introduction.text()
-    assert chat.page.welcome.suggestions.prompts == []
-
-
 def test_stop_is_skip_while_a_computed_answer_is_shown(qtbot: QtBot, open_chat: Open, fake: Any) -> None:
     chat = open_chat()
     pacing = chat.context.backend.pacing
@@ -238,17 +229,6 @@ def test_an_empty_prompt_gets_a_hint(qtbot: QtBot, open_chat: Open) -> None:
     assert "Enter sends" in chat.page.composer.hint.text()
 
 
-def test_shift_enter_starts_a_new_line(qtbot: QtBot, open_chat: Open) -> None:
-    chat = open_chat()
-    edit = chat.page.composer.edit
-    height = edit.height()
-    qtbot.keyClicks(edit, "one")
-    qtbot.keyClick(edit, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
-    qtbot.keyClicks(edit, "two")
-    assert chat.page.composer.text == "one\ntwo"
-    qtbot.waitUntil(lambda: edit.height() > height)
-
-
 def test_a_prompt_that_does_not_fit_stays_in_the_composer(qtbot: QtBot, open_chat: Open) -> None:
     chat = open_chat()
     composer = chat.page.composer
@@ -303,16 +283,6 @@ def test_a_failed_run_is_told_with_details_and_the_app_goes_on(qtbot: QtBot, ope
     idle(qtbot, chat)
     assert chat.session.chat.turns[1].answer.status == "done"
     assert not notice.isVisible()
-
-
-def test_an_empty_answer_is_said(qtbot: QtBot, open_chat: Open, fake: Any) -> None:
-    chat = open_chat()
-    fake.text_length = 0
-    ask(qtbot, chat, "hello")
-    idle(qtbot, chat)
-    remarks = chat.page.turns[0].answer.remarks
-    assert remarks.text().startswith("The model ended without writing anything.")
-    assert remarks.isVisible()
 
 
 def test_suggestions_are_sent_and_fit_the_model(qtbot: QtBot, open_chat: Open, fake: Any) -> None:

@@ -73,17 +73,6 @@ def test_too_long_a_gap_is_said_and_the_draft_stays(qtbot: QtBot, open_chat: Any
     assert not chat._context.session.chat.turns
 
 
-def test_a_text_that_does_not_fit_comes_back(qtbot: QtBot, open_chat: Any, fake: Any) -> None:
-    chat = open_chat()
-    fake.context = 60
-    chat._context.load(chat._context.answering)
-    qtbot.waitUntil(lambda: chat._context.loading is None)
-    text = "word " * 80 + "[[…]] end."
-    ask(qtbot, chat, text)
-    qtbot.waitUntil(lambda: bool(chat.page.composer.text))
-    assert not fake.requests
-
-
 def test_a_model_that_writes_word_by_word_asks_first_and_gets_the_text_as_it_is(
     qtbot: QtBot, open_chat: Any, fake: Any
 ) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDropEvent, QEnterEvent, QGuiApplication, QImage, QRegion
+from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
+from PySide6.QtGui import QDropEvent, QGuiApplication
 from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QScrollBar, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.chat.page import ChatPage, column_width
+from app.chat.page import ChatPage
 from app.chat.prose.widget import Prose
 from app.chat.view_options import ViewOptions
 from app.design import motion
@@ -143,12 +143,6 @@ def test_text_that_grew_until_it_was_stopped_needs_no_canvas(page: ChatPage, fak
     assert view.remarks.text() == "Stopped before the end."
 
 
-def top_of(widget: QWidget, page: ChatPage) -> int:
-    """Where it stands on the screen."""
-    QApplication.sendPostedEvents()
-    return widget.mapTo(page, widget.rect().topLeft()).y()
-
-
 def test_a_stored_conversation_needs_no_model(page: ChatPage) -> None:
     page.show_chat(talk(3), None)
     assert [view.prompt.prose.text() for view in page.turns] == ["Prompt 0", "Prompt 1", "Prompt 2"]
@@ -170,36 +164,6 @@ def test_a_stored_conversation_needs_no_model(page: ChatPage) -> None:
     assert page.turns == []
 
 
-def test_text_is_at_most_72_characters_wide(page: ChatPage) -> None:
-    page.resize(1800, 700)
-    page.show_chat(talk(1), None)
-    assert page.turns[0].width() == column_width()
-
-
-def test_settling_moves_nothing_that_is_read(qtbot: QtBot, page: ChatPage, fake: Any) -> None:
-    chat = talk(12)
-    chat.ask("Go", Answer("Skills", 5, fake.defaults))
-    page.show_chat(chat, loaded(fake))
-    develop(page, chat, fake, until=-2)
-    prompt = page.turns[-1].prompt
-    before = top_of(prompt, page)
-    taller = page.turns[-1].height()
-    develop_rest(page, chat, fake)
-    assert page.turns[-1].height() < taller
-    assert top_of(prompt, page) == before
-    qtbot.waitUntil(lambda: page.scroller._next_near() is None)
-    assert top_of(prompt, page) == before
-    assert page.scroller._slack > 0
-    page.scroller.follow()
-    assert page.scroller._slack == 0
-
-
-def develop_rest(page: ChatPage, chat: ChatState, fake: Any) -> None:
-    for event in events(fake)[-2:]:
-        chat.fold(event, decode)
-    page.settle()
-
-
 def test_a_stopped_answer_keeps_its_text_and_the_canvas_that_was_under_way(page: ChatPage, fake: Any) -> None:
     chat = talk(0)
     fake.blocks = 2
@@ -216,60 +180,6 @@ def test_a_stopped_answer_keeps_its_text_and_the_canvas_that_was_under_way(page:
     assert view.text.text() == turn.answer.text
     view.canvas_toggle.click()
     assert [canvas.isVisible() for canvas in view.canvases] == [False, True]
-
-
-def test_the_column_stands_still_when_a_scroll_bar_comes(page: ChatPage) -> None:
-    chat = ChatState()
-    chat.ask("Short", ended("Short."))
-    page.show_chat(chat, None)
-    QApplication.sendPostedEvents()
-    bar = page.scroller.verticalScrollBar()
-    assert bar.maximum() == 0
-
-    def edges() -> tuple[int, int]:
-        return page.turns[0].mapTo(page, QPoint()).x(), page.composer.mapTo(page, QPoint()).x()
-
-    before = edges()
-    page.show_chat(talk(12), None)
-    QApplication.sendPostedEvents()
-    assert bar.maximum() > 0
-    assert edges() == before
-
-
-def test_versions_of_an_answer_are_asked_for_and_shown(page: ChatPage) -> None:
-    chat = talk(2)
-    first = chat.turns[0]
-    chat.ask_again(first, ended("Another **answer**."))
-    page.show_chat(chat, None)
-    view = page.turns[0].answer
-    assert len(page.turns) == 1  # what followed stays with the old version
-    assert view.versions.place.text() == "2/2"
-    assert view.versions.place.accessibleName() == "Version 2 of 2"
-    assert not view.versions.after.isEnabled()
-    asked: list[tuple[Turn, int]] = []
-    page.commands.choose_answer = lambda turn, index: asked.append((turn, index))
-    view.versions.before.click()
-    assert asked == [(first, 0)]
-    before = top_of(view, page)
-    first.answers.show(0)
-    page.show_chat(chat, None)
-    assert page.turns[0].answer is view
-    assert view.text.text().startswith("Answer 0.")
-    assert top_of(view, page) == before
-    assert len(page.turns) == 2
-
-
-def test_any_answer_can_be_regenerated(page: ChatPage) -> None:
-    chat = talk(3)
-    page.show_chat(chat, None)
-    asked: list[Turn] = []
-    page.commands.again = asked.append
-    page.turns[1].answer.again.click()
-    assert asked == [chat.turns[1]]
-    page.set_state(can_repeat=False)
-    assert not any(view.answer.again.isEnabled() or view.prompt.edit.isEnabled() for view in page.turns)
-    page.set_state(can_repeat=True)
-    assert all(view.answer.again.isEnabled() and view.prompt.edit.isEnabled() for view in page.turns)
 
 
 def test_a_prompt_is_edited_in_place(qtbot: QtBot, page: ChatPage) -> None:
@@ -369,25 +279,6 @@ def test_an_unchanged_or_empty_prompt_is_not_sent(qtbot: QtBot, page: ChatPage) 
     assert prompt.editor is not None
     assert not prompt.editor.send.isEnabled()
     assert asked == []
-
-
-def test_branches_of_a_prompt(page: ChatPage) -> None:
-    chat = talk(2)
-    one = chat.turns[1]
-    chat.edit(one, "Prompt, edited", ended("Other"))
-    page.show_chat(chat, None)
-    versions = page.turns[1].prompt.versions
-    assert versions.place.text() == "2/2"
-    asked: list[tuple[Turn, int]] = []
-    page.commands.choose_prompt = lambda turn, index: asked.append((turn, index))
-    versions.before.click()
-    assert asked == [(chat.turns[1], 0)]
-    kept = page.turns[0]
-    chat.alternatives(chat.turns[1]).show(0)
-    page.show_chat(chat, None)
-    assert page.turns[0] is kept
-    assert page.view_of(one) is page.turns[1]
-    assert page.turns[1].prompt.prose.text() == "Prompt 1"
 
 
 def test_copy_and_delete(page: ChatPage) -> None:
@@ -559,55 +450,3 @@ def test_every_control_has_a_name_and_tab_reaches_it_in_order(qtbot: QtBot, page
         "Undo the deletion",
     ]
     assert [name for name in names if name in expected] == expected
-
-
-def test_undo_is_offered_once(page: ChatPage) -> None:
-    undone: list[bool] = []
-    page.notice.show_undo("Deleted.", lambda: undone.append(True))
-    assert page.notice.message.text() == "Deleted."
-    page.notice.undo.click()
-    page.notice.undo.click()
-    assert undone == [True]
-    assert not page.notice.isVisible()
-    page.notice.show_message("Look")
-    assert not page.notice.undo.isVisible()
-
-
-def painted(widget: QWidget) -> bool:
-    """True if a control draws anything within its page."""
-    page = widget.window()
-    region = QRegion(widget.rect())
-    image = QImage(widget.size(), QImage.Format.Format_ARGB32)
-    image.fill(0)
-    widget.render(image, QPoint(), region, QWidget.RenderFlag.DrawChildren)
-    assert page.isVisible()
-    return any(image.pixel(x, y) for x in range(0, image.width(), 2) for y in range(image.height()))
-
-
-def test_earlier_answers_keep_no_room_for_replay_and_figures_until_details_are_wanted(
-    qtbot: QtBot, page: ChatPage, fake: Any
-) -> None:
-    chat = ChatState()
-    for number in range(2):
-        chat.ask(f"Prompt {number}", ended(trace_id="kept"))
-    page.show_chat(chat, loaded(fake))
-    first, last = (view.answer for view in page.turns)
-    quiet = (first.again, first.details)
-    places = [part.mapTo(page, QPoint()) for part in quiet]
-    assert all(part.isVisible() for part in quiet)  # there for Tab and assistive technology
-    assert not any(map(painted, quiet))
-    assert (first.replay.isVisible(), first.status.isVisible()) == (False, False)
-    assert (last.replay.isVisible(), last.status.isVisible(), last.details.isVisible()) == (True, True, False)
-    short = first.height()
-    QApplication.sendEvent(first, QEnterEvent(QPointF(), QPointF(), QPointF()))
-    assert all(map(painted, quiet))
-    assert [part.mapTo(page, QPoint()) for part in quiet] == places
-    QApplication.sendEvent(first, QEvent(QEvent.Type.Leave))
-    assert not any(map(painted, quiet))
-    first.details.setFocus()
-    qtbot.keyClick(first.details, Qt.Key.Key_Space)
-    qtbot.waitUntil(lambda: first.height() > short + first.replay.height())
-    assert painted(first.replay.scrub.back)
-    assert painted(first.status.line)
-    first.details.click()
-    qtbot.waitUntil(lambda: first.height() == short)

@@ -150,16 +150,6 @@ def test_twice_the_same_and_too_many_are_refused(composer: Composer, red: str, t
     assert "At most 10 pictures" in composer.hint.text()
 
 
-def test_of_a_folder_no_more_is_read_than_can_be_sent(
-    composer: Composer, red: str, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read = list[object]()
-    monkeypatch.setattr(bar, "read_picture", lambda source: read.append(source) or ("a.png", RED))
-    put(qtbot, composer, *[red] * 500)
-    assert len(read) == 10
-    assert "At most 10 pictures" in composer.hint.text()
-
-
 def test_a_prompt_waits_for_its_pictures(composer: Composer, red: str, qtbot: QtBot) -> None:
     composer.set_text("What is it?")
     composer.accept_files([red])

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.prose import aside as module
 from app.chat.prose import slow
-from app.chat.prose.aside import MOST_SENT, Aside
+from app.chat.prose.aside import Aside
 from app.chat.prose.highlight import parts
 from app.chat.prose.slow import FormulaRequest, ProgramRequest
 from app.chat.prose.typeset import MOST_NESTED, DrawnFormula, typeset
@@ -76,18 +76,6 @@ def test_a_job_that_takes_too_long_ends_the_process_and_the_others_are_done(
     assert helper.starts == 2
 
 
-def test_what_was_asked_for_last_does_not_wait_for_all_before(qtbot: QtBot, helper: Aside) -> None:
-    jobs = [FormulaRequest(f"x_{number}", False) for number in range(20)]
-    helper.ask(jobs[0])
-    qtbot.waitUntil(lambda: not helper.is_pending(jobs[0]), timeout=60_000)
-    for job in jobs[1:]:
-        helper.ask(job)
-    wait(qtbot, helper)
-    order = list(helper._known)
-    assert order.index(jobs[-1]) <= MOST_SENT + 1
-    assert set(order) == set(jobs)
-
-
 def test_what_cannot_end_well_is_never_begun(helper: Aside) -> None:
     deep = MOST_NESTED + 1
     for job in (
@@ -114,28 +102,9 @@ def test_a_process_that_does_not_start_is_given_up(
     assert helper.starts == module.MOST_STARTS
 
 
-def test_nobody_needs_it_for_long_and_it_ends(qtbot: QtBot, helper: Aside, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "IDLE_SECONDS", 0.01)
-    helper.ask(FormulaRequest("a", False))
-    wait(qtbot, helper)
-    qtbot.waitUntil(lambda: helper._process is None, timeout=30_000)
-    helper.ask(FormulaRequest("b", False))
-    wait(qtbot, helper)
-    assert isinstance(helper.ask(FormulaRequest("b", False)), DrawnFormula)
-    assert helper.starts == 2
-
-
 def test_the_bundle_knows_the_option_that_makes_it_the_helper() -> None:
     entry = Path(__file__).parents[3] / "packaging" / "frozen" / "entry.py"
     assert f'sys.argv[1:] == ["{module.OPTION}"]' in entry.read_text()
-
-
-def test_results_are_kept_within_bounds(helper: Aside, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_KEPT", 10_000)
-    for number in range(100):
-        helper._keep(FormulaRequest(str(number), False), DrawnFormula(b"x" * 1_000, 1, 1, 0))
-    assert 1 < len(helper._known) < 10
-    assert FormulaRequest("99", False) in helper._known
 
 
 def test_the_process_ends_with_its_input_and_knows_neither_qt_nor_torch() -> None:

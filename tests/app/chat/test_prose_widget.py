@@ -7,8 +7,8 @@ import socket
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDesktopServices, QGuiApplication, QTextDocument
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -86,35 +86,6 @@ def test_markdown_is_drawn_not_shown_as_source(prose: Prose) -> None:
     assert prose.accessibleName() == "Answer"
     assert prose.accessibleDescription() == RICH
     assert prose.heightForWidth(480) > prose.heightForWidth(2000) > 200
-
-
-def test_it_is_laid_out_once_for_a_width(prose: Prose, monkeypatch: pytest.MonkeyPatch) -> None:
-    prose.set_text(RICH)
-    height = prose.heightForWidth(400)
-    for piece in prose.pieces:
-        monkeypatch.setattr(piece, "place", refuse)
-    assert prose.heightForWidth(400) == height
-    prose.set_text(RICH)
-    assert prose.heightForWidth(400) == height
-    monkeypatch.undo()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "<b>bold</b> <script>alert(1)</script> <for example>",
-        "a\x00b\x07 user\u202etxt.exe \ufdd0\ufffc",
-        "שלום עולם\n\nمرحبا بالعالم",
-        "😀 👩‍👩‍👧 🇩🇪 ﷽ Z̸̢͙a̵lgo",
-        "| a |\n|---|\n| <b>x</b> |",
-    ],
-)
-def test_hostile_text_is_painted_as_text(prose: Prose, text: str) -> None:
-    prose.set_text(text)
-    draw(prose)
-    for letter in ("<script>", "<for example>", "<b>"):
-        assert (letter in shown(prose)) == (letter in text)
-    assert "\u202e" not in shown(prose)
 
 
 def test_right_to_left_paragraphs_begin_at_the_right(prose: Prose) -> None:
@@ -276,12 +247,6 @@ def test_nothing_is_loaded(prose: Prose, monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert picture.as_uri() in shown(prose)
 
 
-def test_a_document_gives_no_resource_even_when_it_is_asked() -> None:
-    document = InertDocument()
-    image = QTextDocument.ResourceType.ImageResource.value
-    assert document.resource(image, QUrl.fromLocalFile("/etc/hostname")) is None
-
-
 def test_a_formula_that_cannot_be_drawn_shows_its_source(qtbot: QtBot, prose: Prose) -> None:
     prose.set_text("so $\\frac{a$ and\n\n$$\\frac{b$$\n\nand $c$")
     settle(qtbot, prose)
@@ -316,14 +281,6 @@ def test_a_source_is_shown_until_its_picture_is_there(qtbot: QtBot, prose: Prose
     assert prose.selected_text() == ""  # its places are others now
     prose.select_all()
     assert prose.selected_text() == "so $p+q$ is selected here\n\n$p$\tb\n$p+q$$r$\t2\n\n$$\\frac{p}{q}$$"
-
-
-def test_what_is_known_is_drawn_at_once(qtbot: QtBot, prose: Prose) -> None:
-    prose.set_text("first $k^2$")
-    settle(qtbot, prose)
-    prose.set_text("then $k^2$")
-    assert is_settled(prose)
-    assert shown(prose) == "then \ufffc"
 
 
 def test_all_of_a_long_line_is_laid_out_in_bounded_pieces(

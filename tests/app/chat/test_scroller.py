@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from itertools import pairwise
 
 import pytest
-from PySide6.QtCore import QEvent, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -112,17 +111,6 @@ def test_what_is_in_sight_covers_the_page(scroller: Scroller) -> None:
             assert below == y + real_height(name)
 
 
-def test_setting_a_guess_right_above_moves_nothing_in_sight(qtbot: QtBot, scroller: Scroller) -> None:
-    scroller.set_items(range(300), follow=True)
-    bar = scroller.verticalScrollBar()
-    bar.setValue(bar.maximum() // 2)
-    before = tops(scroller)
-    total = bar.maximum()
-    idle(qtbot, scroller)  # the neighbours are made, and none is as high as was guessed
-    assert bar.maximum() != total
-    assert tops(scroller) == before
-
-
 def test_a_part_that_grows_above_moves_nothing_in_sight(qtbot: QtBot, scroller: Scroller) -> None:
     scroller.set_items(range(60), follow=False)
     bar = scroller.verticalScrollBar()
@@ -195,18 +183,6 @@ def test_what_goes_on_fills_the_place_that_was_left_and_then_is_followed(scrolle
     assert scroller._at_end
 
 
-def test_settling_from_far_below_its_beginning_goes_back_to_it(qtbot: QtBot, scroller: Scroller) -> None:
-    scroller.set_items(range(20), follow=True)
-    part = scroller.view(19)
-    assert isinstance(part, Part)
-    part.grow(2000)
-    qtbot.waitUntil(lambda: part.height() == 2000)
-    held = scroller.hold()
-    part.wanted = 120
-    scroller.settle(held)
-    assert tops(scroller)[19] == 0
-
-
 def test_parts_that_stay_keep_their_widgets_and_places(qtbot: QtBot, scroller: Scroller) -> None:
     scroller.set_items(range(30), follow=False)
     scroller.verticalScrollBar().setValue(700)
@@ -235,42 +211,6 @@ def test_parts_that_go_take_nothing_along(qtbot: QtBot, scroller: Scroller) -> N
         scroller.set_items(range(60), follow=False)
 
 
-def test_what_qt_reports_while_parts_change_is_answered_afterwards(qtbot: QtBot) -> None:
-    """A part that is made moves the bar, changes the page's size, and asks for another height."""
-
-    def make(name: Hashable) -> Part:
-        part = Part(int(str(name)), 200)
-        found = made.verticalScrollBar()
-        found.setValue(found.value() + 777 if found.value() < 2000 else 0)
-        QApplication.sendEvent(made.widget(), QEvent(QEvent.Type.LayoutRequest))
-        made.resize(500, 300 + int(str(name)))
-        return part
-
-    made = Scroller(make, lambda _name, _width: GUESS, lambda _view: [], lambda: 400)
-    qtbot.addWidget(made)
-    made.resize(500, 400)
-    made.show()
-    made.set_items(range(40), follow=False)
-    made.verticalScrollBar().setValue(1234)
-    made.set_items([*range(20, 23), 50], follow=True)
-    qtbot.waitUntil(lambda: not made._late.isActive())
-    idle(qtbot, made)
-    bar = made.verticalScrollBar()
-    assert bar.value() == bar.maximum() == 4 * 200 - made.viewport().height()
-    assert 50 in tops(made)
-    assert tops(made)[50] == made.viewport().height() - 200
-
-
-def test_another_width_measures_again(qtbot: QtBot, scroller: Scroller) -> None:
-    scroller.set_items(range(50), follow=True)
-    idle(qtbot, scroller)
-    scroller.resize(360, 300)
-    bar = scroller.verticalScrollBar()
-    assert bar.value() == bar.maximum()
-    for view in scroller.views.values():
-        assert view.width() < 360
-
-
 def test_tab_goes_through_parts_that_were_not_there(qtbot: QtBot, scroller: Scroller) -> None:
     scroller.set_items(range(60), follow=False)
     scroller.verticalScrollBar().setValue(0)
@@ -285,13 +225,3 @@ def test_tab_goes_through_parts_that_were_not_there(qtbot: QtBot, scroller: Scro
         seen.append(int(focus.text()))
         qtbot.keyClick(focus, Qt.Key.Key_Tab)
     assert seen == list(range(30))
-
-
-def test_home_and_end(qtbot: QtBot, scroller: Scroller) -> None:
-    scroller.set_items(range(60), follow=True)
-    bar = scroller.verticalScrollBar()
-    qtbot.keyClick(scroller, Qt.Key.Key_Home)
-    assert bar.value() == 0
-    qtbot.keyClick(scroller, Qt.Key.Key_End)
-    assert bar.value() == bar.maximum()
-    assert scroller._at_end

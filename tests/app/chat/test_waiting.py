@@ -242,14 +242,3 @@ def test_esc_with_nothing_to_stop_says_nothing(
     qtbot.waitUntil(lambda: chat._session.active is None)
     assert chat._session.chat.turns[0].answer.status == "stopped"
     assert line(chat) == HINT
-
-
-def test_what_another_page_refuses_is_not_said_in_the_chat(
-    qtbot: QtBot, open_window: Callable[..., MainWindow]
-) -> None:
-    window = open_window()
-    window.activateWindow()
-    window.show_page("models")
-    qtbot.keyClick(window, Qt.Key.Key_R, Qt.KeyboardModifier.ControlModifier)
-    window.show_page("chat")
-    assert line(window.pages.chat()) == HINT

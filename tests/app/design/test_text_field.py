@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication, QInputMethodEvent
-from PySide6.QtWidgets import QApplication, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.composer.composer import Composer
@@ -39,13 +39,6 @@ def shown(qtbot: QtBot) -> Iterator[Shown]:
 def compose(field: QWidget, text: str) -> None:
     """Compose a text at the cursor, as an input method does."""
     QApplication.sendEvent(field, QInputMethodEvent(text, []))
-
-
-def ink(field: QPlainTextEdit) -> int:
-    """Count the pixels that differ from the field's ground."""
-    image = field.viewport().grab().toImage()
-    ground = image.pixel(image.width() - 2, image.height() - 2)
-    return sum(image.pixel(x, y) != ground for x in range(6, image.width() - 6) for y in range(4, 40))
 
 
 def test_a_field_gives_the_characters_that_it_was_given(shown: Shown) -> None:
@@ -81,22 +74,6 @@ def test_a_new_line_is_the_usual_line_break(qtbot: QtBot, shown: Shown) -> None:
     before = field.raw()
     qtbot.keyClick(field, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
     assert field.raw() == before
-
-
-def test_a_prompt_is_sent_and_walked_with_its_characters(qtbot: QtBot, shown: Shown) -> None:
-    composer = shown(Composer())
-    sent: list[str] = []
-    composer.submitted.connect(sent.append)
-    composer.set_text(ODD)
-    qtbot.keyClick(composer.edit, Qt.Key.Key_Return)
-    assert sent == [ODD]
-    composer.edit.history.remember(ODD)
-    composer.set_text("the draft\u00a0")
-    qtbot.keyClick(composer.edit, Qt.Key.Key_Up)
-    assert composer.text == ODD
-    for _ in range(2):  # U+2028 begins a second row
-        qtbot.keyClick(composer.edit, Qt.Key.Key_Down)
-    assert composer.text == "the draft\u00a0"
 
 
 @pytest.mark.parametrize("text", [ODD, "a\r\nb\rc", "a\u2029b", "plain"])
@@ -169,21 +146,3 @@ def test_what_is_composed_stays_when_the_focus_goes_or_a_key_acts(qtbot: QtBot, 
     seen: list[str] = []
     Actions([Action("new", "New chat", "Chats", lambda: seen.append(composer.text), ("Ctrl+N",))]).run("new")
     assert seen == ["にほんご"]
-
-
-def test_no_placeholder_is_drawn_over_what_is_composed(shown: Shown) -> None:
-    field = shown(TextField())
-    compose(field, "i")
-    alone = ink(field)
-    compose(field, "")
-    field.setPlaceholderText("WWWWWWWW WWWWWWWW")
-    assert ink(field) > 4 * alone
-    compose(field, "i")
-    assert ink(field) == alone
-    field.setPlaceholderText("MMMMMMMM MMMMMMMM")  # as when another model is loaded
-    assert ink(field) == alone
-    compose(field, "")
-    assert field.placeholderText() == "MMMMMMMM MMMMMMMM"
-    compose(field, "i")
-    field.setPlainText("")
-    assert field.placeholderText() == "MMMMMMMM MMMMMMMM"

@@ -8,29 +8,20 @@ from dataclasses import fields
 
 import pytest
 from PySide6.QtCore import QSettings, Qt
-from PySide6.QtGui import QColor, QFontInfo, QFontMetricsF, QImage
+from PySide6.QtGui import QColor, QFontInfo
 from PySide6.QtWidgets import (
     QApplication,
-    QCheckBox,
     QLabel,
     QLineEdit,
     QPushButton,
-    QSpinBox,
-    QStyle,
-    QStyleOptionButton,
-    QStyleOptionComboBox,
-    QStyleOptionSpinBox,
     QVBoxLayout,
     QWidget,
 )
 
 from app.design import themes
-from app.design.choice_box import ChoiceBox
 from app.design.fonts import canvas_font, px, set_text_percent, sized, text_percent, ui_font
 from app.design.stylesheet import apply_theme, chrome, stylesheet, system_theme
 from app.design.tokens import DARKROOM, PAPER, Theme, entropy_color, readable_on
-from app.player.player import Player
-from app.player.scrubber import Scrub
 from app.settings import store
 from app.window.appearance import Appearance
 
@@ -86,20 +77,6 @@ def test_text_on_colours_can_be_read(theme):
 
 
 @THEMES
-def test_states_differ_in_colour(theme):
-    shades = [theme.noise, theme.candidate, theme.accepted, theme.remelted, theme.settled, theme.conflict]
-    assert len(set(shades)) == len(shades)
-    assert contrast(theme.padding, theme.surface_sunken) < contrast(theme.noise, theme.surface_sunken)
-
-
-@THEMES
-def test_tokens_are_colours(theme):
-    for field in fields(Theme):
-        if field.name not in ("name", "dark"):
-            assert re.fullmatch(r"#[0-9a-f]{6}", getattr(theme, field.name)), field.name
-
-
-@THEMES
 def test_entropy_map_is_even_and_one_way(theme):
     levels = [lightness(entropy_color(step / 60, theme).name()) for step in range(61)]
     steps = [after - before for before, after in itertools.pairwise(levels)]
@@ -142,30 +119,6 @@ def restored(qapp: QApplication):
     qapp.setPalette(before[2])
     qapp.setFont(before[1])
     set_text_percent(100)
-
-
-@THEMES
-def test_applied_theme_reaches_the_widgets(theme, restored, qtbot):
-    apply_theme(restored, theme)
-    window = QWidget()
-    qtbot.addWidget(window)
-    window.setStyleSheet(chrome(theme))
-    column = QVBoxLayout(window)
-    label, button = QLabel("text"), QPushButton("Develop")
-    button.setProperty("role", "primary")
-    column.addWidget(label)
-    column.addWidget(button)
-    window.resize(300, 120)
-    image = window.grab().toImage()
-    ratio = image.devicePixelRatio()
-
-    def shade(x: int, y: int) -> str:
-        return image.pixelColor(round(x * ratio), round(y * ratio)).name()
-
-    assert shade(2, 2) == theme.surface
-    middle = button.geometry()
-    assert shade(middle.x() + 12, middle.center().y()) == theme.accent
-    assert label.palette().color(label.foregroundRole()) == QColor(theme.ink)
 
 
 @THEMES
@@ -215,15 +168,6 @@ def test_canvas_font_has_one_width():
     assert QFontInfo(font).family() == "JetBrains Mono"
 
 
-@pytest.mark.usefixtures("qapp")
-def test_the_interface_has_a_face_of_its_own_with_figures_of_one_width():
-    font = ui_font()
-    assert QFontInfo(font).family() == "Inter"
-    widths = {QFontMetricsF(font).horizontalAdvance(figure) for figure in "0123456789"}
-    assert len(widths) == 1
-    assert len(font.families()) == 2  # the system's own has the scripts that ours lacks
-
-
 # ---------------------------------------------------------------- size of text
 
 
@@ -253,35 +197,6 @@ def test_every_size_of_the_sheets_follows(theme, restored):  # noqa: ARG001
     assert sizes() == [2 * size for size in before]
 
 
-def test_boxes_and_arrows_grow_with_the_text(restored, qtbot):  # noqa: ARG001
-    def measured() -> list[int]:
-        window = QWidget()
-        qtbot.addWidget(window)
-        window.setStyleSheet(chrome(DARKROOM))
-        check, chooser, number = QCheckBox("x", window), ChoiceBox(), QSpinBox(window)
-        chooser.setParent(window)
-        chooser.addItem("x")
-        window.grab()  # dresses them
-        of_check, of_chooser, of_number = QStyleOptionButton(), QStyleOptionComboBox(), QStyleOptionSpinBox()
-        check.initStyleOption(of_check)
-        chooser.initStyleOption(of_chooser)
-        number.initStyleOption(of_number)
-        style, controls, parts = check.style(), QStyle.ComplexControl, QStyle.SubControl
-        found = [
-            style.subElementRect(QStyle.SubElement.SE_CheckBoxIndicator, of_check, check),
-            style.subControlRect(controls.CC_ComboBox, of_chooser, parts.SC_ComboBoxArrow, chooser),
-            style.subControlRect(controls.CC_SpinBox, of_number, parts.SC_SpinBoxUp, number),
-        ]
-        folder = re.search(r"url\((.*)/down\.png\)", chrome(DARKROOM))
-        assert folder is not None
-        return [*(rect.width() for rect in found), QImage(f"{folder[1]}/down.png").width()]
-
-    small = measured()
-    set_text_percent(200)
-    large = measured()
-    assert [round(after / before, 1) for before, after in zip(small, large, strict=True)] == [1.9, 2.0, 2.0, 2.0]
-
-
 def test_text_on_screen_grows_at_once_and_stays_so(restored, qtbot, settings: QSettings):  # noqa: ARG001
     looks = Appearance(settings)
     window = QWidget()
@@ -309,32 +224,3 @@ def test_text_on_screen_grows_at_once_and_stays_so(restored, qtbot, settings: QS
     assert [round(after / before) for before, after in zip(small, large, strict=True)] == [2, 2]
     assert store.read_preferences(settings).text_percent == 200
     assert Appearance(settings).preferences.text_percent == text_percent() == 200
-
-
-@pytest.mark.parametrize("percent", [80, 100, 200])
-def test_what_is_chosen_is_whole_or_ends_in_dots(restored, qtbot, percent):
-    set_text_percent(percent)
-    apply_theme(restored, DARKROOM)
-    window = QWidget()
-    qtbot.addWidget(window)
-    window.setStyleSheet(chrome(DARKROOM))
-    scrub, narrow = Scrub([Player()]), ChoiceBox()
-    pace = scrub.pace
-    column = QVBoxLayout(window)
-    for part in (scrub, narrow):
-        column.addWidget(part)
-    narrow.addItem("diffusiongemma-26B-A4B-it at 127.0.0.1")
-    narrow.setFixedWidth(160)
-    window.show()
-
-    def drawn(box: ChoiceBox) -> str:
-        option = QStyleOptionComboBox()
-        box.initStyleOption(option)
-        return option.currentText
-
-    for place in range(pace.count()):
-        pace.setCurrentIndex(place)
-        assert drawn(pace) == pace.currentText()
-    assert min(box.minimumHeight() - box.minimumSizeHint().height() for box in (pace, narrow)) >= 0  # never squeezed
-    assert drawn(narrow).endswith("…")
-    assert narrow.currentText().startswith(drawn(narrow)[:-1])

@@ -17,7 +17,6 @@ from app.design.tokens import DARKROOM
 from app.pictures.source import PictureSource
 from app.pictures.thumb import PictureThumb
 from app.state.chat.attachment import AttachedPicture
-from app.window.model_list import ModelList
 
 MARKUP = "<img src='file://elsewhere/share/x.png'> &amp; <b>\nand more"
 APP = Path(__file__).resolve().parents[3] / "app"
@@ -60,21 +59,6 @@ def test_a_tip_is_never_read_as_markup(window: QWidget) -> None:
         tip = tip_over(widget, at)
         assert (tip.text(), tip.textFormat()) == (MARKUP, Qt.TextFormat.PlainText)
     QToolTip.hideText()
-
-
-def test_a_folder_in_the_model_list_is_named_as_it_is(window: QWidget) -> None:
-    listed, folder = ModelList(), "/models/<b>large</b><img src='file:~x.png'>"
-    listed.setParent(window)
-    listed.offer_models([(folder, "<i>large</i>")])
-    listed.show()
-    listed.showPopup()
-    view = listed.view()
-    place = view.model().index(listed.findData(folder), 0)
-    view.scrollTo(place)
-    tip = tip_over(view.viewport(), view.visualRect(place).center())
-    assert (tip.text(), tip.textFormat()) == (folder, Qt.TextFormat.PlainText)
-    QToolTip.hideText()
-    listed.hidePopup()
 
 
 def test_names_of_a_stranger_stay_as_they_are(qtbot: QtBot) -> None:

@@ -96,14 +96,6 @@ def test_a_flipped_bit_in_a_text_keeps_nothing_from_opening(file, folder, word):
     library.close()
 
 
-def test_attachments_that_cannot_be_read_are_shown_as_they_are(file, folder):
-    change(file, "UPDATE messages SET attachments = '[[\"a.txt\", 5' WHERE id = 1")
-    library = Library.open(folder)
-    (turn,) = ConversationStore(library).open(1).turns
-    assert [file.text for file in turn.attachments] == ['[["a.txt", 5']
-    library.close()
-
-
 @pytest.mark.parametrize("settings", ["[" * 5_000, '{"t_max": "hot"}', '{"max_new_tokens": 1e400}'])
 def test_settings_of_any_kind_open(file, folder, settings):
     change(file, "UPDATE messages SET settings = ?, figures = ?", values=(settings, settings))

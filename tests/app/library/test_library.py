@@ -73,15 +73,6 @@ def test_a_message_comes_back_as_it_was(library, folder, clock):
     again.close()
 
 
-def test_half_a_character_is_replaced_and_a_pair_of_halves_joined(library):
-    conversation = library.create(title="\ud800 title")
-    id = library.add(conversation, NewMessage(None, "user", "a\udfffb \ud83d\ude00"))
-    library.update(id, thinking="\udc00")
-    (message,) = library.messages(conversation)
-    assert (message.content, message.thinking) == ("a\ufffdb 😀", "\ufffd")
-    assert library.conversation(conversation).title == "\ufffd title"
-
-
 def test_pinned_first_then_written_to_last(library):
     first, second, third = (library.create(title=name) for name in ("first", "second", "third"))
     library.add(second, NewMessage(None, "user", "x"))
@@ -90,13 +81,6 @@ def test_pinned_first_then_written_to_last(library):
     assert [(s.id, s.pinned) for s in library.summaries()] == [(first, True), (second, False), (third, False)]
     library.describe(first, pinned=False)
     assert [s.id for s in library.summaries()] == [second, third, first]
-
-
-def test_describe_changes_what_is_given(library):
-    id = library.create(title="a", system_prompt="b", preset="c", model="d")
-    library.describe(id, system_prompt="", model="e")
-    summary = library.conversation(id)
-    assert (summary.title, summary.system_prompt, summary.preset, summary.model) == ("a", "", "c", "e")
 
 
 def test_the_newest_sibling_is_on_show_until_another_is_chosen(library, branched):
@@ -109,14 +93,6 @@ def test_the_newest_sibling_is_on_show_until_another_is_chosen(library, branched
     assert path(library, conversation) == ["p1", "a2", "p2"]
     shown = {message.content: message.shown for message in library.messages(conversation)}
     assert shown == {"p1": True, "a1": False, "a2": True, "p2": True, "p3": False, "a3": True}
-
-
-def test_an_edited_first_prompt_is_a_sibling(library, branched):
-    conversation, ids = branched
-    library.add(conversation, NewMessage(None, "user", "p1 edited"))
-    assert path(library, conversation) == ["p1 edited"]
-    library.show(ids["p1"])
-    assert path(library, conversation) == ["p1", "a2", "p3", "a3"]
 
 
 def test_removing_takes_along_what_hangs_under_it(library, branched):
@@ -137,18 +113,6 @@ def test_undo_of_a_removal_leaves_an_earlier_one(library, branched):
     assert said(library.messages(conversation)) == ["p1", "a1", "a2", "p2"]
     library.put_back(ids["p3"])
     assert path(library, conversation) == ["p1", "a2", "p3", "a3"]
-
-
-def test_removed_siblings_give_way_to_the_next(library):
-    conversation = library.create()
-    first, second, third = (library.add(conversation, NewMessage(None, "user", name)) for name in "abc")
-    library.show(second)
-    library.remove(second)
-    assert path(library, conversation) == ["c"]
-    library.remove(third)
-    assert path(library, conversation) == ["a"]
-    library.remove(first)
-    assert library.messages(conversation) == []
 
 
 def erase(library, *conversations):
@@ -191,14 +155,6 @@ def test_several_are_deleted_restored_and_listed_by_the_time_of_their_deletion(l
     assert not any(s.pinned for s in library.deleted())
     library.restore(*ids)
     assert [s.title for s in library.summaries()] == ["a", "c", "b"]
-
-
-def test_only_what_was_deleted_can_be_erased(library):
-    kept, gone = library.create(title="kept"), library.create(title="gone")
-    library.delete(gone)
-    erase(library, kept, gone)
-    assert [s.title for s in library.summaries()] == ["kept"]
-    assert library.deleted() == []
 
 
 def test_a_purge_really_removes(library, branched, folder):
@@ -307,17 +263,6 @@ def test_no_message_without_its_conversation_or_parent(library, branched):
         library.show(10_000)
     assert library.messages(other) == []
     assert library.messages(10_000) == []
-
-
-def test_in_memory_nothing_is_kept():
-    library = Library.in_memory()
-    conversation = library.create(title="gone soon")
-    library.add(conversation, NewMessage(None, "user", "hello"))
-    assert [s.id for s in library.summaries("hell")] == [conversation]
-    library.close()
-    again = Library.in_memory()
-    assert again.summaries() == []
-    again.close()
 
 
 def test_only_the_owner_may_read_it(folder):

@@ -9,16 +9,10 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from app.library import Library, LibraryError, NewMessage, opening, schema
-from app.library.conversations import ConversationStore
-from app.library.listing import group
-from app.state.chat.conversation import Answer, ChatState
-from engine import GenerationConfig
-from engine.clock import this_moment
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -55,31 +49,6 @@ def test_a_fresh_library_has_this_version(folder):
     assert names(folder, "*") == ["library.sqlite"]  # closing leaves one file
 
 
-def test_an_empty_file_becomes_a_library(folder):
-    folder.mkdir(parents=True)
-    (folder / "library.sqlite").touch()
-    fill(folder)
-    library = Library.open(folder)
-    assert len(library.summaries()) == 3
-    assert library.notice == ""
-    library.close()
-
-
-@pytest.mark.parametrize("seconds", [-2e9, 12.0, 3e11])
-def test_conversations_of_a_clock_that_is_set_wrong_are_sound(folder, monkeypatch, seconds):
-    monkeypatch.setattr("engine.clock.time", SimpleNamespace(time=lambda: seconds))
-    for start in (1, 2, 3):
-        library = Library.open(folder)
-        assert library.notice == ""
-        chat, answer = ChatState(), Answer("a model", 0, GenerationConfig())
-        ConversationStore(library).ask(chat, [(chat.ask("a question", answer), answer)], "a model")
-        found = library.summaries()
-        assert len(found) == start
-        assert sum(len(one.summaries) for one in group(found, this_moment())) == start
-        library.close()
-        seconds += 64.0
-
-
 def test_a_newer_file_is_refused_and_left_alone(folder):
     fill(folder)
     run(folder, "PRAGMA user_version = 99")
@@ -108,30 +77,6 @@ def test_what_is_no_database_is_set_aside(folder):
     library = Library.open(folder)
     assert (titles(library), library.notice) == ({"goes on"}, "")
     library.close()
-
-
-def test_another_programs_database_is_set_aside(folder):
-    folder.mkdir(parents=True)
-    run(folder, "CREATE TABLE recipes (name)")
-    library = Library.open(folder)
-    assert "kept as" in library.notice
-    library.close()
-    (aside,) = folder.glob("library-damaged-*.sqlite")
-    with closing(sqlite3.connect(aside)) as other:
-        assert other.execute("SELECT count(*) FROM recipes").fetchone() == (0,)
-
-
-def test_two_damaged_files_in_one_second_are_both_kept(folder, monkeypatch):
-    monkeypatch.setattr(opening, "_now", lambda: "20250101-000000")
-    folder.mkdir(parents=True)
-    for content in (b"first" * 100, b"second" * 100):
-        (folder / "library.sqlite").write_bytes(content)
-        Library.open(folder).close()
-    assert names(folder, "*damaged*") == [
-        "library-damaged-20250101-000000-2.sqlite",
-        "library-damaged-20250101-000000.sqlite",
-    ]
-    assert (folder / "library-damaged-20250101-000000-2.sqlite").read_bytes() == b"second" * 100
 
 
 # ------------------------------------------------------------------ faults
@@ -198,20 +143,6 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path):
         Library.open(tmp_path / "file")
     with pytest.raises(LibraryError, match="another data folder"):
         Library.open(tmp_path / "file" / "below")
-
-
-def test_what_is_no_file_in_the_place_of_the_library_is_set_aside(folder):
-    places = ("mkdir", lambda path: path.mkdir()), ("pipe", os.mkfifo), ("link", lambda path: path.symlink_to("gone"))
-    for kind, make in places:
-        for name in ("library.sqlite", "library.sqlite-wal"):
-            inner = folder / kind / name
-            inner.parent.mkdir(parents=True, exist_ok=True)
-            make(inner)
-            library = Library.open(inner.parent)
-            assert "kept as" in library.notice
-            library.create(title="goes on")
-            library.close()
-            assert len(names(inner.parent, f"library-damaged-*{name.removeprefix('library')}")) >= 1
 
 
 def test_damage_met_later_is_said(library):

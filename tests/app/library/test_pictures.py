@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from app.library import Library, NewMessage, pictures
+from app.library import Library, NewMessage
 from app.library.pictures import PictureStore
 from app.library.transfer import from_json, read_file, to_html, to_json, to_markdown, write_file
 from app.state.chat.attachment import AttachedPicture, Attachment
@@ -175,41 +172,3 @@ def test_a_damaged_export_is_refused_in_words(library: Library, damage: Callable
     damage(raw)
     with pytest.raises(SafelightError, match="pictures"):
         from_json(json.dumps(raw))
-
-
-def test_more_pictures_than_a_window_can_open_are_refused(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
-    id, _ = asked(library, RED, BLUE)
-    text = to_json(library.whole(id))
-    monkeypatch.setattr("app.library.transfer.MOST_PICTURES", 1)
-    with pytest.raises(SafelightError, match="show more than 1 pictures"):
-        from_json(text)
-
-
-def test_two_threads_that_read_one_file_at_once_get_one_picture(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = picture(20, 10)
-    PictureStore(tmp_path).keep(made)
-    store, both_have_read = PictureStore(tmp_path), threading.Barrier(2)
-    read_bytes = pictures.read_bytes
-
-    def together(*given: Any, **options: Any) -> bytes:
-        data = read_bytes(*given, **options)
-        both_have_read.wait(20)
-        return data
-
-    monkeypatch.setattr(pictures, "read_bytes", together)
-    monkeypatch.setattr(pictures, "RECENT_BYTES", 1)
-    with ThreadPoolExecutor(2) as pool:
-        one, other = pool.map(lambda _: store.get(made.digest, 20, 10), range(2))
-    assert one is not None
-    assert one is other
-
-
-def test_a_library_in_memory_has_its_pictures_there() -> None:
-    library = Library.in_memory()
-    id, _ = asked(library, RED)
-    assert library.pictures.of(library.messages(id)) == (RED,)
-    library.delete(id)
-    library.purge()
-    library.close()

@@ -104,33 +104,6 @@ def test_a_fork_that_another_conversation_has_stays_with_it(library: Library, fo
     assert stems(folder) == set()
 
 
-def test_the_run_of_a_message_goes_with_the_message_above_it(library: Library, folder: Path, clock) -> None:
-    kept, above, below = (run_in(folder) for _ in range(3))
-    conversation, _ = answered(library, kept)
-    _, removed = answered(library, above, conversation=conversation)
-    question = library.add(conversation, NewMessage(removed, "user", "?"))
-    settings = json.dumps({"trace": below})
-    library.remove(library.add(conversation, NewMessage(question, "assistant", "!", settings=settings)))
-    clock.now -= 3600  # it was set back
-    library.remove(removed)
-    clock.now += 120
-    erase(library)
-    assert stems(folder) == {kept}
-    assert len(library.whole(conversation).messages) == 3
-
-
-def test_what_lapsed_is_erased_with_its_runs(library: Library, folder: Path, clock) -> None:
-    run = run_in(folder)
-    conversation, _ = answered(library, run)
-    library.delete(conversation)
-    clock.now += 29 * 86_400
-    erase(library)
-    assert stems(folder) == {run}
-    clock.now += 2 * 86_400
-    erase(library)
-    assert stems(folder) == set()
-
-
 def test_a_run_that_is_held_leaves_the_conversation_whole(
     library: Library, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

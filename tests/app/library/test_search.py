@@ -137,15 +137,6 @@ def test_the_snippet_shows_the_message_that_has_most_of_the_query(library):
     assert found.snippet == ""
 
 
-def test_a_removed_message_is_not_found(library):
-    conversation = library.create()
-    id = library.add(conversation, NewMessage(None, "user", "secret 🗝"))
-    library.remove(id)
-    assert library.summaries("secret") == library.summaries("🗝") == []
-    library.put_back(id)
-    assert len(library.summaries("secret 🗝")) == 1
-
-
 def test_an_answer_is_found_once_it_has_ended(library):
     conversation = library.create()
     id = library.add(conversation, NewMessage(None, "assistant", status="waiting"))

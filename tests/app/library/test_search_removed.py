@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.library import Library, NewMessage, Role, schema
+from app.library import Library, NewMessage, Role
 
 FINISHED = "status NOT IN ('waiting', 'developing')"
 
@@ -98,16 +98,6 @@ def test_an_answer_that_ends_or_changes_after_its_removal_is_not_indexed(library
     assert_agree(folder)
 
 
-def test_an_unfinished_answer_comes_back_unindexed_and_is_indexed_at_its_end(library: Library, folder: Path) -> None:
-    conversation = library.create()
-    answer = library.add(conversation, NewMessage(None, "assistant", "common draft", status="developing"))
-    library.remove(answer)
-    library.put_back(answer)
-    assert matched(folder, "draft") == set()
-    library.update(answer, status="stopped")
-    assert matched(folder, "draft") == {answer}
-
-
 def test_the_next_start_keeps_the_index_of_what_can_still_be_put_back(
     library: Library, folder: Path, tree: dict[str, int]
 ) -> None:
@@ -124,17 +114,6 @@ def test_the_next_start_keeps_the_index_of_what_can_still_be_put_back(
         other.close()
     library.put_back(tree["cherry"])
     assert matched(folder, "fig") == {tree["fig"]}
-
-
-def test_a_start_makes_no_index_anew_that_lacks_what_was_removed(
-    library: Library, folder: Path, tree: dict[str, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In a large library that takes long."""
-    library.remove(tree["banana"])
-    made: list[object] = []
-    monkeypatch.setattr(schema, "index_again", made.append)
-    Library.open(folder, library.now).close()
-    assert made == []
 
 
 def test_an_index_that_still_has_what_was_removed_is_made_anew(

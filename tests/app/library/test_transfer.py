@@ -121,19 +121,6 @@ def test_other_files_are_refused_in_a_sentence(content, tmp_path, library):
     assert library.summaries() == []
 
 
-def test_a_file_written_and_brought_in(library, whole, tmp_path):
-    file = tmp_path / "talk.json"
-    write_file(file, library.whole(whole.summary.id), "json")
-    taken = library.take(read_file(file))
-    assert taken != whole.summary.id
-    assert to_markdown(library.whole(taken)) == to_markdown(whole)
-
-
-def test_a_missing_file_is_said(tmp_path):
-    with pytest.raises(LibraryError, match="cannot be read"):
-        read_file(tmp_path / "nowhere.json")
-
-
 def test_an_import_that_fails_leaves_nothing(library, whole):
     library._connection.execute(
         "CREATE TEMP TRIGGER full AFTER INSERT ON messages WHEN new.content = 'half of it' "
@@ -212,14 +199,6 @@ def test_markdown_is_the_path_on_show(whole):
     assert "first answer" not in text
 
 
-def test_a_failed_answer_says_why(library, whole):
-    (failed,) = (m for m in whole.messages if m.status == "failed")
-    library.show(failed.id)
-    again = library.whole(whole.summary.id)
-    assert "*Failed: <script>" in to_markdown(again)
-    assert "Failed: &lt;script&gt;" in to_html(again)
-
-
 @pytest.mark.parametrize("format", ["markdown", "json", "html"])
 def test_an_export_replaces_a_file_only_when_it_is_whole(whole, tmp_path, monkeypatch, format):
     file = tmp_path / "kept"
@@ -238,10 +217,3 @@ def test_an_export_replaces_a_file_only_when_it_is_whole(whole, tmp_path, monkey
     assert "second *answer*" in file.read_text(encoding="utf-8")
     with pytest.raises(SafelightError, match="there is no folder"):
         write_file(tmp_path / "nowhere" / "file", whole, format)
-
-
-def test_an_empty_conversation_can_be_exported(library):
-    whole = library.whole(library.create())
-    assert to_markdown(whole).startswith("# Untitled")
-    assert "Untitled" in to_html(whole)
-    assert from_json(to_json(whole)).messages == ()

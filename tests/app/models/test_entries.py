@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from app.models.entries import FOLDERS, ModelEntry, actions, entries
+from app.models.entries import ModelEntry, actions, entries
 from app.models.jobs import JobKind, JobProgress, Phase
 from app.models.words import action_text, amount, disk_line, download_tip, duration, progress_line
 from engine import PUBLISHED, PublishedModel
@@ -42,12 +42,6 @@ def test_an_empty_disk_has_the_embedded_and_the_published(tmp_path: Path) -> Non
     assert {e.state for e in found.values() if e.group == "embedded"} == {"ready"}
     assert {e.state for e in found.values() if e.group == "published"} == {"absent"}
     assert not (tmp_path / "none").exists()
-
-
-def test_those_that_write_by_diffusion_come_first_and_small_ones_before_large_ones(tmp_path: Path) -> None:
-    found = [entry for entry in by_key(tmp_path).values() if entry.group == "published"]
-    assert [(e.writes, e.bytes_total) for e in found] == sorted((e.writes, e.bytes_total) for e in found)
-    assert found[0].key == DLLM_0_6B
 
 
 def test_every_card_says_how_much_is_downloaded_and_how_that_is_known(tmp_path: Path) -> None:
@@ -167,12 +161,6 @@ def test_a_record_of_another_name_makes_no_download(tmp_path: Path) -> None:
         place.mkdir()
         (place / MARK).write_bytes((repo_folder("some/one") / MARK).read_bytes())
     assert [e.key for e in entries(tmp_path, ()) if e.group == "stored"] == ["some/one"]
-
-
-def test_a_crowded_folder_is_listed_in_part(tmp_path: Path) -> None:
-    for count in range(FOLDERS + 5):
-        model(tmp_path / f"{count:03}")
-    assert len([e for e in entries(tmp_path, ()) if e.group == "stored"]) == FOLDERS
 
 
 def test_sizes_follow_no_links_out(tmp_path: Path) -> None:

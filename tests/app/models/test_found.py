@@ -18,10 +18,8 @@ from pytestqt.qtbot import QtBot
 
 import engine.models.opening
 from app.models.controller import ModelsController
-from app.models.found_words import refused_lines
 from engine import SKILLS, found
 from engine.catalog import resolve
-from engine.found import FoundModel, Why
 from tests.app.models.contexts import NotingContext
 from tests.engine import gguf_files
 from tests.engine.stores import hugging_face, lm_studio, ollama
@@ -126,21 +124,6 @@ def test_what_cannot_run_is_one_line_that_opens(
     assert second == "3 need a family that is not supported: bert; mixtral"
 
 
-def test_more_rows_are_shown_by_a_click(
-    qtbot: QtBot, open_page: Callable[[], ModelsController], home: Path, whole: Path
-) -> None:
-    for number in range(18):
-        place = lm_studio(home / ".lmstudio/models", "publisher", f"{number:02}", whole)
-        place.rename(place.with_name(f"m{number:02}.gguf"))
-    section = open_page().page.found
-    assert (len(section.rows), section.more.text()) == (5, "Show 13 more")
-    qtbot.mouseClick(section.more, LEFT)
-    assert (len(section.rows), section.more.text()) == (15, "Show 3 more")
-    qtbot.mouseClick(section.more, LEFT)
-    assert len(section.rows) == 18
-    assert not section.more.isVisibleTo(section)
-
-
 def test_a_folder_of_models_is_looked_into_from_now_on(
     qtbot: QtBot,
     open_page: Callable[[], ModelsController],
@@ -193,17 +176,3 @@ def test_what_is_too_large_is_said_apart(
     section = open_page().page.found
     qtbot.waitUntil(lambda: section.rows == {}, timeout=SOON)
     assert section.refused.text().startswith("1 is too large for this computer: small-Q8_0 (")
-
-
-@pytest.mark.parametrize(
-    ("why", "said"),
-    [
-        ("family", "7 need a family that is not supported: d0; d1; d2; d3; d4; …"),
-        ("form", "7 are stored in a form that is not read: d0; d1; d2; d3; d4; …"),
-        ("none", "7 have no language model: n0; n1; n2; n3; n4; …"),
-        ("damaged", "7 cannot be opened: n0 (d0); n1 (d1); n2 (d2); n3 (d3); n4 (d4); …"),
-    ],
-)
-def test_a_line_names_five(why: Why, said: str) -> None:
-    many = [FoundModel(f"n{i}", Path(f"{i}"), "added", 0, "", why, f"d{i}") for i in range(7)]
-    assert refused_lines(many) == [said]

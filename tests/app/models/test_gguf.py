@@ -157,38 +157,6 @@ def test_any_part_or_the_folder_is_one_row(
     assert rows() == [str(first)]
 
 
-def test_it_goes_on_after_a_restart(
-    qtbot: QtBot, open_page: Callable[[], ModelsController], file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    models, begun, fill = open_page(), threading.Event(), engine.weights.packed_store.fill
-    go_on = threading.Event()
-
-    def slow(*arguments: object) -> None:
-        fill(*arguments)  # type: ignore[arg-type]
-        begun.set()
-        go_on.wait(20)
-
-    monkeypatch.setattr("engine.weights.packed_store.fill", slow)
-    choose(qtbot, models, file, monkeypatch)
-    until(qtbot, models.page.rows[str(file)], "Import", "Remove from the list")
-    press(qtbot, models.page.rows[str(file)], "Import")
-    qtbot.waitUntil(begun.is_set, timeout=SOON)
-    press(qtbot, models.page.rows[str(file)], "Pause")
-    go_on.set()
-    packed = models._folder / "tiny-packed"
-    qtbot.waitUntil(lambda: str(packed) in models.page.rows, timeout=SOON)
-    first = (packed / "layer-00.safetensors").stat().st_mtime_ns
-    models = open_page()
-    row = models.page.rows[str(packed)]
-    assert row.status.text() == "Conversion paused"
-    press(qtbot, row, "Resume the conversion")
-    until(qtbot, row, "Load", "Check the files", "Delete from disk…")
-    assert (packed / "layer-00.safetensors").stat().st_mtime_ns == first
-    file.unlink()
-    models.refresh()
-    assert models.page.rows[str(file)].status.text() == "The file is gone"
-
-
 def test_what_cannot_be_imported_is_said_and_not_listed(
     qtbot: QtBot,
     open_page: Callable[[], ModelsController],

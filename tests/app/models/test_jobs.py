@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 import app.models.jobs
-from app.models.jobs import Control, JobEnded, JobProgress, Jobs, ModelJob
+from app.models.jobs import Control, JobEnded, Jobs, ModelJob
 from engine import SafelightError
 
 
@@ -60,20 +60,6 @@ def test_stopping_what_runs_and_what_waits(qtbot: QtBot, jobs: Jobs) -> None:
     assert (ended[1].result, ended[1].stopped) == ("stopped", True)
 
 
-def test_a_light_job_is_stopped_by_its_kind(qtbot: QtBot, jobs: Jobs) -> None:
-    gate, ended = threading.Event(), []
-    jobs.ended.connect(ended.append)
-    jobs.submit(ModelJob("", "measure", waiting(gate)))
-    jobs.submit(ModelJob("", "look", waiting(gate)))
-    jobs.submit(ModelJob("a", "plan", lambda _control: "counted"))
-    jobs.cancel("", "look")
-    assert [(e.kind, e.stopped) for e in ended] == [("look", True)]
-    jobs.cancel("", "measure")
-    assert jobs.phase("", "measure") == "cancelling"
-    qtbot.waitUntil(lambda: len(ended) == 3)
-    assert [(e.kind, e.result) for e in ended[1:]] == [("measure", "stopped"), ("plan", "counted")]
-
-
 def test_what_a_job_raises_comes_back(qtbot: QtBot, jobs: Jobs) -> None:
     ended: list[JobEnded] = []
     jobs.ended.connect(ended.append)
@@ -90,22 +76,6 @@ def test_what_a_job_raises_comes_back(qtbot: QtBot, jobs: Jobs) -> None:
     assert (str(ended[0].failure), ended[0].details) == ("the disk is full; make room", "")
     assert str(ended[1].failure) == "Something went wrong: an unexpected fault, ValueError"
     assert "ValueError" in ended[1].details
-
-
-def test_reports_are_bounded(qtbot: QtBot, jobs: Jobs) -> None:
-    told: list[JobProgress] = []
-    jobs.progressed.connect(told.append)
-
-    def busy(control: Control) -> object:
-        for count in range(10_000):
-            control.report(count / 10_000)
-        control.report(1.0, now=True)
-        return None
-
-    with qtbot.waitSignal(jobs.ended):
-        jobs.submit(ModelJob("a", "download", busy))
-    assert told[-1].share == 1.0
-    assert len(told) < 100
 
 
 def test_shutdown_pauses_and_forgets(qapp: QApplication, jobs: Jobs) -> None:
@@ -142,20 +112,3 @@ def test_a_job_that_cannot_be_stopped_is_left_behind(qtbot: QtBot, jobs: Jobs, m
     left[0].join()
     qtbot.wait(1)
     assert ended == []
-
-
-def test_closing_stops_a_job_that_looks_at_one_flag(qapp: QApplication, jobs: Jobs) -> None:  # noqa: ARG001
-    """Verifying takes the control for its flag: closing pauses, and does not cancel."""
-    begun, seen = threading.Event(), []
-
-    def work(control: Control) -> object:
-        begun.set()
-        while not control.is_set():
-            control.pause.wait(0.005)
-        seen.append(control.cancel.is_set())
-        return None
-
-    jobs.submit(ModelJob("a", "verify", work))
-    assert begun.wait(20)
-    jobs.shutdown()
-    assert seen == [False]

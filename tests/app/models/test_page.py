@@ -31,7 +31,7 @@ from app.system.secret import HUB_TOKEN, Secret
 from engine import EMBEDDED, SKILLS, PublishedModel
 from engine.catalog import resolve
 from engine.hub.record import size_of
-from engine.hub_cache import repo_folder, snapshot_of
+from engine.hub_cache import repo_folder
 from engine.memory.plan import Plan
 from engine.models.folder import quantize
 from engine.quant import PRECISIONS
@@ -158,14 +158,6 @@ def test_two_interruptions_and_then_it_can_be_loaded(qtbot: QtBot, hub: Hub, mod
         press(qtbot, row, "unload")
 
 
-def test_a_name_too_long_to_be_longer_yet_costs_no_row(tmp_path: Path, models: ModelsController) -> None:
-    shutil.copytree(resolve(SKILLS), tmp_path / "models" / ("x" * 250))  # with "-packed" behind it is too long
-    models.refresh()
-    row = models.page.rows[next(key for key in models.page.rows if "x" * 250 in key)]
-    assert "load" in offered(row)
-    assert "convert" not in offered(row)
-
-
 def test_pause_restart_resume(
     qtbot: QtBot, hub: Hub, models: ModelsController, open_page: Callable[[], ModelsController]
 ) -> None:
@@ -260,30 +252,6 @@ def test_a_gated_model_asks_for_a_token(qtbot: QtBot, hub: Hub, models: ModelsCo
     assert "hf_right" not in Path(settings.fileName()).read_text()
 
 
-def test_a_model_that_turns_out_to_be_gated(qtbot: QtBot, hub: Hub, models: ModelsController) -> None:
-    hub.token = "hf_right"
-    row = models.page.rows[REPO]
-    assert row.token is not None
-    assert not row.token.isVisibleTo(row)
-    press(qtbot, row, "download")
-    qtbot.waitUntil(lambda: row.token is not None and row.token.isVisibleTo(row), timeout=SOON)
-    qtbot.keyClicks(row.token.edit, "hf_right")
-    qtbot.mouseClick(row.token.save, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: row.token is not None and row.token.forget.isVisibleTo(row), timeout=SOON)
-    qtbot.mouseClick(row.token.forget, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: row.token is not None and not row.token.forget.isVisibleTo(row), timeout=SOON)
-    assert models._work._tokens.read() == ""
-
-
-def test_a_wrong_hash_is_told_and_never_ready(qtbot: QtBot, hub: Hub, models: ModelsController) -> None:
-    hub.flips[WEIGHTS] = 2
-    row = models.page.rows[REPO]
-    press(qtbot, row, "download")
-    qtbot.waitUntil(lambda: "arrived damaged twice" in row.notice.message.text(), timeout=SOON)
-    assert offered(row) == ["resume", "cancel"]
-    assert snapshot_of(REPO) is None
-
-
 def test_verify(qtbot: QtBot, hub: Hub, models: ModelsController) -> None:
     row = models.page.rows[REPO]
     press(qtbot, row, "download")
@@ -331,18 +299,6 @@ def test_offline_stops_downloads_and_starts_none(qtbot: QtBot, hub: Hub, models:
     assert models.page.place.text().startswith("Downloads go to")
     press(qtbot, models.page.rows[REPO], "resume")
     until(qtbot, models.page.rows[REPO], "load", "convert", "verify", "delete")
-
-
-def test_a_full_disk_is_told_before_anything_is_written(
-    qtbot: QtBot, hub: Hub, models: ModelsController, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=1_000_000))
-    models.refresh()
-    row = models.page.rows[REPO]
-    assert "✕ Disk: needs 3.2 MB" in row.disk.text()
-    press(qtbot, row, "download")
-    qtbot.waitUntil(lambda: "name another folder in HF_HUB_CACHE" in row.notice.message.text(), timeout=SOON)
-    assert hub.sent == []
 
 
 def test_convert_load_delete(qtbot: QtBot, models: ModelsController, tmp_path: Path) -> None:
@@ -465,58 +421,6 @@ def test_the_page_waits_for_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_memory_is_counted_once_somebody_looks_and_nothing_jumps(qtbot: QtBot, models: ModelsController) -> None:
-    skills, sudoku, *_ = (models.page.rows[model.id] for model in EMBEDDED)
-    assert skills.memory.text() == "Counting the memory that it needs…"
-    models.page.resize(650, 700)  # in the narrowest window
-    models.page.show()
-    qtbot.waitUntil(lambda: models.look.machine is not None, timeout=SOON)
-    qtbot.wait(10)  # what Qt lays out in a second pass
-    before = places(models)
-    qtbot.waitUntil(lambda: models.jobs.phase(REPO, "plan") is None and REPO in models._plans, timeout=SOON)
-    qtbot.waitUntil(lambda: sudoku.memory.text() == "✓ Fits: 13 MB of memory", timeout=SOON)
-    qtbot.waitUntil(lambda: GATED in models._plans, timeout=SOON)
-    assert places(models) == before
-    assert "weights are not here yet" in models.page.rows[REPO].memory.toolTip()
-    models._context.show_loaded(None, SKILLS)
-    assert skills.status.text() == "○ Loading…"
-    assert skills.buttons["unload"].text() == "Stop loading"
-    assert places(models) == before
-    models._context.show_loaded(SKILLS)
-    assert skills.memory.text() == "Takes 13 MB of memory"
-    assert skills.status.text().startswith("● Loaded")
-    assert skills.buttons["unload"].text() == "Unload"
-    assert places(models) == before
-    models._context.set_offline(True)
-    models._context.set_offline(False)
-    models._context.show_loaded(None)
-    assert skills.buttons["load"].isVisibleTo(skills)
-    assert places(models) == before
-
-
-def places(models: ModelsController) -> list[tuple[int, int]]:
-    """Where each row begins and how high it is."""
-    models.page.grab()  # lays out
-    return [(row.y(), row.height()) for row in models.page.rows.values()]
-
-
-def test_a_download_moves_no_other_row(qtbot: QtBot, hub: Hub, models: ModelsController) -> None:
-    models.page.resize(650, 700)  # in the narrowest window
-    models.page.show()
-    qtbot.waitUntil(lambda: models.look.machine is not None, timeout=SOON)
-    qtbot.wait(10)  # what Qt lays out in a second pass
-    before = places(models)
-    half(hub, qtbot, models, GATED)
-    running = models.page.rows[GATED].running
-    qtbot.waitUntil(lambda: f"{WEIGHTS}: 0.2 MB of 0.3 MB" in running.accessibleName(), timeout=SOON)
-    assert places(models) == before
-    press(qtbot, models.page.rows[REPO], "download")
-    assert places(models) == before
-    models.jobs.cancel(REPO)
-    hub.gate.set()
-    until(qtbot, models.page.rows[GATED], "load", "verify", "delete")
-
-
 @pytest.mark.parametrize("way", ["nobody", "silent"])
 def test_a_download_without_a_network_says_so_at_once(
     qtbot: QtBot, hub: Hub, open_page: Callable[[], ModelsController], monkeypatch: pytest.MonkeyPatch, way: str
@@ -590,14 +494,6 @@ def test_every_control_has_a_name_and_the_keyboard_stays(qtbot: QtBot, hub: Hub,
     assert models.page.focusWidget() is row.buttons["resume"]
 
 
-def test_a_narrow_page_shows_all_of_its_buttons(models: ModelsController) -> None:
-    models.page.resize(360, 600)
-    models.page.show()
-    frame = models.page
-    for made in (frame.add_server, frame.add_file, frame.add):
-        assert made.mapTo(frame, made.rect().bottomRight()).x() < frame.viewport().width()
-
-
 def listed(models: ModelsController) -> list[str]:
     """The keys of the rows that are on show."""
     return [key for key, row in models.page.rows.items() if row.isVisibleTo(models.page)]
@@ -614,17 +510,6 @@ def test_models_whose_weights_nobody_has_run_are_one_folded_row(qtbot: QtBot, mo
     assert listed(models) == [REPO, GATED, new.repo]
     assert models.page.rows[new.repo].facts.text() == "Diffusion · Apache-2.0 · not run by us yet"
     assert models.page.rows[new.repo].buttons["download"] in models.page.rows[new.repo].tab_order()
-
-
-def test_a_model_that_came_stands_with_the_own_ones_once_the_page_is_shown_again(
-    qtbot: QtBot, models: ModelsController
-) -> None:
-    row = models.page.rows[REPO]
-    press(qtbot, row, "download")
-    until(qtbot, row, "load", "convert", "verify", "delete")
-    assert models.page._catalog_rows.indexOf(row) == 0  # it does not move away from the pointer
-    models.enter()
-    assert models.page._own_rows.indexOf(row) == 0
 
 
 def test_a_model_card_opens_in_the_browser_unless_offline(

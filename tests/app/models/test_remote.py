@@ -120,17 +120,6 @@ def test_a_server_is_added_tested_loaded_and_chatted_with(
     assert not settings.value("remote/servers")
 
 
-def test_tab_goes_from_a_server_to_the_field_that_adds_another(qtbot: QtBot, open_window: Open, server: Rude) -> None:
-    window = open_window()
-    row, section = add(qtbot, window, server.endpoint), section_of(window)
-    order, at = [], section.nextInFocusChain()
-    while at is not section.add_button:
-        order.append(at)
-        at = at.nextInFocusChain()
-    ours = [row.models, row.load, row.test, row.key, row.remove, section.address, section.key]
-    assert [widget for widget in order if widget in ours] == ours
-
-
 def test_what_only_a_canvas_allows_is_off_and_says_why(qtbot: QtBot, open_window: Open, server: Rude) -> None:
     window = open_window()
     load(qtbot, window, add(qtbot, window, server.endpoint))

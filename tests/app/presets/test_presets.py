@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QMimeData, Qt
-from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QComboBox, QLineEdit, QPlainTextEdit
 from pytestqt.qtbot import QtBot
 
 from app.design.text_field import LONGEST_LINE
@@ -95,13 +94,6 @@ def test_presets_survive_a_restart(store: PresetStore) -> None:
     assert names_beside(store) == [FILE]
 
 
-def test_without_a_file_there_are_the_built_in_ones(tmp_path: Path) -> None:
-    empty = PresetStore(tmp_path / "nothing")
-    assert empty.presets == built_in()
-    assert empty.problem == ""
-    assert not empty.path.exists()
-
-
 @pytest.mark.parametrize(
     "damage",
     [b"{", b"\xff\xfe", b"[]", b'{"version": "x", "presets": []}', b"[" * 100_000],
@@ -142,55 +134,6 @@ def test_a_file_of_a_newer_version_is_left_alone(store: PresetStore) -> None:
     with pytest.raises(SafelightError, match="newer Safelight"):
         found.put(POET)
     assert store.path.read_text() == newer
-
-
-def test_a_failed_write_leaves_the_old_file(store: PresetStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_handle: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(SafelightError, match="the disk is full"):
-        store.remove(POET.id)
-    monkeypatch.undo()
-    assert store.own == (POET, CLERK)
-    assert again(store).own == (POET, CLERK)
-    assert names_beside(store) == [FILE]
-
-
-def test_a_damaged_file_that_cannot_be_renamed_is_not_written_over(
-    store: PresetStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    store.path.write_text("{")
-    monkeypatch.setattr(Path, "rename", refuse)
-    found = again(store)
-    assert "cannot be renamed (permission denied)" in found.problem
-    with pytest.raises(SafelightError):
-        found.put(POET)
-    assert store.path.read_text() == "{"
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other files and other rights")
-def test_what_is_no_file_is_set_aside_unread(store: PresetStore) -> None:
-    def pipe() -> None:
-        os.mkfifo(store.path)
-
-    def enormous() -> None:
-        store.path.touch()
-        os.truncate(store.path, 2**40)
-
-    for made in (pipe, store.path.mkdir, enormous, lambda: store.path.symlink_to("/dev/zero")):
-        store.path.unlink()
-        made()
-        found = again(store)
-        assert found.own == ()
-        assert found.set_aside is not None
-        assert os.path.lexists(found.set_aside)
-        assert str(found.set_aside) in found.problem
-        found.put(POET)
-        assert again(store).own == (POET,)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other rights")
@@ -260,14 +203,6 @@ def test_all_that_a_preset_sets_is_kept(store: PresetStore) -> None:
     assert (again(store).problem, again(store).own) == ("", (letter, quick))
     too_long = problem(POET.replace(outline="x" * (LONGEST_OUTLINE + 1)), ())
     assert too_long.endswith(f"longer than {LONGEST_OUTLINE:,} characters. Shorten it.")
-
-
-@pytest.mark.parametrize("bad", [{"thought_decoder": "a b"}, {"rescue": 1}, {"answer_decoder": 7}])
-def test_decoders_that_cannot_be_read_are_left_out(store: PresetStore, bad: dict[str, object]) -> None:
-    raw = json.loads(store.path.read_text())
-    raw["presets"][0] |= bad
-    store.path.write_text(json.dumps(raw))
-    assert again(store).own == (POET, CLERK)
 
 
 # ---------------------------------------------------------------- the editor
@@ -395,14 +330,6 @@ def test_new_delete_undo(editor: PresetEditor, store: PresetStore) -> None:
     assert again(store).own[:2] == (POET, CLERK)
 
 
-def test_the_last_row_can_be_deleted_by_key(qtbot: QtBot, editor: PresetEditor) -> None:
-    editor.list.setCurrentRow(4)
-    editor.list.setFocus()
-    qtbot.keyClick(editor.list, Qt.Key.Key_Delete)
-    assert names(editor)[3:] == ["Poet"]
-    assert editor.form.preset == POET
-
-
 def test_built_in_presets_can_only_be_read(qtbot: QtBot, editor: PresetEditor) -> None:
     editor.list.setCurrentRow(1)
     assert editor.form.note.isVisible()
@@ -434,18 +361,6 @@ def test_a_full_disk_is_said_and_what_is_written_stays(
     editor.accept()
     assert not editor.isVisible()
     assert again(store).own == (POET.replace(system_prompt="Sing."), CLERK)
-
-
-def test_every_control_of_the_editor_has_a_name(editor: PresetEditor) -> None:
-    kinds = (QAbstractButton, QComboBox, QLineEdit, QPlainTextEdit, QAbstractSpinBox)
-    controls = [
-        control
-        for kind in kinds
-        for control in editor.findChildren(kind)
-        if not control.objectName().startswith("qt_") and control.focusPolicy() != Qt.FocusPolicy.NoFocus
-    ]
-    assert len(controls) > 8
-    assert [control for control in controls if not control.accessibleName()] == []
 
 
 # ---------------------------------------------------------------- the picker

@@ -13,12 +13,10 @@ import keyring
 import pytest
 from PySide6.QtCore import QSettings
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.context import INSPECTOR, SERVER
+from app.context import SERVER
 from app.server.snippets import MASK
-from app.settings.dialog import SettingsDialog
 from app.window.main_window import MainWindow
 from tests.app.system.test_secret import Absent, Working
 from tests.fake_engine import FakeEngine
@@ -203,17 +201,3 @@ def test_offline_it_stays_on_this_machine(qtbot: QtBot, open_window: Open) -> No
     assert window.context.server.state.url.startswith("http://127.0.0.1:")
     assert "Offline is on" in page.card.reach.text()
     assert not page.card.open.isEnabled()
-
-
-def test_the_settings_lead_to_it(qtbot: QtBot, open_window: Open) -> None:
-    window = open_window()
-    window.dialogs.open_setting("show_server")
-    opened = QApplication.activeModalWidget()
-    assert isinstance(opened, SettingsDialog)
-    opened.controls["show_server"].click()
-    assert window.pages.stack.currentWidget() is page_of(window)
-    assert not opened.isVisible()
-    window.show_page(INSPECTOR)
-    window.actions_by_name.run("serve")
-    qtbot.waitUntil(lambda: window.context.server.state.phase != "starting", timeout=SOON)
-    window.actions_by_name.run("serve")

@@ -105,10 +105,6 @@ def test_what_is_too_long_to_be_opened_can_be_exported(
     assert len(ConversationStore(library).open(talk).turns) == 125
 
 
-def test_what_import_accepts_can_be_opened_and_gone_on_with() -> None:
-    assert transfer.MOST_MESSAGES + 1_000 <= store.MOST_MESSAGES
-
-
 def test_what_cannot_be_written_is_said_and_the_next_can(
     qtbot: QtBot, library: Library, talk: int, tmp_path: Path
 ) -> None:

@@ -82,13 +82,6 @@ def test_it_is_stored_in_pieces_and_hidden_until_the_last(library: Library, expo
     assert len(library.messages(library.summaries()[0].id)) == 450
 
 
-def test_long_texts_come_alone(library: Library, exported: dict[str, Any]) -> None:
-    raw = many(exported, 6)
-    for message in raw["messages"]:
-        message["content"] = "word " * 30_000
-    assert len(list(library.taking(transfer.from_json(json.dumps(raw))))) == 6
-
-
 def test_an_import_that_is_broken_off_is_purged(
     tmp_path: Path, exported: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

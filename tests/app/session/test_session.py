@@ -190,16 +190,6 @@ def test_a_full_disk_is_said_once_and_the_conversation_goes_on(
     assert shape(reopened(desk)) == shape(desk.session.chat)
 
 
-def test_a_prompt_stored_without_its_answer_can_be_opened(desk: Desk, library: Library) -> None:
-    from app.library import NewMessage
-
-    conversation = library.create(title="cut off")
-    library.add(conversation, NewMessage(None, "user", "hello"))
-    desk.session.open(conversation)
-    (turn,) = desk.session.chat.turns
-    assert (turn.prompt, turn.answer.status, turn.answer.text) == ("hello", "stopped", "")
-
-
 def test_nothing_is_counted_in_the_thread_of_the_window(
     qtbot: QtBot, desk: Desk, fake: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from PySide6.QtCore import QSettings, Qt
-from PySide6.QtWidgets import QApplication, QCheckBox, QComboBox, QLineEdit, QPushButton, QSpinBox, QWidget
+from PySide6.QtCore import QSettings
+from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QPushButton, QSpinBox, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.settings import store
@@ -19,10 +19,8 @@ from app.settings.spec import SAMPLER
 from app.settings.strip import SettingsStrip
 from app.settings.values import SettingsValues
 from app.system.folders import default_data_folder
-from app.window.appearance import Appearance
 from engine import GenerationConfig
 from engine.config import ACCEPTANCE as RULES
-from engine.decoding.generate import DECODERS
 
 T = TypeVar("T", bound=QWidget)
 
@@ -102,16 +100,6 @@ def test_how_the_canvas_is_shown_goes_into_the_values(opened: Opened) -> None:
     assert opened.changed == ["view", "reduced_motion"]
 
 
-def test_showing_changes_nothing(opened: Opened, settings: QSettings) -> None:
-    opened.preferences.text_percent = 130
-    opened.values.layer = "entropy"
-    opened.dialog.refresh()
-    assert opened.control(QSpinBox, "text_percent").value() == 130
-    assert opened.control(QComboBox, "layer").currentData() == "entropy"
-    assert opened.changed == []
-    assert settings.allKeys() == []
-
-
 def test_data_folder_is_chosen_and_given_back(opened: Opened, settings: QSettings, tmp_path: Path) -> None:
     shown, default = opened.control(QLineEdit, "data_folder"), opened.control(QPushButton, "data_folder_default")
     assert shown.text() == str(default_data_folder())
@@ -148,28 +136,6 @@ def test_acts_are_asked_for_and_answered(opened: Opened) -> None:
     assert opened.remark("copy_diagnostics") == ""
 
 
-def test_keys_alone_reach_everything(qtbot: QtBot, opened: Opened) -> None:
-    dialog = opened.dialog
-    dialog.show()
-    qtbot.waitExposed(dialog)
-    dialog.activateWindow()
-    qtbot.waitUntil(dialog.sections.hasFocus)
-    reached: set[str] = set()
-    for row in range(dialog.sections.count()):
-        dialog.sections.setFocus()
-        dialog.sections.setCurrentRow(row - 1 if row else 0)
-        if row:
-            qtbot.keyClick(dialog.sections, Qt.Key.Key_Down)
-        assert dialog.pages.currentIndex() == row
-        for _press in range(20):
-            qtbot.keyClick(QApplication.focusWidget(), Qt.Key.Key_Tab)
-            focused = QApplication.focusWidget()
-            reached |= {name for name, control in dialog.controls.items() if control is focused}
-    assert reached == {name for name, control in dialog.controls.items() if control.isEnabled()}
-    qtbot.keyClick(dialog, Qt.Key.Key_Escape)
-    assert not dialog.isVisible()
-
-
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -184,43 +150,6 @@ def test_keys_alone_reach_everything(qtbot: QtBot, opened: Opened) -> None:
 def test_what_cannot_be_read_is_left_out(settings: QSettings, key: str, value: object) -> None:
     settings.setValue(key, value)
     assert store.read_preferences(settings) == Preferences()
-
-
-def test_the_strip_follows_what_the_dialog_changed(qtbot: QtBot, opened: Opened) -> None:
-    strip = SettingsStrip(opened.values)
-    qtbot.addWidget(strip)
-    opened.values.seed = 4
-    assert strip.random_seed.isChecked()
-    heard: list[bool] = []
-    strip.changed.connect(lambda: heard.append(True))
-    strip.refresh()
-    assert (strip.random_seed.isChecked(), strip.seed.value()) == (False, 4)
-    assert heard == []
-
-
-def test_width_goes_with_the_size_of_text(qtbot: QtBot, settings: QSettings, qapp: QApplication) -> None:
-    font = qapp.font()
-    looks = Appearance(settings)
-    strip = SettingsStrip(SettingsValues())
-    qtbot.addWidget(strip)
-    strip.show()
-    before = strip.width()
-    try:
-        looks.set_text_percent(130)
-        assert strip.width() == round(1.3 * before)
-    finally:
-        looks.set_text_percent(100)
-        qapp.setFont(font)
-
-
-def test_what_was_written_to_a_file_is_read_again(tmp_path: Path) -> None:
-    path = str(tmp_path / "kept.ini")
-    before = Preferences("darkroom", 80, str(tmp_path), True)
-    first = QSettings(path, QSettings.Format.IniFormat)
-    for name in store.KEYS:
-        store.write_preference(first, before, name)
-    first.sync()
-    assert store.read_preferences(QSettings(path, QSettings.Format.IniFormat)) == before
 
 
 def test_the_strip_shows_what_the_chosen_decoder_goes_by(qtbot: QtBot, settings: QSettings) -> None:
@@ -275,12 +204,6 @@ def test_the_strip_bounds_thoughts_where_the_decoder_can(qtbot: QtBot, settings:
     assert settings.value("sampler/thinking_tokens") is None
 
 
-@pytest.mark.parametrize("stored", ["0", "-1", "65537", "nan", "many"])
-def test_a_stored_bound_of_thoughts_that_is_none_is_left_out(settings: QSettings, stored: str) -> None:
-    settings.setValue("sampler/thinking_tokens", stored)
-    assert store.read_values(settings, False).overrides == {}
-
-
 def test_the_strip_offers_the_rules_of_acceptance_and_their_settings(qtbot: QtBot, settings: QSettings) -> None:
     values, defaults = SettingsValues(decoders=("block_diffusion", "autoregressive")), GenerationConfig()
     strip = SettingsStrip(values)
@@ -300,17 +223,6 @@ def test_the_strip_offers_the_rules_of_acceptance_and_their_settings(qtbot: QtBo
     strip.decoding.decoder.setCurrentIndex(1)
     assert box.parentWidget().isHidden()
     assert values.config(defaults).acceptance == "entropy_bound"
-
-
-@pytest.mark.parametrize("decoder", DECODERS)
-def test_the_strip_fits_its_drawer_whatever_the_decoder(qtbot: QtBot, decoder: str) -> None:
-    """What is wider would be cut off at the right."""
-    strip = SettingsStrip(SettingsValues(decoders=(decoder,)))
-    qtbot.addWidget(strip)
-    strip.show_values(GenerationConfig())
-    strip.show()
-    strip.advanced.click()
-    assert strip.decoding.minimumSizeHint().width() < 200
 
 
 def test_the_strip_lets_a_model_think_token_by_token(qtbot: QtBot, settings: QSettings) -> None:

@@ -18,10 +18,6 @@ from engine.config import LARGEST_SEED
 LARGE = 5_000_000_000
 
 
-def test_the_largest_seed_is_the_largest_number_of_the_library() -> None:
-    assert LARGEST_SEED == 2**63 - 1
-
-
 def test_a_fixed_seed_is_counted_up_and_never_becomes_another() -> None:
     for seed in (0, 2**31 - 1, 2**31, LARGE, LARGEST_SEED):
         assert SettingsValues(seed=seed).next_seed() == seed

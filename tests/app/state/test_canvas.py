@@ -153,15 +153,6 @@ def test_padding_enters_no_statistic():
     assert (whole.remelt_total, cut.remelt_total, empty.remelt_total) == (2, 1, 0)
 
 
-def test_a_step_without_its_canvas_is_refused(run):
-    step = next(event for event in run if isinstance(event, StepFinished))
-    with pytest.raises(ValueError, match="before that canvas started"):
-        CanvasState().fold(step)
-    finished = CanvasState.from_events(run)
-    with pytest.raises(ValueError, match="block 0"):
-        finished.fold(step)
-
-
 @pytest.mark.parametrize("name", ["run", "long_run", "pinned_run"])
 def test_stats_agree_with_plain_sums(name, request):
     events = request.getfixturevalue(name)

@@ -78,12 +78,6 @@ def test_a_shorter_run_is_met_at_its_end(model: Model) -> None:
     assert not len(differing(None, long.snapshot(0), calm=True))
 
 
-def test_looking_for_the_divergence_reads_no_block(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, other = Replay(run(model, 3)), Replay(run(model, 3))
-    monkeypatch.setattr(Replay, "peek", None)
-    assert parting(one, other) is None
-
-
 def test_the_divergence_is_found_behind_what_is_shown_of_a_long_block(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.state.run.replay.BLOCK_STEPS", 2)
     events = made_up.run(blocks=1)

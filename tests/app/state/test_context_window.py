@@ -17,10 +17,6 @@ ALL = Fit((), 0, 53, 100, 20)
 TOO_LONG = Fit((), 2, 9, 10, 4, "too long")
 
 
-def test_nothing_is_said_where_all_fits_or_nothing_is_known() -> None:
-    assert [remark(ALL), problem(ALL), remark(None), problem(None)] == [""] * 4
-
-
 def test_the_remark_says_how_much_is_left_out() -> None:
     assert remark(Fit((), 1, 20, 25, 0)) == "The oldest turn no longer fits and will be left out."
     assert remark(Fit((), 3, 20, 25, 0)) == "The oldest 3 turns no longer fit and will be left out."
@@ -61,7 +57,3 @@ def test_a_fence_is_longer_than_any_in_the_text(run: int) -> None:
     assert set(fence) == {"`"}
     assert fence not in text
     assert with_attachments("p", (Attachment("a.txt", text),)).count(fence) == 2
-
-
-def test_a_name_does_not_become_markup() -> None:
-    assert "```\n" in with_attachments("", (Attachment("a.b c`d", "x"),))

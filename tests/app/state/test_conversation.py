@@ -253,12 +253,6 @@ def test_two_answers_at_once_are_refused(fake: Any) -> None:
         chat.ask("two", answer(fake))
 
 
-def test_events_without_an_answer_change_nothing(fake: Any) -> None:
-    chat = ChatState()
-    finish(chat, fake)
-    assert chat.turns == []
-
-
 def test_the_status_line_has_every_figure_with_its_unit(fake: Any) -> None:
     chat = ChatState()
     turn = chat.ask("hello", answer(fake, 11))

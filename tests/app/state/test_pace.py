@@ -64,36 +64,11 @@ def test_a_slow_model_is_never_slowed() -> None:
     assert shown[1:] == pytest.approx([*arrivals, 7.3])
 
 
-def test_a_model_that_is_a_little_fast_ends_when_it_would_or_the_block_does() -> None:
-    """Steps come while earlier ones are shown; how many there will be is not known."""
-    for arrivals in ([0.15 * (step + 1) for step in range(8)], [0.1 * (step + 1) for step in range(45)]):
-        hands = Hands()
-        schedule = Schedule(SpeedClock(hands))
-        end = arrivals[-1] + 0.01
-        shown = play(schedule, hands, arrivals, whole_at=end)
-        assert shown[-1] <= max(end, block_seconds(len(arrivals))) + 0.1
-        assert shown == sorted(shown)
-
-
 def test_full_speed_waits_for_nothing() -> None:
     hands = Hands()
     schedule = Schedule(SpeedClock(hands, FULL_SPEED))
     assert play(schedule, hands, [0.0, 0.0, 0.3], whole_at=0.3) == pytest.approx([0, 0, 0, 0.3, 0.3])
     assert (schedule.share, schedule.is_due) == (1.0, True)
-
-
-def test_another_speed_holds_from_then_on() -> None:
-    hands = Hands()
-    clock = SpeedClock(hands)
-    schedule = Schedule(clock)
-    schedule.begin()
-    assert schedule.wait_seconds == pytest.approx(NOISE_SECONDS)
-    clock.speed = 0.5
-    assert schedule.wait_seconds == pytest.approx(2 * NOISE_SECONDS)
-    clock.speed = FULL_SPEED
-    assert schedule.wait_seconds == 0
-    clock.speed = 1.0
-    assert schedule.wait_seconds == pytest.approx(NOISE_SECONDS)
 
 
 def test_a_step_is_shown_by_and_by() -> None:

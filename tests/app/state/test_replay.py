@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 from app.state.run.canvas import BlockState, CanvasState
-from app.state.run.replay import KEPT_BLOCKS, NOISE, Frame, Replay
+from app.state.run.replay import NOISE, Frame, Replay
 from engine import (
     SKILLS,
     CanvasCommitted,
     CanvasStarted,
     Event,
-    GenerationFinished,
     SafelightError,
     StepFinished,
     generate,
@@ -205,19 +204,6 @@ def test_noise_that_gives_way_to_noise_is_no_change_of_the_calm_view():
     replay = Replay(recorded(noisy))
     assert replay.next_change(1, 3, 1) == 2  # other noise
     assert replay.next_change(1, 3, 1, calm=True) == 3  # the guess changes at the third step only
-
-
-def test_few_blocks_are_held_at_once():
-    events: list[Event] = []
-    for block in range(20):
-        events += [type(event)(**(vars(event) | {"block_index": block})) for event in made_up(text_length=4)]
-    replay = Replay(recorded([*events, GenerationFinished("length", np.zeros(0, np.int32), 20, 60, 1.0)]))
-    for place in range(len(replay.frames)):
-        replay.snapshot(place)
-    assert len(replay._records) == KEPT_BLOCKS
-    held = list(replay._records)
-    replay.peek(0)
-    assert list(replay._records) == held
 
 
 @pytest.mark.parametrize(

@@ -50,10 +50,6 @@ def test_models_that_are_not_ours_and_those_that_see_get_what_they_are_asked() -
         assert better_model(traits(SIGHT), text) is None
 
 
-def test_without_talk_own_words_go_to_whatever_is_loaded() -> None:
-    assert [better_model(traits(SKILLS), text) for text in OWN_WORDS] == [None] * len(OWN_WORDS)
-
-
 @pytest.mark.parametrize(
     ("text", "files", "pictures", "wanted"),
     [

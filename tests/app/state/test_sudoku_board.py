@@ -79,12 +79,6 @@ def test_the_cursor_is_no_change():
     assert entry.put("4").undo().go(7).can_redo
 
 
-@pytest.mark.parametrize("digit", ["", "a", "10", "٣"])
-def test_only_digits_are_written(digit):
-    with pytest.raises(ValueError, match="81 digits"):
-        BoardEntry().put(digit)
-
-
 def test_a_pasted_text_is_81_cells_in_a_line_or_in_nine():
     for text in (
         PUZZLE,

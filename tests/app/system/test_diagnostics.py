@@ -83,12 +83,6 @@ def test_the_log_holds_where_and_not_what(log_file: Path) -> None:
     assert "in raised" in text
 
 
-def test_a_chain_that_bites_its_tail_ends() -> None:
-    one, two = raised(ValueError()), raised(TypeError())
-    one.__context__, two.__context__ = two, one
-    assert logs.describe(one).count("ValueError") == 1
-
-
 def test_the_log_is_kept_small(log_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     handler = next(handler for handler in logs.log.handlers if isinstance(handler, logging.FileHandler))
     monkeypatch.setattr(handler, "maxBytes", 2_000)
@@ -97,20 +91,6 @@ def test_the_log_is_kept_small(log_file: Path, monkeypatch: pytest.MonkeyPatch) 
     files = sorted(log_file.parent.iterdir())
     assert [path.name for path in files] == ["safelight.log", "safelight.log.1", "safelight.log.2"]
     assert all(path.stat().st_size <= 2_000 for path in files)
-
-
-def test_starting_again_writes_each_line_once(log_file: Path) -> None:
-    logs.start(log_file.parent)
-    logs.log.info("only once")
-    assert log_file.read_text(encoding="utf-8").count("only once") == 1
-
-
-def test_last_lines(log_file: Path) -> None:
-    assert logs.last_lines(log_file) == []
-    for number in range(60):
-        logs.log.info("number %d", number)
-    found = logs.last_lines(log_file, 2)
-    assert [line.rsplit(" ", 1)[1] for line in found] == ["58", "59"]
 
 
 # ---------------------------------------------------------------- faults
@@ -231,11 +211,3 @@ def test_the_report_tells_what_helps_and_nothing_private(
     assert "ValueError" in text
     assert str(tmp_path) not in text
     assert "zebras" not in text
-
-
-def test_a_report_without_anything(tmp_path: Path) -> None:
-    places = Folders(tmp_path, tmp_path / "models", tmp_path / "traces", tmp_path / "no-logs")
-    text = diagnostics.report(listed(Preferences(), SettingsValues()), places, Facts())
-    for line in ("Model: none", "Device: not known", "Kernels: not known"):
-        assert line in text.splitlines()
-    assert text.endswith("(empty)\n")

@@ -15,7 +15,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QDialog, QLabel
 from pytestqt.qtbot import QtBot
 
-from app.tools.form import ServerFields, fields_of, fits_form, join_command, read_fields, split_command
+from app.tools.form import ServerFields, join_command, read_fields, split_command
 from app.tools.form_dialog import ToolServerDialog
 from app.tools.leave import Leave
 from app.tools.panel import ToolsPanel
@@ -113,14 +113,6 @@ def test_a_command_line_is_split_as_it_was_joined(is_windows: bool) -> None:
     parts = ("C:\\Program Files\\x.exe", "", "a b", '{"a": "it\'s"}', "--x=1", "\\\\host\\share")
     assert split_command(join_command(parts, is_windows=is_windows), is_windows=is_windows) == parts
     assert split_command('npx "a b"', is_windows=is_windows) == ("npx", "a b")
-
-
-def test_a_form_shows_only_what_it_declares_again() -> None:
-    whole = ToolServer("a", "npx", ("-y", "it's"), (("KEY", "a=b "),), "/tmp", is_on=False)
-    assert fits_form(whole)
-    assert read_fields(fields_of(FAR)).headers == FAR.headers
-    assert not fits_form(ToolServer("a", "x", env=(("KEY", "two\nlines"),)))
-    assert not fits_form(ToolServer("a", "x", ("two\nlines",)))
 
 
 def test_a_snippet_of_a_guide_is_pasted_into_the_text(panel: ToolsPanel, box: Toolbox) -> None:
@@ -273,12 +265,3 @@ def test_a_file_with_a_fault_is_said_with_its_path(qtbot: QtBot, tmp_path: Path)
     assert panel.notice.isVisible()
     assert not panel.reads.isChecked()
     box.close()
-
-
-def test_servers_on_other_machines_are_off_while_offline(qtbot: QtBot, panel: ToolsPanel, box: Toolbox) -> None:
-    box.set_offline(True)
-    box.set_servers((ToolServer("far", url=FAR.url),))
-    qtbot.waitUntil(lambda: panel.offline.isVisible(), timeout=SOON)
-    assert panel.rows["far"].state.text().startswith("○ Off: Safelight is offline")
-    box.set_servers(())
-    qtbot.waitUntil(lambda: not panel.offline.isVisible(), timeout=SOON)

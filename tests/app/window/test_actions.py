@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLabel, QLineEdit, QPlainTextEdit, QPushButton, QSpinBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLineEdit, QPlainTextEdit, QPushButton, QSpinBox, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.design.action import Action, Actions
-from app.window.shortcuts import ShortcutSheet
 
 
 class Ran:
@@ -26,14 +25,6 @@ class Ran:
 @pytest.fixture
 def ran() -> Ran:
     return Ran()
-
-
-def test_sections_keep_their_order(ran: Ran) -> None:
-    actions = Actions([ran.action("a", section="Z"), ran.action("b", section="A"), ran.action("c", section="Z")])
-    assert [(title, [action.id for action in members]) for title, members in actions.sections()] == [
-        ("Z", ["a", "c"]),
-        ("A", ["b"]),
-    ]
 
 
 def test_a_pages_keys_are_its_own_and_come_first(qtbot: QtBot, ran: Ran) -> None:
@@ -99,24 +90,3 @@ def test_a_question_mark_is_text_in_a_text_field(qtbot: QtBot, window: QWidget, 
         assert field.toPlainText() == "?"
     qtbot.keyClick(field, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
     assert ran.ids == ["find"]
-
-
-def test_the_sheet_lists_every_key_under_its_section(qtbot: QtBot, ran: Ran) -> None:
-    actions = Actions(
-        [
-            ran.action("one", "Ctrl+K", "F1", section="First"),
-            ran.action("none", section="Empty"),
-            ran.action("two", "F2"),
-        ]
-    )
-    sheet = ShortcutSheet(actions)
-    qtbot.addWidget(sheet)
-    labels = sheet.findChildren(QLabel)
-    assert {made.text() for made in labels if made.property("role") == "section"} == {"First", "Some"}
-    keys = {made.text(): made.accessibleName() for made in labels if made.property("role") == "key"}
-    assert keys == {"Ctrl+K": "One, Ctrl+K", "F1": "One, F1", "F2": "Two, F2"}
-    assert "None" not in {made.text() for made in labels}
-    sheet.show()
-    qtbot.waitExposed(sheet)
-    qtbot.keyClick(sheet, Qt.Key.Key_Escape)
-    assert not sheet.isVisible()

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from PIL import Image
 from PySide6.QtGui import QGuiApplication
 from pytestqt.qtbot import QtBot
 
-from app.board.paint import given_ground
 from app.chat.messages.answer import AnswerView
-from app.design.tokens import DARKROOM
-from app.export.options import Options
-from app.export.run import export
 from app.state.chat.conversation import ChatState
 from app.state.sudoku.verdict import verdict
 from app.sudoku.words import SAMPLE
@@ -125,25 +117,3 @@ def test_what_is_stopped_stays_on_its_board(qtbot: QtBot, open_window: Open, fak
     inspector = window.pages["inspector"].page
     assert inspector.canvas.board.isVisible()
     assert inspector.canvas.board.frame.puzzle == SAMPLE
-
-
-def test_what_is_exported_from_the_window_is_a_board(
-    qtbot: QtBot, open_window: Open, fake: SolverEngine, tmp_path: Path
-) -> None:
-    window = open_window(MODEL)
-    fake.wrong = (2,)
-    begin(window, sudoku.rows(SAMPLE))
-    idle(qtbot, window)
-    window.pages.chat().inspect_last()
-    run = window.pages["inspector"].page.player.trace
-    for name in ("run.html", "run.gif"):
-        list(export(run, tmp_path / name, Options(format=name[4:])))
-    found = re.search('"board":({.*?})', (tmp_path / "run.html").read_text())
-    assert found is not None
-    board = json.loads(found[1])
-    assert board["puzzle"] == SAMPLE
-    assert (board["verdict"], board["wrong"]) == ("Not solved: 1 of 51 blanks wrong.", [2])
-    with Image.open(tmp_path / "run.gif") as film:
-        film.seek(film.n_frames - 1)
-        colors = {color for _, color in film.convert("RGB").getcolors(2**16)}
-    assert given_ground(DARKROOM).getRgb()[:3] in colors

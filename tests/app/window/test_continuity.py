@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from app.context import CHAT, INSPECTOR, MODELS, SUDOKU, ModelChoice
 from app.settings import store
 from app.window.main_window import MainWindow
-from engine import BASE, PUBLISHED, SKILLS
+from engine import BASE, SKILLS
 from engine import SUDOKU as PUZZLES
 from tests.app.sudoku.solver_engine import SolverEngine
 
@@ -134,16 +133,3 @@ def test_every_place_has_the_same_model_at_every_moment(
     window.context.unload()
     qtbot.waitUntil(lambda: window.context.model is None)
     assert shown(window) == (None, [], "Solve")
-
-
-def test_a_download_without_a_network_says_so(qtbot: QtBot, open_window: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{nobody.getsockname()[1]}")
-        window = open_window()
-        window.show_page(MODELS)
-        row = window.pages.models().page.rows[PUBLISHED[0].repo]
-        row.buttons["download"].click()
-        qtbot.waitUntil(lambda: not row.notice.isHidden(), timeout=10_000)
-        assert row.notice.message.text().startswith("There is no connection to http://127.0.0.1")
-    assert window.context.model is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -11,11 +10,10 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.words import doubt
 from app.state.chat.conversation import Answer
-from app.state.chat.prompts import suggestions
 from app.window.main_window import MainWindow
 from engine import BASE, SKILLS, SUDOKU, TOOLS, GenerationConfig
-from engine.catalog import TALK, traits
-from engine.tasks import skills, sudoku
+from engine.catalog import TALK
+from engine.tasks import skills
 from tests.fake_engine import FakeEngine
 
 
@@ -85,14 +83,6 @@ def test_of_other_models_and_of_answers_under_way_nothing_is_said() -> None:
     under_way = answered("")
     under_way.status = "developing"
     assert doubt("Say hi", under_way) is None
-
-
-def test_what_is_offered_fits_what_was_taught_and_the_adapter() -> None:
-    rng = random.Random(1)
-    assert [one.prompt for one in suggestions(traits(BASE), rng)] == skills.suggestions()
-    puzzles = suggestions(traits(BASE, "sudoku-lora"), rng)
-    assert all(sudoku.givens(sudoku.parse(one.prompt)) > 20 for one in puzzles)
-    assert traits(BASE, "another") == traits(BASE)
 
 
 def test_the_nearest_tasks_are_asked_with_a_click(

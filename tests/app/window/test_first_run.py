@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-from PySide6.QtCore import QPoint, QSettings
-from PySide6.QtWidgets import QApplication
+from PySide6.QtCore import QSettings
 from pytestqt.qtbot import QtBot
 
 from app.chat.first_run import RUN, SPEED, FirstRun
 from app.window.main_window import MainWindow
-from engine import SKILLS, catalog, gallery, open_trace
+from engine import SKILLS, gallery, open_trace
 from engine.tasks import skills
 
 Open = Callable[..., MainWindow]
@@ -62,30 +60,6 @@ def test_it_plays_real_steps_with_captions_once_and_again_when_asked(qtbot: QtBo
     assert not shown.again.isVisible()
     shown.play()  # once more, and no faster
     assert (player.place, player.speed) == (0, SPEED)
-
-
-def test_nothing_moves_when_the_run_is_read_and_the_suggestions_are_in_sight(
-    qtbot: QtBot, open_window: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(catalog.PackagedModel, "is_here", True)
-    monkeypatch.setattr("app.chat.first_run.AFTER_PAINT_MS", 60_000)
-    window = open_window(catalog.AUTO)
-    window.resize(900, 650)
-    found = window.findChild(FirstRun)
-    assert found is not None
-    welcome = window.pages.chat().page.welcome
-    qtbot.waitUntil(lambda: bool(welcome.suggestions.chips))
-    assert not found.is_read
-    before = [caption.mapTo(welcome, QPoint()) for caption in found.captions]
-    found._later.start(0)
-    qtbot.waitUntil(lambda: found.is_read)
-    for place in (0, 8, 20):
-        found.player.go(place)
-        QApplication.processEvents()
-        assert [caption.mapTo(welcome, QPoint()) for caption in found.captions] == before
-    last = welcome.suggestions.chips[-1]
-    assert last.mapTo(welcome, QPoint(0, last.height())).y() <= welcome.height()
-    assert welcome.verticalScrollBar().maximum() == 0
 
 
 def test_typing_sending_and_another_page_stop_it(qtbot: QtBot, open_window: Open) -> None:

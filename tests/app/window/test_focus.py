@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QComboBox, QListView, QPushButton, QWidget
+from PySide6.QtWidgets import QApplication, QListView, QPushButton
 from pytestqt.qtbot import QtBot
 
-from app.context import SUDOKU
-from app.design.focus_rings import is_ringed
 from app.window.main_window import MainWindow
-from engine import SUDOKU as SUDOKU_MODEL
-from tests.app.sudoku.solver_engine import SolverEngine
 
 Open = Callable[..., MainWindow]
 RETURN = Qt.Key.Key_Return
@@ -74,63 +68,6 @@ def test_in_the_chat_the_focus_stays_in_its_place(qtbot: QtBot, open_window: Ope
     press(page.turns[0].prompt.delete)
     assert page.turns == []
     assert edit.hasFocus()
-
-
-@pytest.mark.parametrize("fake", [SolverEngine()], ids=["solver"])
-def test_solve_and_stop_hand_over_to_each_other(qtbot: QtBot, open_window: Open, fake: Any) -> None:
-    window = open_window(SUDOKU_MODEL)
-    window.context.apply_values()
-    window.show_page(SUDOKU)
-    column = window.pages["sudoku"].page.column
-    fake.hold = True
-    press(column.solve)
-    assert column.stop.hasFocus()
-    fake.hold = False
-    fake.gate.release(1000)
-    idle(qtbot, window)
-    assert column.solve.hasFocus()
-    press(column.back)
-    assert window.pages["sudoku"].page.board.hasFocus()
-
-
-def test_only_keys_are_answered_with_a_ring(open_window: Open) -> None:
-    window = open_window()
-    handle = window.windowHandle()
-    sidebar, chat = window.topbar.sidebar, window.topbar.places["chat"]
-
-    def click(widget: QWidget) -> None:
-        where = widget.mapTo(window, widget.rect().center())
-        QTest.mouseClick(handle, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier, where)
-
-    click(chat)
-    chat.setFocus()
-    assert not is_ringed(chat)
-    QTest.keyClick(handle, Qt.Key.Key_Backtab)
-    assert QApplication.focusWidget() is sidebar
-    assert is_ringed(sidebar)
-    QTest.keyClick(handle, Qt.Key.Key_Tab)
-    assert is_ringed(chat)
-    assert not is_ringed(sidebar)
-
-
-@pytest.mark.parametrize(("percent", "added"), [(100, 3), (150, 0)])
-def test_a_popup_shows_all_of_its_rows(qtbot: QtBot, open_window: Open, percent: int, added: int) -> None:
-    window = open_window()
-    window.resize(1280, 800)
-    window.appearance.set_text_percent(percent)
-    window.topbar.chooser.offer_models([(f"/models/{number}", f"Model {number}") for number in range(added)])
-    window.topbar.strip.setChecked(True)
-    shown = [box for box in window.findChildren(QComboBox) if box.isVisible()]
-    assert len(shown) >= 2
-    for box in shown:
-        box.showPopup()
-        rows = box.view()
-        qtbot.waitUntil(rows.isVisible)
-        assert rows.verticalScrollBar().maximum() == 0
-        last = rows.visualRect(rows.model().index(box.count() - 1, 0))
-        assert last.bottom() < rows.viewport().height()
-        assert rows.window().mapToGlobal(QPoint()).y() != box.mapToGlobal(QPoint()).y()  # not over its box
-        box.hidePopup()
 
 
 def test_after_a_click_in_the_list_keys_rename_and_delete_and_text_goes_to_the_composer(

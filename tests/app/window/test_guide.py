@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from PySide6.QtCore import QRect, Qt
-from PySide6.QtWidgets import QApplication
+from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.context import CHAT
@@ -116,38 +115,6 @@ def test_back_undoes_what_a_step_did(qtbot: QtBot, window: MainWindow) -> None:
     page.canvas.board.select_position(CELL)
     page.player.select(CELL)  # by the user
     qtbot.waitUntil(lambda: guide.course.place == 2)
-
-
-def test_the_ring_lies_around_its_control(qtbot: QtBot, window: MainWindow) -> None:
-    guide = begin(window)
-    page = window.pages.inspector().page
-    for place, control in enumerate((page.transport.buttons["play"], page.canvas.board, page.captions.back)):
-        go_on(qtbot, guide, place)
-        qtbot.waitUntil(lambda: not guide.ring._placing.isActive())
-        assert guide.ring.target is control
-        part = QRect(*page.canvas.board.grid.rect_of(CELL)) if control is page.canvas.board else control.rect()
-        middle = control.mapTo(page, part.center())
-        assert guide.ring.geometry().contains(middle)
-
-
-@pytest.mark.parametrize("percent", [pytest.param(100, marks=pytest.mark.slow), 200])
-def test_the_card_keeps_its_height_and_its_sentence_does_not_lie_under_a_button(
-    qtbot: QtBot, window: MainWindow, percent: int
-) -> None:
-    window.resize(900, 650)
-    window.appearance.set_text_percent(percent)
-    guide = begin(window)
-    heights = set()
-    for place in range(5):
-        go_on(qtbot, guide, place)
-        QApplication.processEvents()
-        card = guide.card
-        heights.add(card.height())
-        assert card.sentence.geometry().top() >= card.next.geometry().bottom()
-        assert card.sentence.heightForWidth(card.sentence.width()) <= card.sentence.height()
-        assert card.next.hasFocus()
-        assert card.next.accessibleDescription() == card.sentence.text()
-    assert len(heights) == 1
 
 
 def test_the_last_button_leads_to_the_chat(window: MainWindow) -> None:

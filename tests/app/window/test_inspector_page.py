@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLabel, QTreeWidgetItem
+from PySide6.QtWidgets import QTreeWidgetItem
 from pytestqt.qtbot import QtBot
 
 from app.cli.main import main
-from app.context import CHAT
 from app.design import themes
 from app.design.tokens import DARKROOM, PAPER
 from app.export.options import Options, parse_steps
@@ -21,10 +20,8 @@ from app.export.pictures import PictureSheet, PictureStyle
 from app.export.run import export
 from app.inspector.controller import InspectorController
 from app.window.main_window import MainWindow
-from app.window.shortcuts import ShortcutSheet
 from engine import SUDOKU, gallery
 from engine.trace import Trace
-from tests.fake_engine import FakeEngine
 
 KEY = Qt.ItemDataRole.UserRole
 Open = Callable[..., MainWindow]
@@ -95,41 +92,6 @@ def test_in_a_comparison_the_original_stands_at_the_left(qtbot: QtBot, window: M
     assert compare.asked.text().endswith("The right run goes on from the left one at block 1, step 3: seed 8.")
 
 
-def test_the_shortcut_sheet_begins_with_the_keys_of_the_page(window: MainWindow) -> None:
-    def sections() -> list[str]:
-        window.dialogs.open_shortcuts()
-        sheet = window.findChild(ShortcutSheet)
-        assert sheet is not None
-        found = [made.text() for made in sheet.findChildren(QLabel) if made.property("role") == "section"]
-        sheet.close()
-        sheet.setParent(None)
-        return found
-
-    assert sections()[0] == "Going through a run"
-    window.show_page(CHAT)
-    assert "Going through a run" not in sections()
-
-
-def test_all_cells_of_a_span_are_tinted_while_it_is_chosen(window: MainWindow) -> None:
-    inspector = window.pages.inspector()
-    page, spans = inspector.page, inspector.forks.spans
-    tabs = [page.side.widget(place) for place in range(page.side.count())]
-    page.side.setCurrentWidget(next(tab for tab in tabs if tab.isAncestorOf(spans)))
-    assert spans.isVisible()
-    before = page.canvas.view.grab().toImage()
-    spans.first.setValue(1)
-    spans.last.setValue(3)
-    assert page.canvas.view.marks.tolist() == [False, True, True, True, False, False, False, False]
-    assert page.canvas.view.grab().toImage() != before
-    spans.add.click()
-    spans.first.setValue(6)
-    spans.last.setValue(6)
-    spans.add.click()
-    assert page.canvas.view.marks.nonzero()[0].tolist() == [1, 2, 3, 6]
-    page.side.setCurrentIndex(0)
-    assert not page.canvas.view.marks.any()
-
-
 def test_one_click_loads_the_model_of_the_run_and_forks(qtbot: QtBot, window: MainWindow) -> None:
     context, inspector = window.context, window.pages.inspector()
     assert context.model is not None
@@ -172,38 +134,6 @@ def number(text: str) -> int:
     found = re.search(r"\bstep (\d+)", text, re.IGNORECASE)
     assert found is not None, text
     return int(found[1])
-
-
-def test_the_chat_and_the_inspector_count_a_step_under_way_alike(
-    qtbot: QtBot, window: MainWindow, fake: FakeEngine
-) -> None:
-    context, inspector = window.context, window.pages.inspector()
-    fake.hold = True
-    context.show_page(CHAT)
-    chat = window.pages.chat()
-    chat.send("hello again")
-    fake.gate.release(2)
-    active = context.session.active
-    assert active is not None
-    qtbot.waitUntil(lambda: active.stats.step == 1)
-    status = chat.page.turns[-1].answer.status
-    qtbot.waitUntil(lambda: "step" in status.line.text().lower())
-    context.inspect(active.trace, is_live=True)
-    page = inspector.page
-    qtbot.waitUntil(lambda: page.player.frame is not None and page.player.frame.step == 1)
-    seen = status.line.text(), page.transport.frame.accessibleName(), page.captions.text.accessibleName()
-    assert [number(text) for text in seen] == [2, 2, 2]
-    fake.gate.release(100)
-
-
-def test_a_board_is_seen_whole_in_a_small_window(window: MainWindow, qtbot: QtBot) -> None:
-    window.resize(800, 600)
-    window.show_page("inspector")
-    window.pages.inspector().open_key(str(next(one.path for one in gallery() if one.path.stem == "sudoku-hard")))
-    board = window.pages.inspector().page.canvas.board
-    qtbot.waitUntil(board.isVisible)
-    last = board.grid.rect_of(80)
-    qtbot.waitUntil(lambda: last.y + last.height <= board.visibleRegion().boundingRect().height())
 
 
 def test_board_inspector_and_export_count_a_step_alike(window: MainWindow, tmp_path: Path) -> None:

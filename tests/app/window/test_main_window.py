@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QEvent, QObject, QSettings, Qt
-from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QAbstractScrollArea,
     QAbstractSpinBox,
@@ -65,45 +64,6 @@ def test_a_device_that_was_never_tried_is_said_to_be_experimental(
         qtbot.waitUntil(lambda: window.topbar.facts.text().endswith(shown))  # noqa: B023
         assert window.topbar.facts.text() == f"1.6 M parameters · {shown}"
         assert f"Reason for this device: {device} is what it is." in window.status.labels["device"].toolTip()
-
-
-def test_escape_stops_and_keeps_what_there_is(qtbot: QtBot, open_window: Open, fake: Any) -> None:
-    window = open_window()
-    page = window.pages.chat().page
-    fake.hold, fake.steps = True, 1000
-    ask(qtbot, window, "hello")
-    answer = window.context.session.chat.turns[0].answer
-    fake.gate.release(2)
-    qtbot.waitUntil(lambda: answer.stats.total_steps == 2)
-    qtbot.keyClick(page.composer.edit, Qt.Key.Key_Escape)
-    fake.gate.release(1000)
-    idle(qtbot, window)
-    assert answer.status == "stopped"
-    assert answer.stats.total_steps == 2
-    view = page.turns[0].answer
-    assert view.canvases[0].isVisible()
-    assert answer.text
-    assert view.status.line.text().startswith("Stopped after 2 steps")
-
-
-def test_regenerate_keeps_versions(qtbot: QtBot, open_window: Open, fake: Any) -> None:
-    window = open_window(seed=40)
-    ask(qtbot, window, "hello")
-    idle(qtbot, window)
-    view = window.pages.chat().page.turns[0].answer
-    assert not view.versions.place.isVisible()
-    qtbot.keyClick(window, Qt.Key.Key_R, Qt.KeyboardModifier.ControlModifier)
-    idle(qtbot, window)
-    view.again.click()
-    idle(qtbot, window)
-    assert fake.seeds == [40, 41, 42]
-    assert view.versions.place.text() == "3/3"
-    view.versions.before.click()
-    assert view.versions.place.text() == "2/3"
-    assert view.text.text() == window.context.session.chat.turns[0].answers.items[1].text
-    assert "Seed 41" in view.status.details.text()
-    view.versions.after.click()
-    assert not view.versions.after.isEnabled()
 
 
 def test_another_model_stops_the_answer_first(qtbot: QtBot, open_window: Open, fake: Any) -> None:
@@ -240,39 +200,6 @@ def test_no_part_of_a_page_is_a_window_of_its_own(open_window: Open) -> None:
     window.pages.race().lanes.add.click()  # a lane more, with a card of its own
     application.removeEventFilter(watch)
     assert shown == []
-
-
-def test_tab_reaches_the_lanes_and_the_suggestions_of_a_race_in_order(qtbot: QtBot, open_window: Open) -> None:
-    window = open_window()
-    window.context.show_page("race")
-    window.activateWindow()
-    handle = window.windowHandle()
-    assert handle is not None
-    qtbot.waitUntil(lambda: QApplication.focusWidget() is window.pages.race().page.one.field)
-    names: list[str] = []
-    for _ in range(80):
-        focus = QApplication.focusWidget()
-        assert focus is not None
-        if focus.accessibleName() in names:
-            break
-        names.append(focus.accessibleName())
-        qtbot.keyClick(focus, Qt.Key.Key_Tab)
-    places = {name: place for place, name in enumerate(names)}
-    first = next(place for name, place in places.items() if name.startswith("Ask: "))
-    assert places["Prompt"] < first < places["Lane 1: canvas"] < places["Back to Lab"]
-    assert places["Back to Lab"] < places["Lane 1: model"] < places["Lane 2: model"] < places["Add a lane"]
-
-
-def test_enter_presses_the_focused_button(qtbot: QtBot, open_window: Open) -> None:
-    window = open_window()
-    window.context.show_page("lab")
-    window.activateWindow()
-    page = window.pages["lab"].widget
-    qtbot.waitUntil(lambda: QApplication.focusWidget() is page.race)  # type: ignore[attr-defined]
-    handle = window.windowHandle()
-    assert handle is not None
-    QTest.keyClick(handle, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: window.pages.current is window.pages.race())
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no kill with SIGINT")

@@ -8,7 +8,6 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from app.design.fonts import set_text_percent
 from app.window.model_list import MANAGE, OPEN_FOLDER, PURPOSE, ModelList
 from engine import PUBLISHED, SKILLS, SUDOKU
 from engine.catalog import AUTO, installed
@@ -67,26 +66,3 @@ def test_a_choice_is_told_and_the_ways_to_more_choose_nothing(qtbot: QtBot, list
     listed.activated.emit(listed.findData(SKILLS))  # the one that is loaded
     listed.activated.emit(listed.findData(HOSTED))
     assert told == [HOSTED]
-
-
-@pytest.mark.parametrize("percent", [100, 200])
-def test_the_keys_reach_every_entry_of_the_popup(qtbot: QtBot, listed: ModelList, percent: int) -> None:
-    set_text_percent(percent)
-    try:
-        listed.offer_models([(f"/models/{number}", f"Model {number}") for number in range(20)])
-        listed.show_model(SKILLS, "Safelight Skills")
-        listed.showPopup()
-        rows = listed.view()
-        qtbot.waitUntil(rows.isVisible)
-        screen = listed.screen().availableGeometry()
-        assert rows.window().width() <= screen.width()
-        assert rows.window().height() <= screen.height()
-        qtbot.keyClick(rows, Qt.Key.Key_End)
-        assert rows.currentIndex().data(Qt.ItemDataRole.UserRole) == OPEN_FOLDER
-        assert rows.viewport().rect().contains(rows.visualRect(rows.currentIndex()).center())
-        qtbot.keyClick(rows, Qt.Key.Key_Up)
-        with qtbot.waitSignal(listed.manage_asked):
-            qtbot.keyClick(rows, Qt.Key.Key_Return)
-    finally:
-        listed.hidePopup()
-        set_text_percent(100)

@@ -107,20 +107,6 @@ def test_within_a_step_tokens_are_accepted_one_after_another(
         assert counts == sorted(counts)
 
 
-def test_a_slow_model_is_not_slowed(qtbot: QtBot, open_paced: Open, fake: FakeEngine, hands: Hands) -> None:
-    fake.steps, fake.hold = 5, True
-    window = open_paced()
-    composer = window.pages.chat().page.composer
-    composer.edit.setPlainText("hello")
-    qtbot.keyClick(composer.edit, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: bool(canvases(window)))
-    for step in range(fake.steps):  # the clock stands still between the arrival of a step and its being shown
-        hands.time += 1.5
-        fake.gate.release(1)
-        qtbot.waitUntil(lambda step=step: canvases(window)[0].block.steps == step + 1)
-    qtbot.waitUntil(lambda: window.context.session.active is None)
-
-
 def test_full_speed_waits_for_nothing_and_is_remembered(
     qtbot: QtBot, open_paced: Open, fake: FakeEngine, settings: QSettings
 ) -> None:

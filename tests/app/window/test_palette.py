@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from app.design import themes
 from app.design.action import Action, Actions
-from app.design.tokens import PAPER
 from app.window.palette import REASON, Palette
 
 TITLES = ["New conversation", "Rename the conversation", "Search conversations", "Stop the answer", "Next theme"]
@@ -80,12 +78,6 @@ def test_arrows_move_while_the_field_keeps_the_keyboard(qtbot: QtBot, opened: Op
     assert opened.ran == [TITLES[2]]
 
 
-def test_escape_closes_and_runs_nothing(qtbot: QtBot, opened: Opened) -> None:
-    qtbot.keyClick(opened.palette.field, Qt.Key.Key_Escape)
-    assert not opened.palette.isVisible()
-    assert opened.ran == []
-
-
 def test_what_cannot_be_done_says_why_and_stays(qtbot: QtBot, opened: Opened) -> None:
     qtbot.keyClicks(opened.palette.field, "rename")
     assert opened.palette.hint.text() == opened.blocked
@@ -104,24 +96,3 @@ def test_nothing_found_is_said_and_enter_does_nothing(qtbot: QtBot, opened: Open
     assert "No match" in opened.palette.hint.text()
     qtbot.keyClick(opened.palette.field, Qt.Key.Key_Return)
     assert opened.palette.isVisible()
-
-
-def test_a_click_runs(qtbot: QtBot, opened: Opened) -> None:
-    view = opened.palette.list
-    place: QPoint = view.visualRect(opened.palette.model.index(3, 0)).center()
-    qtbot.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=place)
-    assert opened.ran == [TITLES[3]]
-
-
-def test_opens_afresh(qtbot: QtBot, opened: Opened) -> None:
-    qtbot.keyClicks(opened.palette.field, "zzzz")
-    opened.palette.close()
-    themes.publish(PAPER)
-    opened.palette.ask()
-    assert opened.titles == TITLES
-    assert opened.palette.field.text() == ""
-
-
-def test_a_paste_into_the_palette_is_cut(opened: Opened) -> None:
-    opened.palette.field.insert("z" * 1_000_000)
-    assert len(opened.palette.field.text()) == 200

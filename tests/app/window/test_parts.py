@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gettext
-import sqlite3
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +15,7 @@ from PySide6.QtWidgets import QApplication, QDialog
 from pytestqt.qtbot import QtBot
 
 from app.design import themes
-from app.library import Library, NewMessage
+from app.library import NewMessage
 from app.main import open_library
 from app.settings.dialog import SettingsDialog
 from app.system import i18n
@@ -177,15 +176,6 @@ def test_a_preset_is_taken_marked_as_changed_and_kept_with_the_conversation(qtbo
     assert window.context.session.library.conversation(first).preset == "careful"
 
 
-def test_the_model_can_be_unloaded_and_loaded_again(qtbot: QtBot, open_window: Open) -> None:
-    window = open_window()
-    window.context.unload()
-    qtbot.waitUntil(lambda: window.context.model is None)
-    assert window.pages.chat().page.composer.hint.text() == "No model is loaded. Choose one above"
-    window.context.load(SKILLS)
-    qtbot.waitUntil(lambda: window.context.model is not None)
-
-
 def test_a_fault_anywhere_is_told_and_the_app_goes_on(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
     faults = CrashHandler()
@@ -210,21 +200,6 @@ def test_a_damaged_library_is_set_aside_and_said(qtbot: QtBot, open_window: Open
     assert [path.name for path in folder.glob("library-damaged-*")]
     ask(qtbot, window, "hello")
     assert len(window.context.session.library.summaries()) == 1
-
-
-def test_a_library_of_a_newer_version_is_left_alone_and_the_app_works(qtbot: QtBot, open_window: Open) -> None:
-    folder = default_data_folder()
-    Library.open(folder).close()
-    with sqlite3.connect(folder / "library.sqlite") as connection:
-        connection.execute("PRAGMA user_version = 99")
-        connection.execute("ALTER TABLE messages ADD COLUMN colour")
-    connection.close()
-    written = (folder / "library.sqlite").read_bytes()
-    window = open_window()
-    assert window.pages.chat().page.notice.message.text().endswith("Until then, conversations are not saved.")
-    ask(qtbot, window, "hello")
-    assert len(window.context.session.library.summaries()) == 1
-    assert (folder / "library.sqlite").read_bytes() == written
 
 
 def test_a_data_folder_that_cannot_be_made_stops_nobody(tmp_path: Path) -> None:

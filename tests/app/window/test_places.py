@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication, QBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.context import CHAT, DECISIONS, INSPECTOR, LAB, MODELS, RACE, SERVER, SUDOKU
@@ -92,16 +92,6 @@ def test_the_conversations_stand_in_the_chat_only_and_nothing_moves(qtbot: QtBot
     assert window.sidebar.isAncestorOf(window.focusWidget())
 
 
-def test_the_top_bar_fits(open_window: Open) -> None:
-    window = open_window()
-    for width, percent in ((725, 100), (900, 100), (1140, 100), (900, 150), (700, 200), (900, 200)):
-        window.appearance.set_text_percent(percent)
-        window.resize(width, 650)
-        assert window.topbar.width() == width
-        assert window.topbar.layout().minimumSize().width() <= width
-        assert window.topbar.chooser.height() <= window.topbar.height() - 16
-
-
 def test_without_room_sampler_and_settings_are_in_the_place_menu(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
     bar = window.topbar
@@ -118,30 +108,6 @@ def test_without_room_sampler_and_settings_are_in_the_place_menu(qtbot: QtBot, o
         in_menu["Settings"].trigger()
 
 
-def tab_chain(first: QWidget) -> list[QWidget]:
-    """Returns the widgets in the order of the Tab key, beginning with one of them."""
-    chain = [first]
-    while (after := chain[-1].nextInFocusChain()) is not first:
-        chain.append(after)
-    return chain
-
-
-def test_a_low_page_begins_with_the_suggestions(open_window: Open) -> None:
-    window = open_window()
-    window.resize(900, 650)
-    welcome = window.pages.chat().page.welcome
-    assert welcome.suggestions.y() > welcome.first_run.y()
-    window.appearance.set_text_percent(200)
-    progress = window.indicators.progress
-    assert progress.y() == window.topbar.height() - 1
-    window.show_page(CHAT)
-    welcome.content.layout().activate()
-    assert welcome.suggestions.y() < welcome.first_run.y()
-    order = [welcome.suggestions.chips[0], welcome.first_run.again, welcome.guide, welcome.models]
-    stops = tab_chain(welcome)
-    assert sorted(order, key=stops.index) == order  # Tab goes on from the suggestions to what is below them
-
-
 def test_with_large_text_beside_the_sampler_nothing_of_the_start_page_is_cut(open_window: Open) -> None:
     window = open_window()
     window.resize(900, 650)
@@ -153,27 +119,6 @@ def test_with_large_text_beside_the_sampler_nothing_of_the_start_page_is_cut(ope
     assert welcome.widget().width() <= welcome.viewport().width()
     for shown in (*welcome.suggestions.chips, welcome.guide, welcome.models, composer.attach, composer.send):
         assert shown.width() >= shown.sizeHint().width(), shown.text()
-
-
-def test_the_place_menu_keeps_its_width(open_window: Open) -> None:
-    window = open_window()
-    window.resize(640, 650)
-    widths = set()
-    for page in (CHAT, RACE, MODELS):
-        window.show_page(page)
-        widths.add((window.topbar.place_menu.text(), window.topbar.place_menu.width()))
-    assert {text for text, _ in widths} == {"Chat ▾", "Lab ▾", "Models ▾"}
-    assert len({width for _, width in widths}) == 1
-
-
-def test_a_sampler_that_was_opened_elsewhere_leaves_no_room_for_the_conversations(open_window: Open) -> None:
-    window = open_window()
-    window.resize(900, 650)
-    window.show_page(INSPECTOR)
-    window.topbar.strip.setChecked(True)
-    assert window.topbar.sidebar.isChecked()
-    window.show_page(CHAT)
-    assert (window.sidebar.isVisible(), window.strip.isVisible()) == (False, True)
 
 
 def test_the_figures_of_an_answer_stand_in_the_chat_only(qtbot: QtBot, open_window: Open) -> None:
@@ -203,14 +148,3 @@ def test_advanced_settings_stay_open(open_window: Open) -> None:
     window.strip.advanced.click()
     window.dialogs.sampler_asked.emit("accept_probability")  # from the palette
     assert window.focusWidget() is advanced
-
-
-def test_the_cards_of_the_lab_wrap(open_window: Open) -> None:
-    window = open_window()
-    window.show_page(LAB)
-    page = window.pages[LAB].page
-    window.resize(1280, 800)
-    assert page._row.direction() == QBoxLayout.Direction.LeftToRight
-    window.appearance.set_text_percent(200)
-    assert page._row.direction() == QBoxLayout.Direction.TopToBottom
-    assert page.horizontalScrollBar().maximum() == 0

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QPoint, QSettings, Qt
+from PySide6.QtCore import QSettings, Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
@@ -147,58 +147,3 @@ def test_one_run_is_held_at_a_time_and_the_pace_is_remembered(
     pace.activated.emit(pace.currentIndex())
     assert settings.value("canvas/pace") == "0.5"
     assert window.context.backend.pacing._schedule.clock.speed == first.player.speed == 0.5
-
-
-def test_while_it_develops_there_is_the_pace_alone(qtbot: QtBot, open_window: Open, fake: FakeEngine) -> None:
-    fake.hold = True
-    window = open_window()
-    composer = window.pages.chat().page.composer
-    composer.edit.setPlainText("hello")
-    qtbot.keyClick(composer.edit, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: bool(answer(window).canvases))
-    scrub = answer(window).replay.scrub
-    assert scrub.pace.isVisible()
-    assert not scrub.slider.isVisible()
-    fake.gate.release(100)
-    qtbot.waitUntil(lambda: window.context.session.active is None)
-    assert scrub.slider.isVisible()
-
-
-@pytest.mark.parametrize(
-    ("turns", "place", "blocks"),
-    [(1, 0, 12), (4, 1, 1), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((1, 0, 1), (4, -1, 12)))],
-)
-def test_the_bar_stays_under_the_pointer(
-    qtbot: QtBot,
-    open_window: Open,
-    fake: FakeEngine,
-    turns: int,
-    place: int,
-    blocks: int,
-) -> None:
-    """Text is longer or shorter than the canvas that stands in its stead, with and without room to scroll."""
-    fake.blocks = blocks
-    window = open_window()
-    ask(qtbot, window, *["hello"] * turns)
-    page = window.pages.chat().page
-    view = answer(window, place)
-    bar = page.scroller.verticalScrollBar()
-    bar.setValue(bar.value() + view.replay.mapTo(page.scroller.viewport(), QPoint()).y() - 300)  # it is in sight
-    scrub = view.replay.scrub
-    where = [scrub.back.mapTo(window, scrub.back.rect().center())]
-
-    def note() -> None:
-        QTest.qWait(1)  # what Qt lays out later
-        where.append(scrub.back.mapTo(window, scrub.back.rect().center()))
-
-    for _ in range(3):
-        QTest.mouseClick(scrub.back, Qt.MouseButton.LeftButton)
-        read(qtbot, view.replay)
-        note()
-    assert view.replay.is_on
-    scrub.slider.setValue(1)  # in the first block
-    note()
-    scrub.slider.setValue(scrub.slider.maximum())
-    assert not view.replay.is_on
-    note()
-    assert where == where[:1] * len(where)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from PySide6.QtCore import QEvent, QModelIndex, QPoint, QPointF, Qt
-from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QKeySequence, QMouseEvent, QShortcut
+from PySide6.QtCore import QModelIndex, QPoint, Qt
+from PySide6.QtGui import QContextMenuEvent, QKeySequence, QShortcut
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QApplication, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QLineEdit, QVBoxLayout, QWidget
 
-from app.design import themes
 from app.design.stylesheet import chrome
-from app.design.tokens import DARKROOM, PAPER
+from app.design.tokens import DARKROOM
 from app.library import Summary
 from app.window.sidebar import WIDTH, Sidebar, style
 
@@ -189,17 +188,6 @@ def test_several_are_deleted_at_once_and_come_back_at_once(sidebar, told):
     assert told.all == [("delete_asked", every), ("undo_asked", every), ("delete_asked", [3, 4])]
 
 
-def test_a_click_with_ctrl_selects_and_opens_nothing(sidebar, told):
-    where = sidebar.list.visualRect(sidebar.list.rows.index_of(5)).center()
-    control = Qt.KeyboardModifier.ControlModifier
-    QTest.mouseClick(sidebar.list.viewport(), Qt.MouseButton.LeftButton, control, where)
-    assert told.all == []
-    assert sidebar.list.painting.shows_selection
-    QTest.mouseClick(sidebar.list.viewport(), Qt.MouseButton.LeftButton, pos=where)
-    assert told.all == [("opened", 5)]
-    assert not sidebar.list.painting.shows_selection
-
-
 def lately(*ids: int) -> list[Summary]:
     """Deleted one after the other, a day apart, the last one now."""
     return [Summary(id, f"Talk {id}", 0.0, NOW - place * DAY) for place, id in enumerate(ids)]
@@ -232,15 +220,6 @@ def test_the_recently_deleted_are_found_restored_and_deleted_for_good(sidebar, t
     sidebar.offer_deleted([], NOW)
     assert sidebar.list.isVisible()
     assert not sidebar.to_deleted.isVisible()
-
-
-@pytest.mark.parametrize("key", [Qt.Key.Key_Escape, Qt.Key.Key_Backspace])
-def test_the_recently_deleted_are_left_by_key(sidebar, told, key):
-    sidebar.offer_deleted(lately(7), NOW)
-    sidebar.show_deleted()
-    QTest.keyClick(sidebar.deleted.list, key)
-    assert sidebar.list.hasFocus()
-    assert told.all == []
 
 
 def test_the_undo_bar_goes_after_its_time(sidebar):
@@ -280,19 +259,6 @@ def test_the_menu_by_key(sidebar, told, names, expected):
     assert told.all == [expected]
 
 
-def test_shift_f10_is_the_menu_key_too(sidebar, told):
-    press(sidebar, Qt.Key.Key_Home)
-    press(sidebar, Qt.Key.Key_F10, Qt.KeyboardModifier.ShiftModifier)
-    choose(sidebar, "Unpin")
-    assert told.all == [("pin_asked", 1, False)]
-
-
-def test_rename_from_the_menu(sidebar):
-    press(sidebar, Qt.Key.Key_Menu)
-    choose(sidebar, "Rename")
-    assert editor(sidebar).text() == "Talk 2"
-
-
 def right_click(sidebar: Sidebar, point: QPoint) -> None:
     port = sidebar.list.viewport()
     event = QContextMenuEvent(QContextMenuEvent.Reason.Mouse, point, port.mapToGlobal(point))
@@ -307,59 +273,6 @@ def test_the_context_menu_is_of_the_row_under_the_mouse(sidebar, told):
     assert told.all == [("duplicate_asked", 5), ("import_asked",)]
 
 
-def hover(sidebar: Sidebar, point: QPoint) -> None:
-    port = sidebar.list.viewport()
-    place = QPointF(point)
-    QApplication.sendEvent(port, QEnterEvent(place, place, QPointF(port.mapToGlobal(point))))
-    move = QMouseEvent(
-        QEvent.Type.MouseMove,
-        place,
-        QPointF(port.mapToGlobal(point)),
-        Qt.MouseButton.NoButton,
-        Qt.MouseButton.NoButton,
-        Qt.KeyboardModifier.NoModifier,
-    )
-    QApplication.sendEvent(port, move)
-
-
-def test_the_button_of_a_row_follows_the_mouse_and_the_cursor(sidebar, told):
-    button = sidebar.list.button
-    assert button.isVisible()
-    assert button.accessibleName() == "Actions for Talk 2"
-    hover(sidebar, sidebar.list.visualRect(sidebar.list.rows.index_of(4)).center())
-    assert button.accessibleName() == "Actions for Talk 4"
-    assert sidebar.list.visualRect(sidebar.list.rows.index_of(4)).contains(button.geometry())
-    button.click()
-    choose(sidebar, "Duplicate")
-    QApplication.sendEvent(sidebar.list.viewport(), QEvent(QEvent.Type.Leave))
-    assert button.accessibleName() == "Actions for Talk 2"
-    assert told.all == [("duplicate_asked", 4)]
-
-
-def test_tab_reaches_everything(sidebar, qtbot):
-    press(sidebar, Qt.Key.Key_Delete)
-    order = [sidebar.new, sidebar.more, sidebar.search, sidebar.list, sidebar.list.button, sidebar.undo.button]
-    sidebar.new.setFocus()
-    for widget in order:
-        assert QApplication.focusWidget() is widget
-        QTest.keyClick(widget, Qt.Key.Key_Tab)
-    sidebar.list.button.setFocus()
-    qtbot.waitUntil(sidebar.list.button.isVisible)
-    QTest.keyClick(sidebar.list.button, Qt.Key.Key_Space)
-    assert sidebar.list.row_menu.menu.isVisible()
-    sidebar.list.row_menu.menu.close()
-
-
-def test_every_control_has_a_name(sidebar):
-    for control in sidebar.findChildren(QWidget):
-        if isinstance(control, (QAbstractButton, QLineEdit)) and control.isVisible():
-            assert control.accessibleName(), control
-    assert sidebar.list.accessibleName() == "Conversations"
-    rows = sidebar.list.rows
-    spoken = [rows.data(rows.index(row), Qt.ItemDataRole.AccessibleTextRole) for row in (1, 3)]
-    assert spoken == ["Talk 1, pinned", "Talk 2, open"]
-
-
 def test_new_chat_and_import(sidebar, told):
     QTest.keyClick(sidebar.new, Qt.Key.Key_Space)
     QTest.keyClick(sidebar.more, Qt.Key.Key_Space)
@@ -368,12 +281,6 @@ def test_new_chat_and_import(sidebar, told):
 
 
 # ------------------------------------------------------------------ search
-
-
-def test_the_search_waits_for_a_rest(sidebar, told, qtbot):
-    with qtbot.waitSignal(sidebar.searched):
-        QTest.keyClicks(sidebar.search, "sudo")
-    assert told.all == [("searched", "sudo")]  # once, not for each letter
 
 
 def test_escape_clears_the_search_at_once_and_is_the_windows_after(qtbot):
@@ -404,17 +311,6 @@ def test_from_the_search_into_the_list(sidebar, told):
     QTest.keyClick(sidebar.search, Qt.Key.Key_Down)
     assert sidebar.list.hasFocus()
     assert told.all == [("searched", "talk"), ("opened", 1)]
-
-
-def test_a_snippet_is_shown_under_the_title(sidebar):
-    plain = sidebar.list.visualRect(sidebar.list.rows.index_of(3)).height()
-    found = [replace(summary, snippet="…the word sudoku and more") for summary in some(3)]
-    sidebar.search.setText("sud")
-    QTest.keyClick(sidebar.search, Qt.Key.Key_Return)
-    sidebar.show_conversations(found, None, NOW)
-    rows = sidebar.list.rows
-    assert sidebar.list.visualRect(rows.index_of(3)).height() > plain
-    assert rows.data(rows.index_of(3), Qt.ItemDataRole.AccessibleDescriptionRole) == "…the word sudoku and more"
 
 
 def test_empty_states_say_what_is_so(sidebar, told):
@@ -451,45 +347,3 @@ def test_place_and_cursor_stay_when_the_list_changes(sidebar):
     sidebar.show_conversations(many, 300, NOW)
     assert cursor(sidebar) == 300  # another one was opened
     assert sidebar.list.viewport().rect().intersects(sidebar.list.visualRect(sidebar.list.rows.index_of(300)))
-
-
-@pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: theme.name)
-def test_odd_titles_are_painted_in_one_line(sidebar, theme):
-    odd = [
-        "",
-        "a" * 100_000,
-        "two\nlines",
-        "<b>not bold</b>",
-        "\u202eright",
-        "👩‍🔬🎉 x",
-        "שלום abc",
-        "\0\x1b",
-        "%1 {x}",
-    ]
-    found = [Summary(id, title, 0.0, NOW, snippet=title) for id, title in enumerate(odd)]
-    themes.publish(theme)
-    for query in ("", "a", "🎉 x", "שלום", "b"):
-        sidebar.search.setText(query)
-        QTest.keyClick(sidebar.search, Qt.Key.Key_Return)
-        sidebar.show_conversations(found, 3, NOW)
-        assert not sidebar.grab().isNull()
-    assert texts(sidebar)[1] == "Untitled"
-    assert texts(sidebar)[3] == "two lines"
-    assert texts(sidebar)[4] == "<b>not bold</b>"
-    heights = {sidebar.list.visualRect(sidebar.list.rows.index_of(id)).height() for id in range(1, len(odd))}
-    assert len(heights) == 1
-
-
-def test_what_was_found_is_set_off(sidebar):
-    """The same row with and without the match differs in its picture, the other rows do not."""
-    found = [replace(s, snippet="alpha beta") for s in some(2)]
-    sidebar.show_conversations(found, None, NOW)
-    sidebar.new.setFocus()
-
-    def picture(id: int):
-        return sidebar.list.viewport().grab(sidebar.list.visualRect(sidebar.list.rows.index_of(id))).toImage()
-
-    before = picture(1), picture(2)
-    sidebar.list.show_terms("1")  # in the title "Talk 1" alone
-    assert picture(1) != before[0]
-    assert picture(2) == before[1]

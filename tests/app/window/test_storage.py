@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from PySide6.QtGui import QDesktopServices
 from pytestqt.qtbot import QtBot
 
 from app.system.folders import Folders
-from app.window.main_window import MainWindow
 from app.window.storage import Storage, sizes_of
 
 
@@ -56,11 +54,3 @@ def test_they_are_read_when_it_is_shown(qtbot: QtBot, folders: Folders, monkeypa
     monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened.append(url.toLocalFile()))
     shown.open.click()
     assert opened == [str(folders.data)]
-
-
-def test_it_is_in_the_settings(qtbot: QtBot, open_window: Callable[..., MainWindow]) -> None:
-    window = open_window(None)
-    window.dialogs.open_setting("storage")
-    (shown,) = window.findChildren(Storage)
-    assert shown.isVisible()
-    qtbot.waitUntil(lambda: shown.sizes["library"].text() != "…")

@@ -85,10 +85,6 @@ def test_what_is_recommended_runs_with_what_is_free_now(needs: Needs, free: int,
     assert recommend(without(24), needs(without(24)), free).key == key
 
 
-def test_a_card_that_others_use_is_not_filled(needs: Needs) -> None:
-    assert recommend(RTX_4090, needs(RTX_4090), 12_000_000_000).key == LLADA2_MINI
-
-
 def test_what_does_not_fit_on_the_disk_is_not_recommended(needs: Needs) -> None:
     counted = {choice: need for choice, need in needs(without(64)).items() if choice[0] != GEMMA_4_BIT}
     assert recommend(without(64), counted, PLENTY).key == LLADA2_MINI
