@@ -3,41 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QSettings, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.bridge.engine_thread import EngineLink
 from app.chat.page import ChatPage
-from app.main import make_window
-from app.state.run.pace import FULL_SPEED
 from app.window.main_window import MainWindow
 from engine import SKILLS
-from engine.service import LocalBackend
 
-LOADING_MS = RUN_MS = 120_000
+RUN_MS = 120_000
 CONTROL = Qt.KeyboardModifier.ControlModifier
 SHIFT = Qt.KeyboardModifier.ShiftModifier
 Key = Qt.Key
 
 
 @pytest.fixture
-def window(qtbot: QtBot, settings: QSettings) -> Iterator[MainWindow]:
-    window = make_window(EngineLink(LocalBackend()), settings, seed=3)
-    qtbot.addWidget(window)
-    window.context.values.speed = FULL_SPEED
-    window.context.apply_values()
-    with qtbot.waitSignal(window.firstPainted):
-        window.show()
+def window(window_with: Callable[[str], MainWindow]) -> MainWindow:
+    window = window_with(SKILLS)
     window.activateWindow()
-    window.context.load(SKILLS)
-    qtbot.waitUntil(lambda: window.context.model is not None, timeout=LOADING_MS)
-    yield window
-    window.close()
+    return window
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 from PySide6.QtCore import QPoint, QRect, Qt
@@ -63,31 +62,6 @@ def test_by_keys(qtbot: QtBot, window: MainWindow) -> None:
     assert not guide.is_on
     assert window.pages.current is window.pages.chat()
     context = window.context
-    qtbot.waitUntil(lambda: context.model is not None and context.model.path_or_id == SKILLS, timeout=MOST_MS)
-
-
-def test_escape_leaves_at_each_step(qtbot: QtBot, window: MainWindow) -> None:
-    """Also in the last counted step, after the pinned run: what was open before comes back, with its model."""
-    context = window.context
-    for place in range(COUNTED):
-        qtbot.keyClick(window, Qt.Key.Key_F1, Qt.KeyboardModifier.ShiftModifier)
-        inspector = window.pages.inspector()
-        guide = inspector.guide()
-        for step in range(place):
-            at(qtbot, guide, step)
-            qtbot.keyClick(guide.card.next, Qt.Key.Key_Space)
-            if step == 0:
-                qtbot.keyClick(guide.card.next, Qt.Key.Key_Space)  # skips to the end of the run
-        at(qtbot, guide, place)
-        if place == COUNTED - 1:
-            qtbot.waitUntil(partial(is_told, guide))
-            assert context.is_borrowing
-        qtbot.keyClick(QApplication.focusWidget(), Qt.Key.Key_Escape)
-        assert not guide.is_on
-        assert guide.card.isHidden()
-        assert window.pages.current is window.pages.chat()
-        assert inspector.page.player.trace is None
-        assert window.pages.chat().page.composer.edit.hasFocus()
     qtbot.waitUntil(lambda: context.model is not None and context.model.path_or_id == SKILLS, timeout=MOST_MS)
 
 

@@ -13,8 +13,7 @@ from pytestqt.qtbot import QtBot
 from app.inspector.controller import InspectorController
 from app.state.run.canvas import CanvasState
 from app.window.main_window import MainWindow
-from engine import SKILLS, SUDOKU, CanvasCommitted, StepFinished, load_model
-from engine.service import RunEnded, RunRequest
+from engine import SKILLS, CanvasCommitted, StepFinished, load_model
 
 RUN_MS = 120_000
 CONTROL = Qt.KeyboardModifier.ControlModifier
@@ -207,39 +206,6 @@ def test_two_seeds_of_a_prompt_are_compared_in_two_clicks(
     assert compare.currentWidget() is compare.both
     assert "seed: 4 and 3" in compare.asked.text()
     assert compare.trace.header.id == first.header.id
-
-
-def test_the_details_of_a_fork_that_failed_are_reached(
-    qtbot: QtBot, window: MainWindow, inspector: InspectorController, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ask(qtbot, window, "Reverse the word robot.")
-    asked: list[RunRequest] = []
-    monkeypatch.setattr(window.context.backend, "run", asked.append)
-    window.pages.chat().inspect(window.context.session.chat.turns[-1])
-    inspector.forks.run.click()
-    (request,) = asked
-    assert inspector.going_on.is_forking
-    failed = RunEnded(request.run_id, "The fork could not be made.", "Traceback: a detail")
-    window.context.take([RunEnded("of another run", "no"), failed])
-    assert not inspector.going_on.is_forking
-    assert inspector.forks.problem.text() == "The fork could not be made."
-    assert inspector.notice is not None
-    assert inspector.notice.details.isVisible()
-    assert inspector.notice.message.text() == "The fork could not be made."
-
-
-def test_the_model_of_a_run_is_loaded_with_one_click_and_goes_on_with_it(
-    qtbot: QtBot, window: MainWindow, inspector: InspectorController
-) -> None:
-    ask(qtbot, window, "Reverse the word robot.")
-    window.context.load(SUDOKU)
-    qtbot.waitUntil(lambda: window.context.model is not None, timeout=RUN_MS)
-    window.pages.chat().inspect(window.context.session.chat.turns[-1])
-    assert inspector.forks.reason.text() == "Safelight Skills is loaded first."
-    fork = run_fork(qtbot, inspector)
-    assert window.context.model is not None
-    assert fork.header.model.fingerprint == window.context.model.fingerprint
-    assert window.context.model.title == "Safelight Skills"
 
 
 def test_a_damaged_file_is_said(window: MainWindow, inspector: InspectorController, tmp_path: Any) -> None:

@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pytest
-from PySide6.QtCore import QSettings, Qt
+from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from app.bridge.engine_thread import EngineLink
 from app.chat.page import ChatPage
-from app.main import make_window
-from app.state.run.pace import FULL_SPEED
 from app.window.main_window import MainWindow
 from engine import SKILLS, StepFinished
-from engine.service import LocalBackend
 
-LOADING_MS = 120_000
 RUN_MS = 120_000
 
 
 @pytest.fixture
-def window(qtbot: QtBot, settings: QSettings) -> Iterator[MainWindow]:
-    window = make_window(EngineLink(LocalBackend()), settings, seed=3)
-    qtbot.addWidget(window)
-    window.context.values.speed = FULL_SPEED
+def window(window_with: Callable[[str], MainWindow]) -> MainWindow:
+    window = window_with(SKILLS)
     window.context.values.overrides["max_new_tokens"] = 64
     window.context.apply_values()
-    with qtbot.waitSignal(window.firstPainted):
-        window.show()
-    window.context.load(SKILLS)
-    qtbot.waitUntil(lambda: window.context.model is not None, timeout=LOADING_MS)
-    yield window
-    window.close()
+    return window
 
 
 @pytest.fixture

@@ -175,6 +175,14 @@ def test_it_is_known_that_a_run_is_computed_and_only_shown() -> None:
         told.clear()
 
 
+def test_full_speed_lets_go_of_what_is_held() -> None:
+    paced = Paced(0.25)
+    paced.pacing.expect(REQUEST)
+    paced.put(*replies(run(1)))
+    paced.pacing.set_speed(FULL_SPEED)
+    assert paced.told[-1] == RunEnded(REQUEST.run_id)
+
+
 def test_a_run_that_nobody_watches_and_an_infill_are_not_held() -> None:
     for watched in (None, RunRequest.infill(Recorded(run(1)), (), 0)):
         paced = Paced()

@@ -93,18 +93,6 @@ def test_a_text_with_gaps_goes_to_the_model_that_fills_them(qtbot: QtBot, chat: 
     assert fake.requests[-1].noise == 0.3
 
 
-def test_what_is_written_while_the_first_model_loads_goes_to_its_own(
-    qtbot: QtBot, open_context: Callable[..., AppContext]
-) -> None:
-    context = open_context(None)
-    chat = build(context)
-    qtbot.addWidget(chat.widget)
-    chat.widget.show()
-    context.load(AUTO)
-    ask(qtbot, chat, TASK)
-    assert answered(qtbot, chat, 1) == [SKILLS]
-
-
 def test_suggestions_are_a_mix_that_stays_and_finds_its_way(qtbot: QtBot, chat: ChatController) -> None:
     bar = chat.page.welcome.suggestions
     prompts = bar.prompts

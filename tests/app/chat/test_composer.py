@@ -21,7 +21,7 @@ from app.chat.composer.composer import Composer
 from app.chat.composer.edit import PromptHistory
 from app.chat.composer.text_files import LIMIT, decode, read_text_file, size_in_words
 from app.design.drops import local_files
-from app.design.text_field import LONGEST, LONGEST_LINE, MOST_LINES, fits
+from app.design.text_field import LONGEST_LINE, MOST_LINES, fits
 from app.state.chat.attachment import Attachment
 from app.state.chat.prompts import prepare_with_files
 from engine import SKILLS, SUDOKU, SafelightError
@@ -101,18 +101,6 @@ def test_pastes_do_not_add_up_to_what_is_too_long(composer: Composer) -> None:
     composer.edit.insertFromMimeData(text_of(f"{most}😀"))
     composer.edit.insertFromMimeData(text_of("yy"))
     assert composer.attachments == (Attachment("pasted.txt", "yy"),)
-    composer.edit.insertFromMimeData(text_of("\nz"))
-    assert composer.text == f"{most}😀\nz"
-    composer.edit.selectAll()
-    composer.edit.insertFromMimeData(text_of(most))
-    assert composer.text == most
-    composer.set_text("\n" * (MOST_LINES - 1))
-    composer.edit.insertFromMimeData(text_of("\n"))
-    assert [file.text for file in composer.attachments] == ["yy"]
-    assert "empty" in composer.hint.text()
-    composer.set_text(f"{most}\n" * (LONGEST // LONGEST_LINE))
-    composer.edit.insertFromMimeData(text_of(most))
-    assert [file.text for file in composer.attachments] == ["yy", most]
 
 
 def test_a_paste_that_no_file_may_hold_is_refused_in_words(composer: Composer) -> None:
@@ -347,9 +335,7 @@ def test_the_button_asks_for_files(
     qtbot.keyClick(composer.attach, Qt.Key.Key_Space)
     assert starts == [str(Path.home())]  # not the folder that the program was started in
     assert len(composer.attachments) == 1
-    assert composer.edit.hasFocus()
     composer.attach.click()
-    assert len(composer.attachments) == 1
     composer.attach.click()
     assert len(composer.attachments) == 1
     assert composer.hint.text() == "a.txt is attached already."

@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import pytest
 from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QGuiApplication
-from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QScrollBar, QWidget
+from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
 from app.chat.page import ChatPage
@@ -411,42 +411,3 @@ def test_files_dropped_anywhere_are_attached(page: ChatPage, tmp_path: Any) -> N
     copying, button, key = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
     page.dropEvent(QDropEvent(QPointF(10, 10), copying, data, button, key))
     assert page.composer.attachments == (Attachment("a.txt", "a"),)
-
-
-def test_every_control_has_a_name_and_tab_reaches_it_in_order(qtbot: QtBot, page: ChatPage) -> None:
-    chat = ChatState()
-    turn = chat.ask("Look", ended(), (Attachment("a.txt", "a"),))
-    chat.ask_again(turn, ended(CODE + "\n\n[a](https://a.org)", thinking="hm"))
-    chat.ask("Next", ended("", status="failed", error="It failed."))
-    page.show_chat(chat, None)
-    page.turns[0].prompt.begin_editing()
-    page.notice.show_undo("Deleted.", lambda: None)
-    QApplication.sendPostedEvents()
-    controls = [
-        widget
-        for widget in page.findChildren(QWidget)
-        if isinstance(widget, QPushButton | Prose | QScrollBar) and widget.focusPolicy() & Qt.FocusPolicy.TabFocus
-    ]
-    assert all(widget.accessibleName() for widget in controls)
-    wanted = {widget for widget in controls if widget.isVisible() and widget.isEnabled()}
-    page.scroller.setFocus()
-    order: list[QWidget] = []
-    for _ in range(80):
-        focus = QApplication.focusWidget()
-        assert focus is not None
-        order.append(focus)
-        qtbot.keyClick(focus, Qt.Key.Key_Tab)
-    assert [widget.accessibleName() for widget in wanted - set(order)] == []
-    names = list(dict.fromkeys(widget.accessibleName() for widget in order))
-    expected = [
-        "Show the file a.txt, 1 B",
-        "Edit the prompt",
-        "Earlier version of the answer",
-        "Show the thinking. Thinking, 1 word",
-        "Answer",
-        "Copy code, python",
-        "Regenerate the answer",
-        "Try the answer again",
-        "Undo the deletion",
-    ]
-    assert [name for name in names if name in expected] == expected

@@ -10,27 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QMimeData, QSettings, Qt
+from PySide6.QtCore import QMimeData, Qt
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.bridge.engine_thread import EngineLink
 from app.chat.composer.composer import Composer
 from app.chat.controller import ChatController, build
 from app.context import AppContext
 from app.library import pictures
-from app.main import make_context
 from app.pictures import bar
 from app.pictures.thumb import PictureThumb, PictureWindow
 from app.state.chat.counting import PromptCount
 from engine.pictures import Picture
-from engine.service import BackendRouter, LocalBackend
-from engine.service.remote import RemoteBackend
 from engine.text.message import image_digests, image_of
 from tests.engine.drawn import picture
-from tests.engine.seeing import seeing
-from tests.engine.server.served import KEY, serving
 from tests.fake_engine import FakeEngine
 
 RED, BLUE = picture("red", 60, 20), picture("blue", 20, 60)
@@ -201,32 +195,6 @@ def test_a_question_to_a_model_that_reads_no_history_takes_the_last_picture_alon
         chat.page.composer.set_text(question)
         assert sent(chat, qtbot, chat.page.composer.send.click) == (BLUE,)
     assert [len(turn.pictures) for turn in chat._session.chat.turns] == [1, 1, 1, 1]
-
-
-def test_a_model_on_another_machine_is_shown_it(qtbot: QtBot, settings: QSettings, tmp_path: Path, red: str) -> None:
-    settings.setValue("canvas/pace", "inf")
-    seer = seeing(tmp_path / "seer", canvas_length=16)
-    with serving(LocalBackend(), str(seer)) as served:
-        remote = BackendRouter(FakeEngine(), lambda: RemoteBackend(None, lambda _origin: KEY))
-        context = make_context(EngineLink(remote), settings, None)
-        try:
-            context.load(f"{served.server.url}/v1#seer")
-            qtbot.waitUntil(lambda: context.model is not None)
-            chat = build(context)
-            qtbot.addWidget(chat.page)
-            put(qtbot, chat.page.composer, red)
-            model = context.model
-            assert model is not None
-            assert model.image_cost is not None
-            tokens = model.image_cost(60, 20, model.defaults.image_tokens)
-            assert chat.page.composer.pictures.chips[0].facts.text() == f"60 × 20 · {tokens} tokens"
-            chat.page.composer.set_text("What is it?")
-            assert sent(chat, qtbot, chat.page.composer.send.click) == (RED,)
-            turn = chat._session.chat.turns[-1]
-            assert turn.answer.status == "done"
-            assert sent(chat, qtbot, lambda: chat.again(turn)) == (RED,)
-        finally:
-            context.close()
 
 
 def test_a_message_shows_its_picture_and_opens_it(chat: ChatController, red: str, qtbot: QtBot) -> None:

@@ -12,10 +12,8 @@ from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.chat.prose import slow, widget
-from app.chat.prose.aside import aside
+from app.chat.prose import widget
 from app.chat.prose.document import InertDocument
-from app.chat.prose.formula import Formulas
 from app.chat.prose.links import OpenLink
 from app.chat.prose.reading import MOST_LINES, MOST_SHOWN, shown_part
 from app.chat.prose.sheet import MOST_IN_PIECE
@@ -295,15 +293,3 @@ def test_all_of_a_long_line_is_laid_out_in_bounded_pieces(
     settle(qtbot, prose)
     assert max(len(piece.document.toPlainText()) for piece in prose.pieces) <= MOST_IN_PIECE
     assert prose.selected_text() == text
-
-
-def test_a_document_is_laid_out_once_however_many_formulas_it_has(
-    qtbot: QtBot, prose: Prose, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    qtbot.waitUntil(lambda: aside().ask(slow.FormulaRequest("x", False)) is not None, timeout=30_000)
-    sized: list[object] = []
-    size = Formulas.intrinsicSize
-    monkeypatch.setattr(Formulas, "intrinsicSize", lambda *a: sized.append(a) or size(*a))
-    prose.set_text("|a|b|c|d|\n|-|-|-|-|\n" + "|$x$|$x$|$x$|$x$|\n" * 20)
-    assert shown(prose).count("\ufffc") == 80
-    assert len(sized) < 80 * 8  # not 80 * 80

@@ -29,17 +29,10 @@ def clipboard(text: str | None, html: str = "", *urls: str) -> QMimeData:
     ("text", "html", "urls", "pasted"),
     [
         (None, "", (), "picture"),
-        ("", "", (), "picture"),
-        (" \n\t\u00a0", "", (), "picture"),
         ("", "<img src='x'>", (), "picture"),
         ("cell", "", (), "cell"),
-        ("cell", "<td>cell</td>", (), "cell"),
         ("cell", "<td>cell</td>", (PAGE,), "cell"),
-        ("a cat.png", "", (PAGE,), "a cat.png"),
         (PAGE, "<img>", (PAGE,), "picture"),
-        (f"{PAGE}\n", "", (PAGE,), "picture"),
-        (QUrl(PAGE).toString(QUrl.ComponentFormattingOption.FullyEncoded), "", (PAGE,), "picture"),
-        (None, "", (PAGE,), "picture"),
         (f"see {PAGE}", "", (PAGE,), f"see {PAGE}"),
     ],
 )

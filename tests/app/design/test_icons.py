@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 from PySide6.QtCore import QSize
 from PySide6.QtGui import QColor, QIcon
@@ -40,19 +37,3 @@ def test_a_button_waits_for_its_icon(qtbot: QtBot) -> None:
     assert button.sizeHint() == size  # nothing moves when the icon comes
     icons.set_icon(button, "cog-outline", "accent")
     assert DARKROOM.accent in shades(button.icon())
-
-
-@pytest.mark.usefixtures("qapp")
-def test_an_unknown_icon_is_a_fault_of_the_program() -> None:
-    with pytest.raises(ValueError, match="no icon 'does-not-exist'"):
-        icons.icon("does-not-exist", "#ffffff")
-
-
-def test_what_the_window_imports_leaves_the_family_alone() -> None:
-    code = (
-        "import sys, app.design.icons, app.settings.dialog, app.window.palette, app.window.shortcuts;"
-        "import app.window.statusbar, app.system.crash_handler, app.system.logs;"
-        "print([name for name in ('qtawesome', 'qtpy', 'torch', 'psutil', 'platformdirs') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -9,18 +9,11 @@ from PySide6.QtWidgets import QPushButton
 from app.chat.prose.widget import Prose
 from app.design import icons, motion, themes
 from app.design.stylesheet import apply_theme
-from app.design.tokens import DARKROOM, PAPER
-from app.inspector.canvas.canvas import InspectorCanvas
-from app.player.player import Player
+from app.design.tokens import PAPER
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QApplication
     from pytestqt.qtbot import QtBot
-
-
-def test_the_first_theme_is_darkroom_and_motion_is_allowed() -> None:
-    assert themes.current() is DARKROOM
-    assert not motion.is_reduced()
 
 
 def test_a_theme_that_is_applied_is_published_before_what_measures_is_called(qapp: QApplication) -> None:
@@ -56,13 +49,3 @@ def test_motion_is_announced_when_it_changes() -> None:
         motion.set_reduced(reduced)
     motion.changed.disconnect(hearing)
     assert heard == [True, False]
-
-
-def test_the_canvas_of_the_inspector_stands_still_until_it_is_played(qtbot: QtBot) -> None:
-    canvas = InspectorCanvas(Player())
-    qtbot.addWidget(canvas)
-    assert not canvas.view._moves
-    canvas._on_playing(True)
-    assert canvas.view._moves
-    motion.set_reduced(True)
-    assert not canvas.view._moves

@@ -7,23 +7,18 @@ import re
 from dataclasses import fields
 
 import pytest
-from PySide6.QtCore import QSettings, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QFontInfo
 from PySide6.QtWidgets import (
     QApplication,
-    QLabel,
     QLineEdit,
-    QPushButton,
     QVBoxLayout,
     QWidget,
 )
 
-from app.design import themes
 from app.design.fonts import canvas_font, px, set_text_percent, sized, text_percent, ui_font
 from app.design.stylesheet import apply_theme, chrome, stylesheet, system_theme
 from app.design.tokens import DARKROOM, PAPER, Theme, entropy_color, readable_on
-from app.settings import store
-from app.window.appearance import Appearance
 
 # Said by the offscreen platform whenever a window is shown.
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support propagateSizeHints")
@@ -195,32 +190,3 @@ def test_every_size_of_the_sheets_follows(theme, restored):  # noqa: ARG001
     set_text_percent(200)
     assert before
     assert sizes() == [2 * size for size in before]
-
-
-def test_text_on_screen_grows_at_once_and_stays_so(restored, qtbot, settings: QSettings):  # noqa: ARG001
-    looks = Appearance(settings)
-    window = QWidget()
-    qtbot.addWidget(window)
-    window.setStyleSheet(chrome(looks.theme))
-
-    def dress() -> None:
-        window.setStyleSheet(chrome(looks.theme))
-
-    themes.changed.connect(dress)
-    column = QVBoxLayout(window)
-    title, button = QLabel("text"), QPushButton("Develop")
-    title.setProperty("role", "title")
-    for widget in (title, button):
-        column.addWidget(widget)
-    window.show()
-    small = [widget.fontMetrics().height() for widget in (title, button)]
-    heard = []
-    hear = themes.changed.connect(lambda: heard.append(looks.preferences.text_percent))
-    looks.set_text_percent(200)
-    assert heard == [200]
-    themes.changed.disconnect(dress)
-    themes.changed.disconnect(hear)
-    large = [widget.fontMetrics().height() for widget in (title, button)]
-    assert [round(after / before) for before, after in zip(small, large, strict=True)] == [2, 2]
-    assert store.read_preferences(settings).text_percent == 200
-    assert Appearance(settings).preferences.text_percent == text_percent() == 200

@@ -5,8 +5,6 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-import pytest
-
 from app.library import Library, NewMessage
 
 
@@ -48,11 +46,3 @@ def test_what_is_no_file_of_ours_keeps_nobody_out(library: Library, folder: Path
     assert len(list(folder.glob("*.lock"))) == 2
     with closing(Library.in_memory()) as memory:
         assert memory.claim(1)
-
-
-def test_without_a_lock_it_is_granted(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unsupported(_handle: int, _operation: int) -> None:
-        raise OSError(38, "Function not implemented")
-
-    monkeypatch.setattr("fcntl.flock", unsupported)
-    assert library.claim(1)

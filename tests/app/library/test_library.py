@@ -73,6 +73,15 @@ def test_a_message_comes_back_as_it_was(library, folder, clock):
     again.close()
 
 
+def test_half_a_character_is_replaced_and_a_pair_of_halves_joined(library):
+    conversation = library.create(title="\ud800 title")
+    id = library.add(conversation, NewMessage(None, "user", "a\udfffb \ud83d\ude00"))
+    library.update(id, thinking="\udc00")
+    (message,) = library.messages(conversation)
+    assert (message.content, message.thinking) == ("a\ufffdb 😀", "\ufffd")
+    assert library.conversation(conversation).title == "\ufffd title"
+
+
 def test_pinned_first_then_written_to_last(library):
     first, second, third = (library.create(title=name) for name in ("first", "second", "third"))
     library.add(second, NewMessage(None, "user", "x"))

@@ -9,10 +9,16 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from app.library import Library, LibraryError, NewMessage, opening, schema
+from app.library.conversations import ConversationStore
+from app.library.listing import group
+from app.state.chat.conversation import Answer, ChatState
+from engine import GenerationConfig
+from engine.clock import this_moment
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -47,6 +53,21 @@ def test_a_fresh_library_has_this_version(folder):
     assert run(folder, "PRAGMA user_version") == [(schema.VERSION,)]
     assert run(folder, "PRAGMA journal_mode") == [("wal",)]
     assert names(folder, "*") == ["library.sqlite"]  # closing leaves one file
+
+
+@pytest.mark.parametrize("seconds", [-2e9, 12.0, 3e11])
+def test_conversations_of_a_clock_that_is_set_wrong_are_sound(folder, monkeypatch, seconds):
+    monkeypatch.setattr("engine.clock.time", SimpleNamespace(time=lambda: seconds))
+    for start in (1, 2, 3):
+        library = Library.open(folder)
+        assert library.notice == ""
+        chat, answer = ChatState(), Answer("a model", 0, GenerationConfig())
+        ConversationStore(library).ask(chat, [(chat.ask("a question", answer), answer)], "a model")
+        found = library.summaries()
+        assert len(found) == start
+        assert sum(len(one.summaries) for one in group(found, this_moment())) == start
+        library.close()
+        seconds += 64.0
 
 
 def test_a_newer_file_is_refused_and_left_alone(folder):

@@ -18,7 +18,7 @@ from engine.hub.record import size_of
 from engine.hub_cache import repo_folder
 from engine.memory import plan as planning
 from engine.memory.machine import Machine
-from tests.app.models.machines import CPU_TORCH, RTX_4090, without
+from tests.app.models.machines import RTX_4090, without
 from tests.engine.hub.server import Hub, serving
 
 Open = Callable[..., MainWindow]
@@ -75,18 +75,11 @@ def test_two_clicks(qtbot: QtBot, open_window: Open, hub: Hub) -> None:
     assert row.buttons["load"].property("role") == "primary"
 
 
-def slow(*values: object) -> object:
-    """A case for ``-m slow``: its machine differs from others in what is said alone."""
-    return pytest.param(*values, marks=pytest.mark.slow)
-
-
 @pytest.mark.parametrize(
     ("machine", "line", "note"),
     [
         (without(16), "No graphics card found · 17.2 GB of memory", "Models run on the processor here."),
-        slow(CPU_TORCH, "NVIDIA GeForce RTX 4090, 24 GB · 68.7 GB of memory", "without CUDA. Close"),
         (without(16, "AMD", total_bytes=16 * 2**30), "AMD graphics, 16 GB · 17.2 GB of memory", "through a server"),
-        slow(without(8, "Apple"), "Apple graphics · 8.6 GB of memory", "A Mac's graphics are experimental"),
     ],
 )
 def test_what_is_so_with_the_card_is_said(

@@ -115,7 +115,9 @@ def test_what_can_be_read_of_a_damaged_file_is_kept(store: PresetStore) -> None:
     raw = json.loads(store.path.read_text(encoding="utf-8"))
     raw["presets"][0]["overrides"] |= {"entropy_bound": 99, "max_denoising_steps": 2.5, "t_max": 1, "smell": 3}
     raw["presets"] += ["nonsense", {"id": "3"}, {"id": DEFAULT, "name": "Fake"}, raw["presets"][1]]
-    raw["presets"].append({"id": "4", "name": "Odd", "system_prompt": 7, "overrides": [], "think": "yes"})
+    raw["presets"].append(
+        {"id": "4", "name": "Odd", "system_prompt": 7, "overrides": [], "think": "yes", "answer_decoder": 7}
+    )
     damaged = json.dumps(raw)
     store.path.write_text(damaged, encoding="utf-8")
     found = again(store)
@@ -134,6 +136,21 @@ def test_a_file_of_a_newer_version_is_left_alone(store: PresetStore) -> None:
     with pytest.raises(SafelightError, match="newer Safelight"):
         found.put(POET)
     assert store.path.read_text() == newer
+
+
+def test_a_damaged_file_that_cannot_be_renamed_is_not_written_over(
+    store: PresetStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    store.path.write_text("{")
+    monkeypatch.setattr(Path, "rename", refuse)
+    found = again(store)
+    assert "cannot be renamed (permission denied)" in found.problem
+    with pytest.raises(SafelightError):
+        found.put(POET)
+    assert store.path.read_text() == "{"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other rights")

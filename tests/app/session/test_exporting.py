@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,6 @@ from pytestqt.qtbot import QtBot
 from app.library import Library, LibraryError, NewMessage, Whole, store, transfer
 from app.library.conversations import ConversationStore
 from app.session.transfers import Exporting
-
-
-@pytest.fixture
-def library(tmp_path: Path) -> Iterator[Library]:
-    library = Library.open(tmp_path)
-    yield library
-    library.close()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,6 @@ from app.library import Library, LibraryError, NewMessage, transfer
 from app.library import library as whole_library
 from app.library.conversations import ConversationStore
 from app.session.transfers import Importing
-
-
-@pytest.fixture
-def library(tmp_path: Path) -> Iterator[Library]:
-    library = Library.open(tmp_path)
-    yield library
-    library.close()
 
 
 @pytest.fixture
@@ -104,13 +96,9 @@ def test_an_import_that_is_broken_off_is_purged(
         ("settings", "[]"),
         ("settings", "[" * 5_000 + "]" * 5_000),
         ("settings", '{"max_new_tokens": ' + "9" * 400 + "}"),
-        ("settings", '{"x": NaN}'),
-        ("settings", '"' + "x" * 200_000 + '"'),
-        ("figures", "7"),
         ("seed", 10**400),
         ("attachments", [{"name": "x" * 2_000, "text": ""}]),
         ("attachments", [{"name": "x", "text": ""}] * 1_000),
-        ("attachments", [{"name": "x", "text": ["y"]}]),
         ("content", "x" * 3_000_000),
         ("content", "half \ud800"),
     ],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,23 +18,6 @@ from app.state.chat.attachment import Attachment
 from app.state.chat.conversation import ChatState
 from engine import SKILLS, SafelightError
 from tests.app.desk import Desk, shape
-
-
-@pytest.fixture
-def library(tmp_path: Path) -> Iterator[Library]:
-    library = Library.open(tmp_path)
-    yield library
-    library.close()
-
-
-@pytest.fixture
-def desk(qtbot: QtBot, fake: Any, library: Library) -> Iterator[Desk]:
-    desk = Desk(fake, library)
-    desk.link.load(SKILLS, "Skills")
-    qtbot.waitUntil(lambda: desk.model is not None)
-    yield desk
-    fake.gate.release(1000)
-    desk.link.shutdown()
 
 
 def ask(qtbot: QtBot, desk: Desk, prompt: str, files: tuple[Attachment, ...] = ()) -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from app.library import Library, LibraryError, opening
 from app.library.conversations import ConversationStore
 from app.session import rescue, saving
-from engine import SKILLS, SafelightError
+from engine import SafelightError
 from tests.app.desk import Desk, Lock, shape, stored
 
 
@@ -37,17 +34,6 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Library
     library = Library.open(tmp_path / "data")
     yield library
     library.close()
-
-
-@pytest.fixture
-def desk(qtbot: QtBot, fake: Any, library: Library) -> Iterator[Desk]:
-    desk = Desk(fake, library)
-    desk.link.load(SKILLS, "Skills")
-    qtbot.waitUntil(lambda: desk.model is not None)
-    yield desk
-    fake.gate.release(1000)
-    desk.link.shutdown()
-    desk.session.close()
 
 
 def ask(qtbot: QtBot, desk: Desk, prompt: str) -> None:
@@ -294,26 +280,3 @@ def test_another_window_leaves_the_answer_that_develops_here_alone(
     second.link.shutdown()
     assert stored(library.folder)["one"] == shape(second.session.chat)
     assert list(library.folder.glob("*.lock")) == []
-
-
-def test_a_claim_ends_with_its_process(tmp_path: Path) -> None:
-    script = (
-        "import sys, time\nfrom pathlib import Path\nfrom app.library import Library, NewMessage\n"
-        "library = Library.open(Path(sys.argv[1]))\nid = library.create(title='x')\nlibrary.claim(id)\n"
-        "library.add(id, NewMessage(None, 'assistant', 'draft', status='developing'))\nprint(id, flush=True)\n"
-        "time.sleep(60)"
-    )
-    command = [sys.executable, "-c", script, str(tmp_path)]
-    with subprocess.Popen(command, cwd=Path(__file__).parents[3], stdout=subprocess.PIPE, text=True) as other:
-        assert other.stdout is not None
-        conversation = int(other.stdout.readline())
-        library = Library.open(tmp_path)
-        assert not library.claim(conversation)
-        assert [message.status for message in library.messages(conversation)] == ["developing"]
-        library.close()
-        other.send_signal(getattr(signal, "SIGKILL", signal.SIGTERM))
-    library = Library.open(tmp_path)
-    assert [message.status for message in library.messages(conversation)] == ["stopped"]
-    assert library.claim(conversation)
-    library.close()
-    assert list(tmp_path.glob("*.lock")) == []

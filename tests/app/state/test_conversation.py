@@ -97,20 +97,6 @@ def test_an_empty_answer_and_a_step_cap_are_said(fake: Any) -> None:
     assert turn.answer.notices() == ["The model ran out of steps in 2 of 2 blocks; the text may be unfinished."]
 
 
-def test_versions_count_up_and_stay(fake: Any) -> None:
-    chat = ChatState()
-    turn = chat.ask("hello", answer(fake, 1))
-    finish(chat, fake, 1)
-    first = turn.answer
-    chat.ask_again(turn, answer(fake, 2))
-    finish(chat, fake, 2)
-    assert (turn.answers.shown, len(turn.answers)) == (1, 2)
-    turn.answers.show(-3)
-    assert turn.answer is first
-    turn.answers.show(9)
-    assert turn.answers.shown == 1
-
-
 def ask(chat: ChatState, fake: Any, prompt: str, seed: int = 1) -> Turn:
     turn = chat.ask(prompt, answer(fake, seed))
     finish(chat, fake, seed)

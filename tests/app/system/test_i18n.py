@@ -13,13 +13,11 @@ from pytestqt.qtbot import QtBot
 from app.design.action import Action, Actions
 from app.settings.dialog import SettingsDialog
 from app.settings.store import read_preferences
-from app.settings.strip import SettingsStrip
 from app.settings.values import SettingsValues
 from app.system import i18n
 from app.system.i18n import tr
 from app.window.palette import Palette
 from app.window.shortcuts import ShortcutSheet
-from app.window.statusbar import StatusBar
 from engine.errors import Sentence
 from tests.app.marked import Brackets, unmarked
 
@@ -68,13 +66,6 @@ def test_settings_dialog(qtbot: QtBot, settings: QSettings) -> None:
     assert unmarked(dialog) == []
 
 
-def test_settings_strip(qtbot: QtBot) -> None:
-    values = SettingsValues()
-    strip = SettingsStrip(values)
-    qtbot.addWidget(strip)
-    assert unmarked(strip) == []
-
-
 def test_palette_and_sheet(qtbot: QtBot) -> None:
     actions = some_actions()
     palette, sheet = Palette(actions), ShortcutSheet(actions)
@@ -86,19 +77,6 @@ def test_palette_and_sheet(qtbot: QtBot) -> None:
     assert unmarked(palette, ["Ctrl+N", "F2"]) == []
     assert unmarked(sheet, ["Ctrl+N", "F2"]) == []
     palette.close()
-
-
-def test_status_bar(qtbot: QtBot) -> None:
-    bar = StatusBar()
-    qtbot.addWidget(bar)
-    bar.resize(1600, 28)
-    bar.show_offline(True)
-    bar.show_model("model-name", "cpu", 2, Sentence("{name} is there", name="Q"), "plain")
-    bar.show_memory(600_000_000, 16_000_000_000, "cpu")
-    bar.show_figures(12, 2, 0.1, 4.5, 80.0)
-    bar.show()
-    assert bar.labels["pace"].text() == "⟦⟦50 ms⟧ per block⟧"
-    assert unmarked(bar, ["model-name", "CPU", "Q"]) == []
 
 
 def test_a_sentence_of_the_engine_is_said_by_its_pattern() -> None:

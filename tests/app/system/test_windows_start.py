@@ -35,18 +35,6 @@ def test_it_comes_before_the_first_import_of_qt() -> None:
         assert source.index("load_torch_before_qt()") < source.index("from PySide6")
 
 
-def test_the_taskbar_gets_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    named: list[str] = []
-    shell = SimpleNamespace(SetCurrentProcessExplicitAppUserModelID=named.append)
-    system = SimpleNamespace(windll=SimpleNamespace(shell32=shell))
-    windows_start.name_in_taskbar(system)
-    assert named == []
-    monkeypatch.setattr(windows, "IS_WINDOWS", True)
-    windows_start.name_in_taskbar(system)
-    windows_start.name_in_taskbar(SimpleNamespace())  # a Windows without it
-    assert named == [windows_start.TASKBAR_ID]
-
-
 @pytest.mark.parametrize(("consoles", "takes", "can"), [((), True, True), ((1, 2), True, True), ((2,), False, False)])
 def test_a_console_is_asked_for_escape_codes(
     monkeypatch: pytest.MonkeyPatch, consoles: tuple[int, ...], takes: bool, can: bool

@@ -180,22 +180,6 @@ def test_a_server_is_shown_switched_and_removed(qtbot: QtBot, box: Toolbox, tmp_
     assert not box.leave.is_offered(box.servers[0], "one")  # as it was
 
 
-def test_the_example_tools_are_added_once_and_called(qtbot: QtBot, panel: ToolsPanel, box: Toolbox) -> None:
-    box.set_servers((replace(OFF, name="Example tools"),))
-    panel.refresh()
-    qtbot.mouseClick(panel.examples, Qt.MouseButton.LeftButton)
-    assert [server.name for server in box.servers] == ["Example tools", "Example tools 2"]
-    assert not panel.examples.isVisible()
-    qtbot.waitUntil(lambda: box.states[1].status == "ready", timeout=SOON)
-    assert [tool.name for tool in box.offered] == ["calculate", "clock", "count_words", "look_up"]
-    assert box.call(box.offered[0], {"expression": "6*(3+4)"}).result(SOON / 1e3).text == "42"
-    wrong = box.call(box.offered[3], {"column": "capital", "name": "Atlantis"}).result(SOON / 1e3)
-    assert (wrong.is_error, wrong.text) == (True, "Error: no row called Atlantis")
-    box.set_servers(())
-    panel.refresh()
-    assert panel.examples.isVisible()
-
-
 def test_a_server_that_fails_shows_what_it_wrote(qtbot: QtBot, panel: ToolsPanel, box: Toolbox) -> None:
     box.set_servers((ToolServer("fails", sys.executable, ("-c", FAILS)),))
     qtbot.waitUntil(lambda: "fails" in panel.rows and panel.rows["fails"].state.text().startswith("✕"), timeout=SOON)

@@ -29,9 +29,7 @@ def answered(text: str, model: str = SKILLS, adapter: str | None = None) -> Answ
         ("What is 47 + 5?", "52", ""),
         ("What is 47 + 5?", "5a", "it should be “52”"),
         ("Times table of 8 up to 10.", "8 x 1 = 9", "this is wrong. Its"),
-        ("Write the times table of 8.", "Tfffle", "each in its own wording"),
         ("What is the capital of France?", "aablrs", "never learned the words “capital”, “france”:"),
-        ("count to infinity", "1", "never learned the word “infinity”:"),
         ("Ik vind dit een heel mooi canvas", "a", "“ik”, “vind”, “dit”, “een” and more:"),
     ],
 )
@@ -49,17 +47,11 @@ def test_what_a_model_of_skills_cannot_know_is_said(prompt: str, text: str, said
     ("prompt", "is_foreign"),
     [
         ("Wie geht es dir heute?", True),
-        ("Pourquoi le ciel est bleu ?", True),
         ("¿Cuál es la capital de Francia?", True),
-        ("Perché il cielo è blu?", True),
         ("日本の首都はどこですか", True),
-        ("ما هي عاصمة فرنسا؟", True),
         ("What is the capital of France?", False),
         ("What does “ich liebe dich nicht” mean?", False),
         ("La La Land", False),
-        ("Tell me about das Boot and die Hard.", False),
-        ("17*23", False),
-        ("", False),
         ("def f(x): return x + 1", False),
     ],
 )

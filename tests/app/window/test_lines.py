@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 from PySide6.QtCore import QSettings
 from pytestqt.qtbot import QtBot
 
@@ -18,7 +17,6 @@ from app.canvas.geometry import Geometry
 from app.canvas.view import CanvasView
 from app.chat.prose.piece import Piece
 from app.export.options import Options
-from app.export.pictures import PictureSheet, PictureStyle
 from app.export.run import export
 from app.main import make_window
 from app.state.chat.conversation import Answer
@@ -93,7 +91,6 @@ def test_a_times_table_keeps_its_lines_in_chat_inspector_page_and_picture(
     player.go(replay.first_of(1) - 1)
     assert rows(inspected, answer) == rows(view.canvases[0], answer)
     check_page(answer.trace, tmp_path)
-    check_picture(answer.trace, tmp_path)
 
 
 def check_page(trace: Any, tmp_path: Path) -> None:
@@ -107,26 +104,3 @@ def check_page(trace: Any, tmp_path: Path) -> None:
         for end in block["lineEnds"]
     ]
     assert ends == [place for place, letter in enumerate("\n".join(LINES)) if letter == "\n"]
-
-
-def check_picture(trace: Any, tmp_path: Path) -> None:
-    """In a frame of the GIF nothing stands behind the end of a line, and something does at it."""
-    list(export(trace, tmp_path / "run.gif", Options("gif", scale=1)))
-    replay = Replay(trace)
-    options = Options("gif", scale=1)
-    sheet = PictureSheet(trace, replay, range(len(replay.frames)), PictureStyle.of(options))
-    list(sheet.measure())
-    grid = sheet.grid(0)
-    assert [grid.starts[row + 1] - grid.starts[row] for row in range(4)] == [len(line) + 1 for line in LINES[:4]]
-    with Image.open(tmp_path / "run.gif") as film:
-        assert film.size == sheet.size
-        film.seek(1)
-        frame = film.convert("RGB")
-    top = sheet.top
-    ground = frame.getpixel((2, 2))
-    for row, line in enumerate(LINES[:4]):
-        x, y, width, height = grid.rect_of(grid.starts[row] + len(line) - 1)
-        cell = frame.crop((x, y + top, x + width, y + top + height))
-        behind = frame.crop((x + 2 * width + 8, y + top, x + 4 * width, y + top + height))
-        assert len(cell.getcolors() or []) > 1
-        assert behind.getcolors() == [(behind.width * behind.height, ground)]

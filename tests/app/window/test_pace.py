@@ -11,10 +11,9 @@ from pytestqt.qtbot import QtBot
 from app.canvas.view import CanvasView
 from app.state.run.pace import LONGEST_SECONDS, NOISE_SECONDS, SHORTEST_SECONDS
 from app.window.main_window import MainWindow
-from engine import SKILLS, SUDOKU
+from engine import SKILLS
 from engine.service import RunEnded
 from tests.app.state.test_pace import Hands
-from tests.app.sudoku.solver_engine import SolverEngine
 from tests.fake_engine import FakeEngine
 
 Open = Callable[..., MainWindow]
@@ -85,40 +84,6 @@ def test_a_block_in_the_chat_takes_its_time(
     assert session.chat.turns[0].answer.status == "done"
 
 
-def test_within_a_step_tokens_are_accepted_one_after_another(
-    qtbot: QtBot, open_paced: Open, fake: FakeEngine, hands: Hands
-) -> None:
-    """With reduced motion all at once."""
-    fake.steps = 3  # which accept one, three and five of eight
-    window = open_paced()
-    for is_reduced, seen in ((False, [0, 1, 2, 3, 4, 5, 8]), (True, [0, 1, 3, 5, 8])):
-        window.context.values.reduced_motion = is_reduced
-        window.context.apply_values()
-        ask(qtbot, window)
-        counts: list[int] = []
-        for _ in turned(window, hands, lambda: window.context.session.active is not None):
-            block = canvases(window)[0].block
-            assert block is not None
-            counts.append(8 if block.committed else block.accepted_count)
-            if block.steps and not block.committed:
-                said = window.pages.chat().page.turns[-1].answer.status.line.text()
-                assert f"{block.accepted_count} of 8 sure" in said
-        assert sorted(set(counts)) == seen
-        assert counts == sorted(counts)
-
-
-def test_full_speed_waits_for_nothing_and_is_remembered(
-    qtbot: QtBot, open_paced: Open, fake: FakeEngine, settings: QSettings
-) -> None:
-    fake.blocks = 3
-    window = open_paced("0.25")
-    ask(qtbot, window)
-    window.context.values.pace = "inf"
-    window.context.apply_values()
-    assert window.context.session.active is None
-    assert settings.value("canvas/pace") == "inf"
-
-
 def test_what_was_computed_is_there_when_one_stops(qtbot: QtBot, open_paced: Open, fake: FakeEngine) -> None:
     fake.blocks = 3
     window = open_paced()
@@ -166,25 +131,3 @@ def test_the_inspector_sees_no_more_of_a_run_than_the_chat(
     assert {1, 2, 3, 4, 5} <= accepted
     assert page.player.replay is not None
     assert page.player.place == len(page.player.replay.frames) - 1
-
-
-class TestOnTheBoard:
-    @pytest.fixture
-    def fake(self) -> SolverEngine:
-        return SolverEngine()
-
-    def test_a_puzzle_takes_its_time(self, qtbot: QtBot, open_paced: Open, hands: Hands) -> None:
-        window = open_paced(model=SUDOKU)
-        window.show_page("sudoku")
-        one = window.pages["sudoku"].page
-        one.column.solve.click()
-        await_end(qtbot, window)
-        accepted = set()
-        start = hands.time
-        for _ in turned(window, hands, lambda: one.run.is_live):
-            one.run._take_in()  # as its timer would
-            if one.run.frame is not None:
-                accepted.add(one.run.frame.accepted)
-        assert SHORTEST_SECONDS - 2 * TURN <= hands.time - start <= LONGEST_SECONDS + 2 * TURN
-        assert one.scrub.slider.value() == one.scrub.slider.maximum()
-        assert len(accepted) > 20  # of four steps: within each by and by

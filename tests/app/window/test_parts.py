@@ -27,15 +27,10 @@ from app.window.shortcuts import ShortcutSheet
 from engine import PUBLISHED, SKILLS, SUDOKU
 from engine.catalog import installed
 from tests.app.marked import Brackets, unmarked
+from tests.app.window.asking import ask
 
 Open = Callable[..., MainWindow]
 CONTROL = Qt.KeyboardModifier.ControlModifier
-
-
-def ask(qtbot: QtBot, window: MainWindow, text: str) -> None:
-    window.pages.chat().page.composer.set_text(text)
-    qtbot.keyClick(window.pages.chat().page.composer.edit, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: window.context.session.active is None)
 
 
 def dialog(window: MainWindow, kind: type) -> Any:
@@ -261,18 +256,6 @@ def test_the_palette_finds_chats_models_and_settings(qtbot: QtBot, open_window: 
     settings.close()
     find(qtbot, window, "safelight sudoku")
     qtbot.waitUntil(lambda: window.context.model is not None and window.context.model.path_or_id == SUDOKU)
-
-
-def test_in_a_narrow_window_a_page_keeps_room_beside_one_panel(open_window: Open) -> None:
-    window = open_window()
-    window.resize(900, 650)
-    window.topbar.strip.setChecked(True)
-    assert (window.sidebar.isVisible(), window.strip.isVisible()) == (False, True)
-    window.topbar.sidebar.setChecked(True)
-    assert (window.sidebar.isVisible(), window.strip.isVisible()) == (True, False)
-    window.resize(1280, 800)
-    window.topbar.strip.setChecked(True)
-    assert (window.sidebar.isVisible(), window.strip.isVisible()) == (True, True)
 
 
 def test_what_can_be_done_with_a_message_is_seen_where_one_points_or_tabs(qtbot: QtBot, open_window: Open) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.context import CHAT, DECISIONS, INSPECTOR, LAB, MODELS, RACE, SERVER, SUDOKU
@@ -106,19 +105,6 @@ def test_without_room_sampler_and_settings_are_in_the_place_menu(qtbot: QtBot, o
     with qtbot.waitSignal(bar.settings_asked):
         bar.settings_asked.disconnect(window.dialogs.open_settings)
         in_menu["Settings"].trigger()
-
-
-def test_with_large_text_beside_the_sampler_nothing_of_the_start_page_is_cut(open_window: Open) -> None:
-    window = open_window()
-    window.resize(900, 650)
-    window.appearance.set_text_percent(200)
-    window.topbar.strip.setChecked(True)
-    QApplication.processEvents()
-    page = window.pages.chat().page
-    welcome, composer = page.welcome, page.composer
-    assert welcome.widget().width() <= welcome.viewport().width()
-    for shown in (*welcome.suggestions.chips, welcome.guide, welcome.models, composer.attach, composer.send):
-        assert shown.width() >= shown.sizeHint().width(), shown.text()
 
 
 def test_the_figures_of_an_answer_stand_in_the_chat_only(qtbot: QtBot, open_window: Open) -> None:

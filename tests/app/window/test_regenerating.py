@@ -13,6 +13,7 @@ from app.state.chat.conversation import Answer
 from app.window.main_window import MainWindow
 from engine import BASE, SKILLS, SUDOKU
 from tests.app.sudoku.solver_engine import SolverEngine
+from tests.app.window.asking import ask
 from tests.fake_engine import FakeEngine
 
 Open = Callable[..., MainWindow]
@@ -36,11 +37,6 @@ def fake() -> FakeEngine:
     return Adapting()
 
 
-def ask(qtbot: QtBot, window: MainWindow, text: str = "hello") -> None:
-    window.pages.chat().send(text)
-    qtbot.waitUntil(lambda: window.context.session.active is None)
-
-
 def load(qtbot: QtBot, window: MainWindow, model: str, adapter: str | None = None) -> None:
     window.context.load(model, adapter)
     qtbot.waitUntil(lambda: window.context.choice == ModelChoice(model, adapter))
@@ -52,7 +48,7 @@ def answers(window: MainWindow) -> list[Answer]:
 
 def test_the_loaded_model_answers_again_whoever_wrote_the_answer(qtbot: QtBot, open_window: Open) -> None:
     window = open_window(SKILLS)
-    ask(qtbot, window)
+    ask(qtbot, window, "hello")
     load(qtbot, window, BASE)
     window.pages.chat().again_last()
     qtbot.waitUntil(lambda: len(answers(window)) == 2 and window.context.session.active is None)
@@ -61,7 +57,7 @@ def test_the_loaded_model_answers_again_whoever_wrote_the_answer(qtbot: QtBot, o
 
 def test_what_was_asked_for_lapses_with_its_model(qtbot: QtBot, open_window: Open) -> None:
     window = open_window(SKILLS)
-    ask(qtbot, window)
+    ask(qtbot, window, "hello")
     window.pages.chat().ask_other(window.context.session.chat.turns[0], BASE)
     window.context.load(SUDOKU)  # another is chosen meanwhile
     qtbot.waitUntil(lambda: window.context.choice == ModelChoice(SUDOKU))

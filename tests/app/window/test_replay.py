@@ -13,6 +13,7 @@ from pytestqt.qtbot import QtBot
 from app.chat.messages.answer import AnswerView
 from app.chat.messages.replay import AnswerReplay
 from app.window.main_window import MainWindow
+from tests.app.window.asking import ask
 from tests.fake_engine import FakeEngine
 
 Open = Callable[..., MainWindow]
@@ -21,14 +22,6 @@ Open = Callable[..., MainWindow]
 @pytest.fixture
 def fake(tmp_path: Any) -> FakeEngine:
     return FakeEngine(tmp_path / "traces")
-
-
-def ask(qtbot: QtBot, window: MainWindow, *prompts: str) -> None:
-    composer = window.pages.chat().page.composer
-    for prompt in prompts:
-        composer.edit.setPlainText(prompt)
-        qtbot.keyClick(composer.edit, Qt.Key.Key_Return)
-        qtbot.waitUntil(lambda: window.context.session.active is None)
 
 
 def answer(window: MainWindow, place: int = -1) -> AnswerView:

@@ -247,9 +247,7 @@ def test_a_refused_deletion_offers_no_undo(sidebar):
         (("Pin",), ("pin_asked", 2, True)),
         (("Duplicate",), ("duplicate_asked", 2)),
         (("Delete",), ("delete_asked", [2])),
-        (("Export as", "Markdown"), ("export_asked", 2, "markdown")),
         (("Export as", "JSON"), ("export_asked", 2, "json")),
-        (("Export as", "HTML"), ("export_asked", 2, "html")),
     ],
 )
 def test_the_menu_by_key(sidebar, told, names, expected):

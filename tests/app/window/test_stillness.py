@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from app.context import DECISIONS, INSPECTOR
-from app.design import themes
 from app.window.main_window import MainWindow
 
 Open = Callable[..., MainWindow]
@@ -43,13 +42,3 @@ def test_a_message_stands_over_the_page(qtbot: QtBot, open_window: Open) -> None
     assert shown is notice or notice.isAncestorOf(shown)
     window.resize(window.width() - 60, window.height() - 40)
     qtbot.waitUntil(lambda: notice.width() == window.pages.stack.width())
-
-
-def test_ten_steps_of_the_text_size_dress_the_window_once(qtbot: QtBot, open_window: Open) -> None:
-    window, dressed = open_window(), list[int]()
-    heard = themes.changed.connect(lambda: dressed.append(window.appearance.preferences.text_percent))
-    for _ in range(5):
-        qtbot.keyClick(window, Qt.Key.Key_Plus, Qt.KeyboardModifier.ControlModifier)
-    qtbot.waitUntil(lambda: bool(dressed))
-    themes.changed.disconnect(heard)
-    assert dressed == [150]
