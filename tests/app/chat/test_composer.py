@@ -1,4 +1,4 @@
-"""The composer: history, files by every way in, the context meter, the order of Tab."""
+"""The composer: history, files by every way in, the context meter."""
 
 from __future__ import annotations
 
@@ -472,6 +472,3 @@ def test_of_jobs_in_a_row_only_the_latest_is_told(qtbot: QtBot) -> None:
     gate.set()
     qtbot.waitUntil(lambda: not background.is_busy)
     assert (ran, told) == (["first", "third"], ["third"])
-
-
-# ---------------------------------------------------------------- suggestions

@@ -1,4 +1,4 @@
-"""The conversation's page: versions, editing, settling, faults, keys. The engine is a stand-in."""
+"""The conversation's page: what is shown, editing, copies, faults. The engine is a stand-in."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ from tests.app.chat.settled import copy_buttons
 from tests.written import written_run
 
 OPTIONS = ViewOptions(calm=True, layer="state")
-CODE = "Here:\n\n```python\nprint('a')\n```\n\n" + "and more words. " * 40
 
 
 def decode(ids: Iterable[int]) -> Reply:

@@ -1,4 +1,4 @@
-"""A GGUF file on the models page: chosen, planned, imported, stopped, resumed, refused; always in a thread."""
+"""A GGUF file on the models page: chosen, planned, imported, refused; always in a thread."""
 
 from __future__ import annotations
 

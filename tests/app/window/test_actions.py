@@ -1,4 +1,4 @@
-"""The registry of actions: one source for keys, sheet and palette."""
+"""The registry of actions: keys of all pages and of one, and what cannot be done."""
 
 from __future__ import annotations
 

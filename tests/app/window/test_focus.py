@@ -1,4 +1,4 @@
-"""Where the keyboard is after what was done with it, whether that is marked, and lists that show all their rows."""
+"""What keys do after a click in the list of chats."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from app.window.main_window import MainWindow
 from tests.app.window.asking import ask
 
 Open = Callable[..., MainWindow]
-RETURN = Qt.Key.Key_Return
 
 
 def test_after_a_click_in_the_list_keys_rename_and_delete_and_text_goes_to_the_composer(

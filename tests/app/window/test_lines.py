@@ -63,7 +63,7 @@ def rows(view: CanvasView, answer: Answer) -> list[str]:
     return [row for row in found if row]
 
 
-def test_a_times_table_keeps_its_lines_in_chat_inspector_page_and_picture(
+def test_a_times_table_keeps_its_lines_in_chat_inspector_and_page(
     qtbot: QtBot, window: MainWindow, tmp_path: Path
 ) -> None:
     page = window.pages.chat().page

@@ -1,4 +1,4 @@
-"""The status bar: figures with units, names that tell them, and what gives way in a narrow window."""
+"""The status bar: figures with units, and what gives way in a narrow window."""
 
 from __future__ import annotations
 

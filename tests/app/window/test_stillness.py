@@ -1,4 +1,4 @@
-"""Nothing moves under the pointer: what comes and goes has its room, or stands over the page."""
+"""Nothing moves under the pointer: a message stands over the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Sudoku page in the window, with a stand-in engine: keys, and the way there from other pages."""
+"""The Sudoku page in the window, with a stand-in engine: its actions, from other pages."""
 
 from __future__ import annotations
 
