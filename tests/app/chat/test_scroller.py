@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QPushButton, QVBoxLayout, QWidget
@@ -99,18 +97,6 @@ def test_only_what_is_near_has_widgets(qtbot: QtBot, scroller: Scroller) -> None
     assert 499 in scroller.views  # the last part always has its widget
 
 
-def test_what_is_in_sight_covers_the_page(scroller: Scroller) -> None:
-    scroller.set_items(range(200), follow=False)
-    bar = scroller.verticalScrollBar()
-    for value in (0, 5000, 12_000, 700, bar.maximum()):
-        bar.setValue(value)
-        seen = sorted(tops(scroller).items())
-        assert seen[0][1] <= 0
-        for (name, y), (following, below) in pairwise(seen):
-            assert following == name + 1
-            assert below == y + real_height(name)
-
-
 def test_a_part_that_grows_above_moves_nothing_in_sight(qtbot: QtBot, scroller: Scroller) -> None:
     scroller.set_items(range(60), follow=False)
     bar = scroller.verticalScrollBar()
@@ -161,28 +147,6 @@ def test_settling_into_less_moves_nothing_that_is_read(qtbot: QtBot, scroller: S
     assert bar.value() == bar.maximum()
 
 
-def test_what_goes_on_fills_the_place_that_was_left_and_then_is_followed(scroller: Scroller) -> None:
-    scroller.set_items(range(40), follow=True)
-    last = scroller.realise(39)
-    assert isinstance(last, Part)
-    last.grow(500)
-    QApplication.sendPostedEvents()
-    bar = scroller.verticalScrollBar()
-    held = scroller.hold()
-    last.wanted = 400
-    scroller.settle(held, goes_on=True)
-    assert (bar.value(), scroller._slack) == (held[0], 100)
-    for height, value, slack in ((450, held[0], 50), (500, held[0], 0), (620, held[0] + 120, 0)):
-        last.grow(height)
-        QApplication.sendPostedEvents()
-        assert (bar.value(), scroller._slack) == (value, slack)
-    held = scroller.hold()
-    last.wanted = 200  # most of the page would be empty
-    scroller.settle(held, goes_on=True)
-    assert tops(scroller)[39] == 0
-    assert scroller._at_end
-
-
 def test_parts_that_stay_keep_their_widgets_and_places(qtbot: QtBot, scroller: Scroller) -> None:
     scroller.set_items(range(30), follow=False)
     scroller.verticalScrollBar().setValue(700)
@@ -191,24 +155,6 @@ def test_parts_that_stay_keep_their_widgets_and_places(qtbot: QtBot, scroller: S
     scroller.set_items([*range(20), *range(100, 120)], follow=False)
     assert tops(scroller) == before
     assert all(scroller.view(name) is views[name] for name in before)
-
-
-def test_parts_that_go_take_nothing_along(qtbot: QtBot, scroller: Scroller) -> None:
-    scroller.set_items(range(60), follow=False)
-    scroller.activateWindow()
-    for kept in (1, 3, 30):
-        bar = scroller.verticalScrollBar()
-        bar.setValue(0)
-        part = scroller.realise(kept)
-        assert isinstance(part, Part)
-        part.button.setFocus()
-        idle(qtbot, scroller)
-        scroller.set_items([*range(kept), 100 + kept], follow=True)  # as when a prompt is edited that has the keyboard
-        assert set(scroller.views) <= set(scroller._items)
-        assert 100 + kept in tops(scroller)
-        assert scroller.hasFocus()  # and no part somewhere, to which Qt would scroll
-        assert bar.value() == bar.maximum()
-        scroller.set_items(range(60), follow=False)
 
 
 def test_tab_goes_through_parts_that_were_not_there(qtbot: QtBot, scroller: Scroller) -> None:
