@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,11 @@ class FarEngine(FakeEngine):
         self.able = Capabilities(decisions=True)
         self.problem = ""
         self.mass = 1.0
+
+    def load_model(self, path: str, progress: Callable[[float], None] | None = None, threads: int = 0) -> Any:
+        made = super().load_model(path, progress, threads)
+        made.config.canvas_length = 64
+        return made
 
     def begin(self, request: RunRequest) -> Iterator[RunReply | PassWanted]:  # type: ignore[override]
         assert request.decision is not None
