@@ -7,83 +7,46 @@ import os
 import re
 import signal
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from engine import GenerationConfig, SlotsRead
-from engine.service import (
-    AdapterChanged,
-    AdapterRequest,
-    Capabilities,
-    LoadedModel,
-    LoadReply,
-    LoadRequest,
-    ModelLoaded,
-    ModelUnloaded,
-    PassWanted,
-    RunAdvanced,
-    RunEnded,
-    RunRequest,
-    RunSteps,
-)
+from engine import SlotsRead
+from engine.service import Capabilities, PassWanted, RunAdvanced, RunEnded, RunRequest, RunSteps
+from tests.fake_engine import FakeEngine, FakeTokenizer
 
 MASS = 0.5  # of all labels
 
 
-class DecidingBackend:
+class Words(FakeTokenizer):
+    """Any text is one token."""
+
+    def encode(self, text: str) -> list[int]:
+        return [1 + zlib.crc32(text.encode())]
+
+    encode_prompt = encode_rendered = encode_inert = encode
+
+
+class DecidingBackend(FakeEngine):
     """The number in a state is the first option's probability; the others share the rest. "broken" fails.
 
     ``interrupt_at`` is the number of the run that Ctrl+C comes with; it goes on until it is cancelled.
     """
 
-    capabilities = Capabilities(decisions=True, parallel_runs=2)
-
     def __init__(self) -> None:
+        super().__init__()
+        self.able = Capabilities(decisions=True, parallel_runs=2)
         self.states: list[str] = []
-        self.requests: list[RunRequest] = []
         self.interrupt_at = 0
-        self.fingerprint = "f"
 
-    def load(self, request: LoadRequest, report: Callable[[LoadReply], None]) -> None:
-        def nothing(*_: Any) -> Any:
-            raise AssertionError
-
-        report(
-            ModelLoaded(
-                LoadedModel(
-                    path_or_id=request.path_or_id,
-                    title=request.title,
-                    name="made-up",
-                    defaults=GenerationConfig(),
-                    canvas_length=16,
-                    parameter_count=1,
-                    device="cpu",
-                    load_seconds=0.0,
-                    vocab_size=2,
-                    piece=nothing,
-                    is_special=nothing,
-                    decode=nothing,
-                    write=nothing,
-                    count_tokens=nothing,
-                    encode=lambda text: [1 + zlib.crc32(text.encode())],  # any text is one token
-                    prompt_ids=lambda _request: [0],
-                    fingerprint=self.fingerprint,
-                    context=4_096,
-                    capabilities=self.capabilities,
-                )
-            )
-        )
-
-    def unload(self) -> ModelUnloaded:
-        return ModelUnloaded()
-
-    def set_adapter(self, request: AdapterRequest) -> AdapterChanged:
-        return AdapterChanged(request.path_or_id, "an adapter")
+    def load_model(self, path: str, *options: Any, **more: Any) -> Any:
+        model = super().load_model(path, *options, **more)
+        model.tokenizer, model.config.canvas_length = Words(), 16
+        return model
 
     def admits(self, _request: RunRequest, running: Sequence[RunRequest]) -> bool:
-        return len(running) < self.capabilities.parallel_runs
+        return len(running) < self.able.parallel_runs
 
     def begin(self, request: RunRequest) -> RunSteps:
         assert request.decision is not None

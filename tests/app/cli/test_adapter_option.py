@@ -9,21 +9,14 @@ from typing import Any
 import pytest
 
 import engine
-from app.cli.main import main
 from engine import SafelightError
 from engine.adapters.writing import save_adapter
 from engine.models.diffusion_gemma.layout import TARGETS
+from tests.app.cli.calling import Capture, refused, run
 from tests.engine import tiny
 from tests.engine.adapting import random_adapters
 
-Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
-
-
-def run(capsys: Capture, *arguments: object) -> tuple[int, str, str]:
-    code = main([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 @pytest.fixture
@@ -71,17 +64,14 @@ def test_a_mistyped_adapter_is_told_before_a_model_is_loaded(capsys: Capture, mo
 
     monkeypatch.setattr(engine, "load_model", never)
     for command in (("generate", "Hi."), ("bench",), ("sudoku", "." * 81)):
-        code, out, err = run(capsys, *command, "--adapter", "sudoku-lara")
-        assert (code, out, err.count("\n")) == (2, "", 1)
-        assert "there is no adapter at sudoku-lara; give an adapter's folder or one of: sudoku-lora" in err
+        said = "there is no adapter at sudoku-lara; give an adapter's folder or one of: sudoku-lora"
+        refused(capsys, said, *command, "--adapter", "sudoku-lara")
 
 
 def test_an_adapter_for_another_model_is_told(places: tuple[Path, Path], capsys: Capture) -> None:
     model, adapter = places
     other = tiny.checkpoint(model.parent / "other", hidden_size=64)
-    code, out, err = run(capsys, "generate", "Hi.", "--model", other, "--adapter", adapter)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "this model's layer asks for" in err
+    refused(capsys, "this model's layer asks for", "generate", "Hi.", "--model", other, "--adapter", adapter)
     code, _, err = run(capsys, "bench", "--shape", "26b-a4b", "--random-weights", "--adapter", adapter)
     assert code == 2
     assert "leave out --shape" in err

@@ -11,11 +11,10 @@ import pytest
 
 import engine
 from app.cli import deciding
-from app.cli.main import main
 from engine.tasks.drawings import COLOURS, DrawnShape, Scene, picture_of
+from tests.app.cli.calling import Capture, one_line, refused, run
 from tests.app.cli.deciding_backend import MASS, DecidingBackend
 
-Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
 
 ASK = ["--yes-no", "Is it urgent?", "--name", "urgent"]
@@ -30,20 +29,8 @@ def backend(monkeypatch: Patch) -> DecidingBackend:
     return made
 
 
-def run(capsys: Capture, *arguments: object) -> tuple[int, str, str]:
-    code = main(["decide", *map(str, arguments)])
-    out, err = capsys.readouterr()
-    return code, out, err
-
-
-def one_line(err: str) -> str:
-    assert err.startswith("safelight: ")
-    assert err.count("\n") == 1
-    return err
-
-
 def test_the_embedded_model_decides(capsys: Capture) -> None:
-    code, out, err = run(capsys, "Ann has 3 coins.", *ASK, *TEAM, *ANGER, "--json", "--repeat", 1)
+    code, out, err = run(capsys, "decide", "Ann has 3 coins.", *ASK, *TEAM, *ANGER, "--json", "--repeat", 1)
     record = json.loads(out)
     assert (code, out.count("\n"), err) == (0, 1, "")
     assert record["model"] == engine.DECIDER
@@ -55,7 +42,7 @@ def test_the_embedded_model_decides(capsys: Capture) -> None:
 
 
 def test_one_text_as_json(capsys: Capture, backend: DecidingBackend) -> None:
-    code, out, err = run(capsys, "mail: 0.8", *ASK, *TEAM, *ANGER, "--json", "--joint")
+    code, out, err = run(capsys, "decide", "mail: 0.8", *ASK, *TEAM, *ANGER, "--json", "--joint")
     answers = json.loads(out)["answers"]
     assert (code, err) == (0, "")
     assert answers["urgent"]["noul"] == pytest.approx(0.8)
@@ -74,10 +61,12 @@ def test_an_image_is_decided_about_with_a_text_or_alone(capsys: Capture, tmp_pat
         circle = DrawnShape("circle", colour, COLOURS[colour], 0.5, 0.5, 0.14, 0.0)
         (tmp_path / f"{colour}.png").write_bytes(picture_of(Scene((250, 250, 250), (circle,))).data)
     ask = ["--choice", "What colour is the circle?", "--option", "red", "--option", "blue", "--repeat", "0", "--json"]
-    red, blue = (json.loads(run(capsys, "--image", tmp_path / f"{one}.png", *ask)[1]) for one in ("red", "blue"))
+    red, blue = (
+        json.loads(run(capsys, "decide", "--image", tmp_path / f"{one}.png", *ask)[1]) for one in ("red", "blue")
+    )
     assert red["model"] == engine.SIGHT  # where there are images
     assert red != blue  # it was seen
-    code, _, err = run(capsys, "--image", tmp_path / "red.png", *ASK, "--model", engine.DECIDER)
+    code, _, err = run(capsys, "decide", "--image", tmp_path / "red.png", *ASK, "--model", engine.DECIDER)
     assert code == 2
     assert "cannot see images" in one_line(err)
 
@@ -85,7 +74,7 @@ def test_an_image_is_decided_about_with_a_text_or_alone(capsys: Capture, tmp_pat
 def test_one_text_for_people(capsys: Capture, backend: DecidingBackend, tmp_path: Path) -> None:
     file = tmp_path / "mail.txt"
     file.write_text("mail: 0.7500\n")
-    code, out, err = run(capsys, "--file", file, *ASK, *TEAM)
+    code, out, err = run(capsys, "decide", "--file", file, *ASK, *TEAM)
     assert (code, err) == (0, "")
     assert backend.states == ["mail: 0.7500"] * 2
     lines = [" ".join(line.split()) for line in out.splitlines() if line.strip()]
@@ -103,21 +92,19 @@ def test_questions_of_a_file(capsys: Capture, tmp_path: Path) -> None:
     file = tmp_path / "questions.json"
     asked = {"urgent": {"type": "noul", "instructions": "Is it urgent?"}}
     file.write_text(json.dumps({"questions": asked, "temperature": 0.5}))
-    code, out, _ = run(capsys, "0.8", "--questions", file, "--json")
+    code, out, _ = run(capsys, "decide", "0.8", "--questions", file, "--json")
     assert code == 0
     assert json.loads(out)["answers"]["urgent"]["noul"] == pytest.approx(0.64 / 0.68)
 
 
 def test_ctrl_c_while_one_text_is_decided(capsys: Capture, backend: DecidingBackend) -> None:
     backend.interrupt_at = 1
-    assert run(capsys, "0.6", *ASK) == (130, "", "safelight: stopped\n")
+    assert run(capsys, "decide", "0.6", *ASK) == (130, "", "safelight: stopped\n")
 
 
 @pytest.mark.usefixtures("backend")
 def test_what_a_run_fails_with_is_said(capsys: Capture) -> None:
-    code, out, err = run(capsys, "broken", *ASK)
-    assert (code, out) == (2, "")
-    assert "the card fell out" in one_line(err)
+    refused(capsys, "the card fell out", "decide", "broken", *ASK)
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
@@ -127,7 +114,7 @@ def test_a_table_in_and_a_table_out(capsys: Capture, tmp_path: Path, delimiter: 
     rows = [["id", "text", "note"], ["-1", "größer 0.2", "=1+1"], ["2", "broken", 'a, b; c\td "e"\n'], ["3", "0.8", ""]]
     with given.open("w", encoding="utf-8-sig", newline="") as file:
         csv.writer(file, delimiter=delimiter).writerows(rows)
-    code, said, err = run(capsys, "--csv", given, "--out", out, *ASK, *ANGER, "--repeat", 0)
+    code, said, err = run(capsys, "decide", "--csv", given, "--out", out, *ASK, *ANGER, "--repeat", 0)
     assert code == 0
     assert "3 rows decided" in said
     assert "1 rows could not be decided" in one_line(err)
@@ -145,7 +132,7 @@ def test_a_table_in_and_a_table_out(capsys: Capture, tmp_path: Path, delimiter: 
 def test_a_table_as_json_lines(capsys: Capture, backend: DecidingBackend, tmp_path: Path) -> None:
     given = tmp_path / "in.csv"
     given.write_text("mail\nhello, 0.9\nbroken; x\n")
-    code, out, _ = run(capsys, "--csv", given, "--json", *ASK)
+    code, out, _ = run(capsys, "decide", "--csv", given, "--json", *ASK)
     assert code == 0
     assert backend.states == ["hello, 0.9", "broken; x"]
     first, second = map(json.loads, out.splitlines())
@@ -157,7 +144,7 @@ def test_ctrl_c_leaves_the_rows_so_far(capsys: Capture, backend: DecidingBackend
     given, out = tmp_path / "in.csv", tmp_path / "out.csv"
     given.write_text("text\n" + "0.7\n" * 30)
     backend.interrupt_at = 12
-    code, said, err = run(capsys, "--csv", given, "--out", out, *ASK)
+    code, said, err = run(capsys, "decide", "--csv", given, "--out", out, *ASK)
     assert (code, said) == (130, "")
     count = len(out.read_text().splitlines()) - 1
     assert count <= 11
@@ -202,6 +189,4 @@ def test_bad_input(
     Path("in.csv").write_text("mail,id\nx,1\n")
     Path("wide.csv").write_text("text,id\nx,1\ny,2,3\n")
     Path("empty.csv").write_text("text\n")
-    code, out, err = run(capsys, *arguments)
-    assert (code, out) == (2, "")
-    assert said in one_line(err)
+    refused(capsys, said, "decide", *arguments)

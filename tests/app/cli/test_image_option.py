@@ -10,14 +10,13 @@ import pytest
 from app.cli.main import main
 from engine import SKILLS
 from engine.service import LocalBackend
+from tests.app.cli.calling import Capture, refused
 from tests.engine.seeing import picture, seeing
 from tests.engine.server.served import KEY, serving
 from tests.engine.service.remote.servers import bodies, models, streamed, words
 from tests.engine.service.remote.servers import serving as fake_server
 
 FAST = ["--max-steps", "2", "--max-new-tokens", "1"]
-
-Capture = pytest.CaptureFixture[str]
 
 
 def run(capsys: Capture, *arguments: str, prompt: str = "what?") -> tuple[int, str, str]:
@@ -84,7 +83,4 @@ def test_what_is_none_is_one_line(capsys: Capture, tmp_path: Path) -> None:
         ("drawing.svg", "is an SVG, which is not supported"),
         ("good.png", f"{SKILLS} cannot see images; remove them, or choose a model that can"),
     ):
-        code, out, err = run(capsys, "--image", str(tmp_path / name))
-        assert (code, out) == (2, "")
-        assert message in err
-        assert err.count("\n") == 1
+        refused(capsys, message, "generate", "what?", "--image", tmp_path / name, *FAST)

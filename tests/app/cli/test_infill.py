@@ -7,19 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.main import main
 from engine import infill, load_model
 from engine.text.gap_markers import MARKERS
+from tests.app.cli.calling import Capture, run
 from tests.engine.gap_models import causal_folder
 
-Capture = pytest.CaptureFixture[str]
 QUICK = ("--max-steps", "3", "--max-new-tokens", "8")
-
-
-def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
-    code = main(["infill", *arguments])
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 def test_the_gap_alone_is_printed(capsys: Capture) -> None:
@@ -29,8 +22,8 @@ def test_the_gap_alone_is_printed(capsys: Capture) -> None:
     exact = infill(model, "a ", " b", length=3, config=config, seed=4)
     assert found is not None
     assert exact is not None
-    assert run(capsys, "a [[…]] b", *QUICK)[:2] == (0, found.text + "\n")
-    code, out, _ = run(capsys, "a [[3 tokens]] b", *QUICK, "--seed", "4", "--json")
+    assert run(capsys, "infill", "a [[…]] b", *QUICK)[:2] == (0, found.text + "\n")
+    code, out, _ = run(capsys, "infill", "a [[3 tokens]] b", *QUICK, "--seed", "4", "--json")
     read = json.loads(out)
     assert (code, read["prefix"], read["suffix"], read["seed"]) == (0, "a ", " b", 4)
     assert (read["text"], read["tokens"], read["steps"]) == (exact.text, exact.length, exact.steps)
@@ -43,8 +36,8 @@ def test_a_file_may_have_the_text_and_a_causal_model_may_write_it(capsys: Captur
     behind.write_text("\n\nf()\n", encoding="utf-8")
     whole.write_text("def f():\n    [[...]]\n\nf()\n", encoding="utf-8")
     some = ("--model", str(folder), "--max-new-tokens", "5", "--json")
-    first = run(capsys, "--file", str(whole), *some)[1]
-    assert first == run(capsys, "--prefix-file", str(before), "--suffix-file", str(behind), *some)[1]
+    first = run(capsys, "infill", "--file", str(whole), *some)[1]
+    assert first == run(capsys, "infill", "--prefix-file", str(before), "--suffix-file", str(behind), *some)[1]
     assert json.loads(first)["tokens"] <= 5
 
 
@@ -61,13 +54,13 @@ def test_a_file_may_have_the_text_and_a_causal_model_may_write_it(capsys: Captur
     ],
 )
 def test_bad_input_is_one_line(capsys: Capture, arguments: tuple[str, ...], said: str) -> None:
-    code, out, err = run(capsys, *arguments)
+    code, out, err = run(capsys, "infill", *arguments)
     assert (code, out) == (2, "")
     assert said in err
     assert err.count("\n") <= 2  # a note of loading, and the line
 
 
 def test_a_text_that_is_not_ready_in_time_is_none(capsys: Capture) -> None:
-    code, out, err = run(capsys, "a [[…]] b", "--seconds", "0.000001")
+    code, out, err = run(capsys, "infill", "a [[…]] b", "--seconds", "0.000001")
     assert (code, out) == (0, "")
     assert "no text was ready in time" in err

@@ -20,6 +20,7 @@ from app.cli.main import main
 from app.cli.stopping import STOPPED
 from engine import SafelightError
 from engine.server.mcp.stdio import StdioServer
+from tests.app.cli.calling import refused
 
 ROOT = Path(__file__).resolve().parents[3]
 COMMAND = ["-m", "app", "mcp"]
@@ -88,7 +89,4 @@ def test_it_goes_on_when_its_model_cannot_be_loaded_and_says_why(
 
 
 def test_a_mistyped_adapter_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["mcp", "--adapter", "nowhere"]) == 2
-    error = capsys.readouterr().err
-    assert "there is no adapter at" in error
-    assert error.count("\n") == 1
+    refused(capsys, "there is no adapter at", "mcp", "--adapter", "nowhere")

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-from app.cli.main import main, parser
 from app.cli.options import QUANTIZATIONS
 from engine import SKILLS, catalog, kernels, load_model
 from engine.memory import plan
 from engine.memory.device import choose
 from engine.models.gguf_import import import_gguf
 from engine.quant import PRECISIONS
+from tests.app.cli.calling import Capture, refused, run
 from tests.engine import gguf_files
 
-ROOT = Path(__file__).resolve().parents[3]
 PARTS = ["experts", "attention", "dense", "embedding", "other", "vision", "kv_cache", "activations", "workspace"]
 APART = ["process", "cuda_context", "reserve"]  # the first on a CPU alone, the second on a GPU
-
-Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(autouse=True)
@@ -34,14 +28,8 @@ def free(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "total_bytes", lambda _: 24 * 2**30)
 
 
-def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
-    code = main(["plan", *arguments])
-    out, err = capsys.readouterr()
-    return code, out, err
-
-
 def test_json_has_these_keys_and_adds_up(capsys: Capture) -> None:
-    code, out, err = run(capsys, "26b-a4b", "--context", "8192", "--json")
+    code, out, err = run(capsys, "plan", "26b-a4b", "--context", "8192", "--json")
     record = json.loads(out)
     assert (code, err, out.count("\n")) == (0, "", 1)
     assert {"total_bytes", "parts", "free_bytes", "fits", "advice"} <= set(record)
@@ -58,37 +46,35 @@ def test_json_has_these_keys_and_adds_up(capsys: Capture) -> None:
 def test_a_gguf_file_is_planned_as_what_its_import_gives(tmp_path: Path, capsys: Capture) -> None:
     file = gguf_files.tiny(tmp_path / "tiny.gguf", catalog.resolve(SKILLS))
     options = ("--device", "cpu", "--quantization", "nf4", "--context", "100", "--json")
-    planned = json.loads(run(capsys, str(file), *options)[1])
+    planned = json.loads(run(capsys, "plan", str(file), *options)[1])
     assert list(tmp_path.iterdir()) == [file]
-    code, out, _ = run(capsys, str(file), "--device", "cpu")
+    code, out, _ = run(capsys, "plan", str(file), "--device", "cpu")
     assert (code, "To import it" in out, list(tmp_path.iterdir())) == (0, True, [file])
     import_gguf(file, tmp_path / "made", "nf4", torch.device("cpu"))
-    imported = json.loads(run(capsys, str(tmp_path / "made"), *options)[1])
+    imported = json.loads(run(capsys, "plan", str(tmp_path / "made"), *options)[1])
     assert [planned[key] for key in ("precision", "context", "parts")] == [
         imported[key] for key in ("precision", "context", "parts")
     ]
     assert planned["copy_bytes"] > imported["copy_bytes"] == 0
-    code, out, err = run(capsys, str(file), "--quantization", "none")
-    assert (code, out) == (2, "")
-    assert "a packed store needs a quantization; use auto, " in err
+    refused(capsys, "a packed store needs a quantization; use auto, ", "plan", str(file), "--quantization", "none")
 
 
 def test_a_gguf_file_that_loads_as_it_is_is_planned_as_it_loads(tmp_path: Path, capsys: Capture) -> None:
     file = gguf_files.small(tmp_path / "small.gguf", catalog.resolve(SKILLS), "llama")
     options = ("--device", "cpu", "--context", "100")
-    planned = json.loads(run(capsys, str(file), *options, "--json")[1])
+    planned = json.loads(run(capsys, "plan", str(file), *options, "--json")[1])
     loaded = load_model(file, device="cpu")
     assert planned["precision"] == loaded.precision.as_dict()
     assert planned["quantization"] == "as stored"
     assert planned["copy_bytes"] == 0
-    code, out, _ = run(capsys, str(file), *options)
+    code, out, _ = run(capsys, "plan", str(file), *options)
     assert (code, "import" in out, list(tmp_path.iterdir())) == (0, False, [file])
-    unpacked = json.loads(run(capsys, str(file), *options, "--quantization", "none", "--json")[1])
+    unpacked = json.loads(run(capsys, "plan", str(file), *options, "--quantization", "none", "--json")[1])
     assert unpacked["quantization"] == "none"  # no packed store has to be written
 
 
 def test_the_table_names_every_part_and_what_to_change(capsys: Capture) -> None:
-    code, out, _ = run(capsys, "26b-a4b", "--quantization", "none", "--dtype", "float32")
+    code, out, _ = run(capsys, "plan", "26b-a4b", "--quantization", "none", "--dtype", "float32")
     assert code == 0  # the answer is no, and that is an answer
     assert all(any(line.startswith(part) for line in out.splitlines()) for part in [*PARTS, "process", "reserve"])
     assert not any(line.startswith("cuda_context") for line in out.splitlines())
@@ -104,7 +90,7 @@ def test_on_a_gpu_the_table_names_what_no_tensor_takes(capsys: Capture, monkeypa
     place = dataclasses.replace(choose("cpu", "bfloat16"), device=torch.device("cuda", 0))
     monkeypatch.setattr("engine.models.folder.choose", lambda *_: place)
     monkeypatch.setattr(kernels, "why_plain", lambda _: None)
-    code, out, _ = run(capsys, "26b-a4b", "--context", "32768")
+    code, out, _ = run(capsys, "plan", "26b-a4b", "--context", "32768")
     rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line}
     assert code == 0
     assert all(float(rows[part][0]) > 0.3 for part in ("cuda_context", "reserve"))
@@ -114,7 +100,7 @@ def test_on_a_gpu_the_table_names_what_no_tensor_takes(capsys: Capture, monkeypa
 
 
 def test_a_small_model_is_told_in_megabytes(capsys: Capture) -> None:
-    code, out, _ = run(capsys, SKILLS)
+    code, out, _ = run(capsys, "plan", SKILLS)
     total = next(line for line in out.splitlines() if line.startswith("total"))
     assert code == 0
     assert "MB" in out.splitlines()[1]
@@ -133,21 +119,8 @@ def test_a_small_model_is_told_in_megabytes(capsys: Capture) -> None:
     ],
 )
 def test_bad_input_is_one_line(capsys: Capture, arguments: list[str], message: str) -> None:
-    code, out, err = run(capsys, *arguments)
-    assert (code, out) == (2, "")
-    assert message in err
-    assert err.startswith("safelight: ")
-    assert err.count("\n") == 1
+    refused(capsys, message, "plan", *arguments)
 
 
 def test_the_option_offers_what_the_engine_knows() -> None:
     assert tuple(PRECISIONS) == QUANTIZATIONS
-
-
-def test_the_help_needs_no_torch() -> None:
-    commands = next(action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
-    assert "plan" in commands.choices
-    program = "import sys; from app.cli.main import main; main(['plan', '--help']); sys.exit('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "--context" in done.stdout

@@ -9,19 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from app.cli.main import main
 from engine import SKILLS, catalog
 from engine.models.diffusion_gemma.writing import config_dict
+from tests.app.cli.calling import Capture, refused, run
 from tests.engine.gguf_files import tiny
 from tests.engine.packing import packable
-
-Capture = pytest.CaptureFixture[str]
-
-
-def run(capsys: Capture, *arguments: object) -> tuple[int, str, str]:
-    code = main([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 def test_quantize_and_use(tmp_path: Path, capsys: Capture) -> None:
@@ -36,9 +28,7 @@ def test_quantize_and_use(tmp_path: Path, capsys: Capture) -> None:
     code, out, err = run(capsys, "generate", "Spell cat.", "--model", folder, "--device", "cpu", "--json")
     assert (code, err) == (0, "")
     assert json.loads(out)["text"]
-    code, out, err = run(capsys, "quantize", SKILLS, folder)
-    assert (code, out) == (2, "")
-    assert "already holds a packed model" in err
+    refused(capsys, "already holds a packed model", "quantize", SKILLS, folder)
 
 
 def test_quantize_says_what_it_did(tmp_path: Path, capsys: Capture) -> None:
@@ -56,9 +46,9 @@ def test_a_gguf_file_is_imported(tmp_path: Path, capsys: Capture) -> None:
     parts = r"attention 0\.\d\d%, dense 0\.\d\d%, experts \d+\.\d\d%, embedding 0\.\d\d%"
     assert re.fullmatch(f"relative error of packing: {parts}", second)
     assert third == "text only: images need the original checkpoint"
-    code, out, err = run(capsys, "generate", "hello", "--model", file)
-    assert (code, out) == (2, "")
-    assert "is a GGUF file; import it first: safelight quantize FILE FOLDER" in err
+    refused(
+        capsys, "is a GGUF file; import it first: safelight quantize FILE FOLDER", "generate", "hello", "--model", file
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,9 +66,7 @@ def test_bad_input(
     arguments: list[str], message: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code, out, err = run(capsys, *arguments)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert message in err
+    refused(capsys, message, *arguments)
     assert not list(tmp_path.iterdir())
 
 
@@ -92,9 +80,7 @@ def test_too_little_memory_is_said_before(capsys: Capture, monkeypatch: pytest.M
     assert "has 1.0 GB free" in err
     monkeypatch.setattr(plan, "free_bytes", lambda _: 30 * 10**9)
     shape = ["bench", "--shape", "26b-a4b", "--random-weights", "--device", "cpu"]
-    code, out, err = run(capsys, *shape, "--parallel", "64")
-    assert (code, out) == (2, "")
-    assert "64 runs at once do not fit" in err
+    refused(capsys, "64 runs at once do not fit", *shape, "--parallel", "64")
 
 
 def test_bench_of_a_small_shape(tmp_path: Path, capsys: Capture) -> None:

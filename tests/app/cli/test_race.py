@@ -11,22 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.main import main
 from app.cli.race_lanes import read_lane
 from engine import SKILLS, SafelightError
 from engine.service import Racing
 from engine.tasks import drawings
-
-Capture = pytest.CaptureFixture[str]
+from tests.app.cli.calling import Capture, refused, run
 
 TASKS = ("Reverse the word stone.", "What is 47 + 5?", "Spell banana.", "Sort 9 4 7 2 6.")
 LANES = ("--lane", ":block_diffusion", "--lane", ":autoregressive,max-new-tokens=4,top-k=3,temperature=0.5")
-
-
-def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
-    code = main(["race", *arguments])
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 @pytest.fixture
@@ -37,7 +29,7 @@ def file(tmp_path: Path) -> str:
 
 
 def test_one_prompt_shows_each_lane_with_its_figures(capsys: Capture) -> None:
-    code, out, err = run(capsys, "Reverse the word robot.", *LANES)
+    code, out, err = run(capsys, "race", "Reverse the word robot.", *LANES)
     assert (code, err) == (0, "")
     first, second, _ = out.split("\n\n")
     assert first.splitlines()[:2] == ["Safelight Skills · block_diffusion", "tobor"]
@@ -48,7 +40,7 @@ def test_one_prompt_shows_each_lane_with_its_figures(capsys: Capture) -> None:
 
 
 def test_without_lanes_a_model_is_raced_by_each_of_its_decoders(capsys: Capture) -> None:
-    code, out, err = run(capsys, "Reverse the word robot.", "--json")
+    code, out, err = run(capsys, "race", "Reverse the word robot.", "--json")
     assert (code, err) == (0, "")
     found = json.loads(out)
     assert [lane["title"].rpartition(" ")[2] for lane in found["lanes"]] == ["block_diffusion", "autoregressive"]
@@ -57,7 +49,7 @@ def test_without_lanes_a_model_is_raced_by_each_of_its_decoders(capsys: Capture)
 
 
 def test_a_batch_tells_rows_and_results(capsys: Capture, file: str, tmp_path: Path) -> None:
-    code, out, err = run(capsys, "--prompts", file, *LANES, "--json", "--seed", "5")
+    code, out, err = run(capsys, "race", "--prompts", file, *LANES, "--json", "--seed", "5")
     assert (code, err) == (0, "")
     found = json.loads(out)
     assert [lane["decoder"] for lane in found["lanes"]] == ["block_diffusion", "autoregressive"]
@@ -67,7 +59,7 @@ def test_a_batch_tells_rows_and_results(capsys: Capture, file: str, tmp_path: Pa
     assert (diffusion["count"], diffusion["rate"]) == (4, 1.0)
     assert writing["rate"] < 1.0
     assert diffusion["tokens_per_forward"] > writing["tokens_per_forward"] == 1.0
-    code, out, _ = run(capsys, "--prompts", file, *LANES, "--out", str(tmp_path / "answers.csv"))
+    code, out, _ = run(capsys, "race", "--prompts", file, *LANES, "--out", str(tmp_path / "answers.csv"))
     assert code == 0
     assert "4 prompts" in out
     with (tmp_path / "answers.csv").open(newline="") as written:
@@ -84,7 +76,7 @@ def test_ctrl_c_leaves_the_table_of_what_was_run(capsys: Capture, file: str, mon
         race(self, request, *more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Racing, "run", interrupted)
-    code, out, err = run(capsys, "--prompts", file, *LANES)
+    code, out, err = run(capsys, "race", "--prompts", file, *LANES)
     assert code == 130
     assert out.startswith("1 prompts")
     assert err == "safelight: stopped; 1 of 4 prompts were run\n"
@@ -112,10 +104,7 @@ def test_ctrl_c_leaves_the_table_of_what_was_run(capsys: Capture, file: str, mon
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(arguments: tuple[str, ...], said: str, capsys: Capture) -> None:
-    code, out, err = run(capsys, *arguments)
-    assert (code, out) == (2, "")
-    assert said in err
-    assert err.count("\n") == 1
+    refused(capsys, said, "race", *arguments)
 
 
 def test_any_text_is_a_lane_or_an_error() -> None:
@@ -134,15 +123,15 @@ def test_a_picture_is_raced_and_a_lane_that_cannot_see_says_so(capsys: Capture, 
     question, answer = "What colour is the circle?", "blue"
     shown = ("--image", str(tmp_path / "drawn.png"))
     lanes = ("--lane", "", "--lane", ":,max-steps=2")
-    code, out, err = run(capsys, question, *shown, *lanes, "--json")
+    code, out, err = run(capsys, "race", question, *shown, *lanes, "--json")
     assert (code, err) == (0, "")
     found = json.loads(out)
     assert [lane["settings"] for lane in found["lanes"]] == [{}, {"max_denoising_steps": 2}]
     assert found["images"] == [str(tmp_path / "drawn.png")]
     first = found["results"][0]
     assert (first["text"], first["exact"]) == (answer, None)
-    code, out, err = run(capsys, question, *shown, "--lane", "", "--lane", "safelight-skills:")
+    code, out, err = run(capsys, "race", question, *shown, "--lane", "", "--lane", "safelight-skills:")
     assert (code, out) == (2, "")
     assert "Safelight Skills only reads text" in err
-    assert "write one" in run(capsys, *shown, "--sudoku", "2")[2]
-    assert "is not a setting" in run(capsys, "hi", "--lane", ":,image-token=70", "--lane", "")[2]
+    assert "write one" in run(capsys, "race", *shown, "--sudoku", "2")[2]
+    assert "is not a setting" in run(capsys, "race", "hi", "--lane", ":,image-token=70", "--lane", "")[2]

@@ -8,7 +8,6 @@ import signal
 import socket
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -17,8 +16,7 @@ import pytest
 from app.cli import loading, options, serve, stopping
 from app.cli.main import main
 from engine import SafelightError
-
-PLAIN_SERVER = Path(__file__).parents[2] / "engine" / "tools" / "plain_server.py"
+from tests.app.cli.calling import refused
 
 
 @pytest.fixture(autouse=True)
@@ -89,10 +87,7 @@ def test_bad_options_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
             (["--model", "nowhere"], "there is no model at"),
             (["--adapter", "nowhere"], "there is no adapter at"),
         ):
-            assert main(["serve", *options]) == 2, options
-            error = capsys.readouterr().err
-            assert said in error
-            assert error.count("\n") == 1
+            refused(capsys, said, "serve", *options)
 
 
 def test_it_can_be_stopped_while_it_loads(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,10 +12,9 @@ import pytest
 from app.cli import sudoku_picture
 from app.cli.main import main
 from engine.tasks.sudoku_pictures import ReadRow
+from tests.app.cli.calling import Capture, refused
 from tests.app.sudoku.scripted import PUZZLE, SOLVED
 from tests.engine.seeing import picture
-
-Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
@@ -63,7 +62,4 @@ def test_what_is_no_picture_is_one_line(capsys: Capture, tmp_path: Path, file: s
         (["--image", str(tmp_path / "none.png")], "cannot be read"),
         (["--image", file, PUZZLE], "leave out PUZZLE and --file"),
     ):
-        assert main(["sudoku", *arguments]) == 2
-        out, err = capsys.readouterr()
-        assert said in err
-        assert (out, err.count("\n")) == ("", 1)
+        refused(capsys, said, "sudoku", *arguments)

@@ -9,22 +9,14 @@ from pathlib import Path
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.cli.main import main
 from app.settings.strip import SettingsStrip
 from app.settings.values import SettingsValues
 from engine.service import LoadReply, LoadRequest, LocalBackend, ModelLoaded
+from tests.app.cli.calling import Capture, refused, run
 
 MASKED = Path(__file__).resolve().parents[3] / "assets" / "models" / "safelight-masked"
 DECODERS = ("masked_diffusion", "autoregressive", "self_speculation")
 BUDGET = 2
-
-Capture = pytest.CaptureFixture[str]
-
-
-def run(capsys: Capture, *arguments: object) -> tuple[int, str, str]:
-    code = main([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +83,4 @@ def test_what_is_in_vain_is_refused(thinker: Path, capsys: Capture) -> None:
         (wedlm, "the decoder causal_parallel cannot limit thinking"),
         ((*own[:-1], -1), "the number of thinking tokens must be a whole number from 0"),
     ):
-        code, out, err = run(capsys, *arguments)
-        assert (code, out, err.count("\n")) == (2, "", 1)
-        assert message in err
+        refused(capsys, message, *arguments)

@@ -13,12 +13,11 @@ import pytest
 
 import engine
 from app.cli import tune
-from app.cli.main import main
 from app.state import intervals
 from app.state.tuning import Candidate, TunedRun, choice, grid, least_count, rows_of
 from engine import GenerationConfig
+from tests.app.cli.calling import Capture, load_once, refused, run
 
-Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
 
 RULES = ("--rule", "entropy_bound_kept=0.1", "--rule", "confidence_threshold=0.9")
@@ -30,35 +29,19 @@ Convert 36 km to m.,36000 m
 """
 FILE_OF_TASKS = ("--file", "tasks.csv")
 TABLE = (*FILE_OF_TASKS, "--count", "4", "--margin", "50", "--seed", "7", *RULES)
-_loaded: list[engine.Model] = []
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: Patch, tmp_path: Path) -> None:
     """The model is loaded once, and intervals are drawn fast."""
-    real = engine.load_model
-
-    def load(name: str, **options: str) -> engine.Model:
-        if name != engine.SKILLS:
-            return real(name, **options)
-        if not _loaded:
-            _loaded.append(real(name, **options))
-        return _loaded[0]
-
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tasks.csv").write_text(TASKS)
-    monkeypatch.setattr(engine, "load_model", load)
+    load_once(monkeypatch)
     monkeypatch.setattr(intervals, "DRAWS", 20)
 
 
-def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
-    code = main(["tune", *arguments])
-    out, err = capsys.readouterr()
-    return code, out, err
-
-
 def test_a_table_as_text_json_and_csv(capsys: Capture, tmp_path: Path) -> None:
-    code, out, err = run(capsys, *TABLE, "--json", "--out", str(tmp_path / "rules.csv"))
+    code, out, err = run(capsys, "tune", *TABLE, "--json", "--out", str(tmp_path / "rules.csv"))
     assert (code, err) == (0, "")
     found = json.loads(out)
     assert (found["model"], found["seed"], found["finished"]) == ("safelight-skills", 7, True)
@@ -71,7 +54,7 @@ def test_a_table_as_text_json_and_csv(capsys: Capture, tmp_path: Path) -> None:
         rows = list(csv.DictReader(file))
     assert [row["rule"] for row in rows] == ["entropy_bound", "entropy_bound_kept", "confidence_threshold"]
     assert float(rows[1]["ratio_interval_low"]) == kept["ratio_interval"][0]
-    code, out, err = run(capsys, *TABLE)
+    code, out, err = run(capsys, "tune", *TABLE)
     assert (code, err) == (0, "")
     out = " ".join(out.split())
     assert "(Tango's score) lies above -50 points" in out
@@ -94,7 +77,7 @@ def test_ctrl_c_compares_what_all_have_answered(capsys: Capture, monkeypatch: Pa
 
     monkeypatch.setattr(tune, "stopping", stopping)
     monkeypatch.setattr(engine, "generate", generate)
-    code, out, err = run(capsys, *TABLE, "--json")
+    code, out, err = run(capsys, "tune", *TABLE, "--json")
     assert code == 130
     assert err == "safelight: stopped; the rules are compared on the prompts that all of them answered\n"
     assert seeds == [7] * 3 + [8] * 3 + [9] * 2  # the same noise for all rules
@@ -116,7 +99,7 @@ def test_ctrl_c_compares_what_all_have_answered(capsys: Capture, monkeypatch: Pa
 )
 def test_a_file_of_ones_own(capsys: Capture, tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
-    code, out, err = run(capsys, "--file", str(tmp_path / name), "--json", *RULES)
+    code, out, err = run(capsys, "tune", "--file", str(tmp_path / name), "--json", *RULES)
     assert code == 0
     assert err.startswith("safelight: with fewer than 381 prompts nothing can be shown to within 1 points")
     found = json.loads(out)
@@ -140,11 +123,7 @@ def test_a_file_of_ones_own(capsys: Capture, tmp_path: Path, name: str, text: st
     ],
 )
 def test_what_is_refused(capsys: Capture, given: tuple[str, ...], why: str) -> None:
-    code, out, err = run(capsys, *given)
-    assert (code, out) == (2, "")
-    assert why in err
-    assert err.startswith("safelight: ")
-    assert err.count("\n") == 1
+    refused(capsys, why, "tune", *given)
 
 
 @pytest.mark.parametrize(
@@ -158,9 +137,7 @@ def test_what_is_refused(capsys: Capture, given: tuple[str, ...], why: str) -> N
 )
 def test_a_file_that_is_none(capsys: Capture, tmp_path: Path, text: str, why: str) -> None:
     (tmp_path / "tasks").write_text(text)
-    code, out, err = run(capsys, "--file", str(tmp_path / "tasks"))
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert why in err
+    refused(capsys, why, "tune", "--file", str(tmp_path / "tasks"))
 
 
 def test_candidates_lie_around_the_defaults() -> None:

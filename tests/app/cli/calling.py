@@ -1,0 +1,51 @@
+"""Calls the command as its users do."""
+
+from __future__ import annotations
+
+import pytest
+
+import engine
+from app.cli.main import main
+
+Capture = pytest.CaptureFixture[str]
+
+
+def run(capsys: Capture, *arguments: object) -> tuple[int, str, str]:
+    """The exit status of a command, and what it printed to standard output and error."""
+    code = main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def refused(capsys: Capture, said: str, *arguments: object) -> None:
+    """Call a command that must end with status 2 and one line that says so, before it prints anything."""
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert said in one_line(err)
+    assert len(err) < 800
+
+
+def one_line(err: str) -> str:
+    """What went wrong, as it must be told."""
+    assert err.startswith("safelight: ")
+    assert err.count("\n") == 1
+    assert err.endswith("\n")
+    assert "Traceback" not in err
+    return err
+
+
+LOADED: dict[str, engine.Model] = {}
+
+
+def load_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Load each embedded model of tasks once for all; anything else goes through the real ``load_model``."""
+    real = engine.load_model
+
+    def load(name: str, **options: str) -> engine.Model:
+        if name not in (engine.SKILLS, engine.SUDOKU) or set(options.values()) != {"auto", 0}:
+            return real(name, **options)
+        if name not in LOADED:
+            LOADED[name] = real(name, **options)
+        return LOADED[name]
+
+    monkeypatch.setattr(engine, "load_model", load)
