@@ -1,9 +1,9 @@
 """Full disks and held locks at random moments of chats: ``python -m tests.hostile.disk --times 200``.
 
-Each round asks, regenerates, edits, deletes, renames, changes presets and settings and records runs with a stand-in
+Each round asks, regenerates, edits, deletes, renames and records runs with a stand-in
 engine, while another process locks the library and the disk runs full for a while; then the library is closed, now and
-then with the fault still there, and opened again. All that was on screen, or was reported done, must be there. Prints a
-table and exits with 1 where something is lost.
+then with the fault still there, and opened again. All that was on screen, or was reported done, must be there. Prints
+JSON and exits with 1 where something is lost.
 
 ``tests.hostile.faults`` says how a disk is made full.
 """
@@ -28,12 +28,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from PySide6.QtCore import QCoreApplication, QEventLoop, QSettings
+from PySide6.QtCore import QCoreApplication, QEventLoop
 
 from app.library import Library
 from app.library.conversations import ConversationStore
-from app.presets.preset import Preset
-from app.presets.store import PresetStore
 from app.session import rescue, saving
 from app.state.chat.conversation import ChatState, Turn
 from engine import SKILLS, GenerationFinished, SafelightError, open_trace
@@ -113,10 +111,6 @@ class Round:
         self._fake = FakeEngine(folder / "traces")
         self._fake.steps = random.randint(2, 6)
         self._chats: list[ChatState] = []
-        self._preset_store = PresetStore(folder)
-        self._presets: tuple[Preset, ...] = ()
-        self._settings = QSettings(str(folder / "settings.ini"), QSettings.Format.IniFormat)
-        self._values: dict[str, int] = {}
         Library.open(folder).close()
         if random.random() < 0.2:
             self._begin_fault("lock")
@@ -144,7 +138,6 @@ class Round:
             self._end_faults()
             self._until(lambda: self._session.active is None or self._fake.hold)
             self._until(self._is_saved)
-        settings_can_be_written = "disk full" not in self._under
         self._figures.closed_under_fault += bool(self._under)
         if ending == "passes while closing":
             self._close(self._end_faults)
@@ -152,7 +145,7 @@ class Round:
             self._close(lambda: None)
         self._end_faults()
         self._figures.waited += self._had_to_wait
-        self._check(settings_can_be_written)
+        self._check()
 
     def _close(self, meanwhile: Callable[[], None]) -> None:
         """As the window closes: the engine first."""
@@ -163,7 +156,6 @@ class Round:
         helper.start()
         self._fake.gate.release(1000)
         self._desk.link.shutdown()
-        self._settings.sync()
         with contextlib.redirect_stderr(io.StringIO()):
             self._session.close()
         helper.join()
@@ -193,7 +185,7 @@ class Round:
 
     def _possible(self) -> list[Callable[[], None]]:
         has_turns = bool(self._session.chat.turns)
-        acts = [self._ask] * 4 + [self._write_preset, self._set] * 2 + [self._begin, self._describe]
+        acts = [self._ask] * 4 + [self._begin, self._describe]
         if has_turns:
             acts += [self._again, self._edit, self._choose, self._remove, self._undo, self._rename, self._open]
         return acts
@@ -295,22 +287,6 @@ class Round:
             self._session.saving.require_saved()
             self._session.library.describe(id, title=f"title {self._random.randrange(10**9)}")
 
-    def _write_preset(self) -> None:
-        new = Preset(f"own-{self._random.randrange(10**9)}", "Own", "Be brief. " * self._random.randint(1, 400))
-        with self._figures.hold(), contextlib.suppress(SafelightError):
-            self._preset_store.put(new)
-            self._presets = (*self._presets, new)
-            if len(self._presets) > 4:
-                self._preset_store.remove(self._presets[0].id)
-                self._presets = self._presets[1:]
-
-    def _set(self) -> None:
-        name, value = f"test/{self._random.randrange(5)}", self._random.randrange(10**9)
-        with self._figures.hold():
-            self._settings.setValue(name, value)
-            self._settings.sync()
-        self._values[name] = value
-
     # --- waiting -----------------------------------------------------------------------------------------------------
 
     def _is_saved(self) -> bool:
@@ -333,7 +309,7 @@ class Round:
 
     # --- what must be there ------------------------------------------------------------------------------------------
 
-    def _check(self, settings_can_be_written: bool) -> None:
+    def _check(self) -> None:
         lost, checked = self._figures.lost, self._figures.checked
         library = Library.open(self._folder)
         rescued = rescue.bring_in(library)
@@ -353,18 +329,6 @@ class Round:
                 lost.append(f"a conversation, of {len(wanted)}: {one!r:.1000} is not among {there!r:.1000}")
         if there and not rescued:
             lost.append(f"{len(there)} conversations more than there were: {there!r:.1000}")
-        presets = PresetStore(self._folder).own
-        checked["presets"] += len(self._presets)
-        if presets != self._presets:
-            lost.append(f"presets: {len(self._presets)} became {len(presets)}")
-        if settings_can_be_written:
-            again = QSettings(str(self._folder / "settings.ini"), QSettings.Format.IniFormat)
-            checked["settings"] += len(self._values)
-            lost += [
-                f"setting {name}: {value} became {again.value(name)}"
-                for name, value in self._values.items()
-                if str(again.value(name)) != str(value)
-            ]
         self._check_traces()
 
     def _check_traces(self) -> None:
@@ -417,7 +381,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--times", type=int, default=20, help="rounds")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="number of the first round")
-    parser.add_argument("--json", action="store_true", help="for programs")
     parser.add_argument(INSIDE, action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     if not options.inside and can_have_a_namespace():
@@ -440,29 +403,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             if has_disk:
                 subprocess.run(["umount", "-l", str(disk)], check=False)
     del app
-    print(json.dumps(figures.as_json())) if options.json else print_table(figures)
+    print(json.dumps(figures.as_json()))
     return 1 if figures.lost else 0
-
-
-def print_table(figures: Figures) -> None:
-    rows = {
-        "rounds": figures.rounds,
-        "actions": figures.actions,
-        **{f"faults: {kind}": count for kind, count in sorted(figures.faults.items())},
-        "disk": figures.disk,
-        "rounds in which something waited": figures.waited,
-        "rounds closed under a fault": figures.closed_under_fault,
-        "closings put off": figures.warned,
-        **{f"checked: {kind}": count for kind, count in sorted(figures.checked.items())},
-        "longest hold of the GUI thread, CPU": f"{figures.cpu:.3f} s",
-        "longest hold of the GUI thread, wall": f"{figures.wall:.3f} s",
-        "longest opening of the library, wall": f"{figures.opening:.3f} s",
-        "lost": len(figures.lost),
-    }
-    for name, value in rows.items():
-        print(f"{name:<40}{value:>14}")
-    for lost in figures.lost[:10]:
-        print(f"\n{lost}")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from engine import GenerationConfig, GenerationFinished, ModelIdentity, Trace, TraceHeader
 from engine.events import SlotsRead
 from engine.service import Capabilities, PassWanted, RunAdvanced, RunEnded, RunReply, RunRequest, RunStarted
+from tests.app.cli.deciding_backend import Words
 from tests.fake_engine import FakeEngine
 
 
@@ -22,10 +23,10 @@ class FarEngine(FakeEngine):
         self.problem = ""
         self.mass = 1.0
 
-    def load_model(self, path: str, progress: Callable[[float], None] | None = None, threads: int = 0) -> Any:
-        made = super().load_model(path, progress, threads)
-        made.config.canvas_length = 64
-        return made
+    def load_model(self, path: str, *options: Any, **more: Any) -> Any:
+        model = super().load_model(path, *options, **more)
+        model.tokenizer, model.config.canvas_length = Words(), 64
+        return model
 
     def begin(self, request: RunRequest) -> Iterator[RunReply | PassWanted]:  # type: ignore[override]
         assert request.decision is not None

@@ -16,8 +16,3 @@ def all_kinds() -> dict[str, Kind]:
             assert kind.name not in found, f"two kinds are called {kind.name}"
             found[kind.name] = kind
     return found
-
-
-def named(name: str) -> Kind:
-    """The kind of a name."""
-    return all_kinds()[name]

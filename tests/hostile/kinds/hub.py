@@ -1,8 +1,7 @@
-"""Downloads: folders that a stranger made, a hub that answers anything, and the models page over both."""
+"""Downloads from a hub that answers anything."""
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import hashlib
 import json
@@ -13,17 +12,14 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from app.models.entries import actions, entries
-from app.models.words import action_text, disk_line, status
-from engine import PUBLISHED, SafelightError
+from engine import SafelightError
 from engine.hub import download
-from engine.hub.record import MARK
 from engine.hub_cache import snapshot_of
 from tests.engine.hub.rude_server import Request, answering
 from tests.hostile import mutate
 from tests.hostile.kind import Attempt, Kind
 
-REPO, NAME = "someone/a-model", "someone--a-model"
+REPO = "someone/a-model"
 CONTENT = {"config.json": b'{"a": 1}', "tokenizer.json": b"{}" * 40, "model.safetensors": bytes(range(256)) * 16}
 BOMB = gzip.compress(b" " * 10**7)
 
@@ -67,92 +63,6 @@ def _good(request: Request) -> None:
         request.reply(json.dumps(_listing()).encode())
     else:
         _file(request)
-
-
-# --- folders that a stranger made ----------------------------------------------------------------------------------
-
-
-def _record() -> dict[str, Any]:
-    files = [{"name": n, "bytes": len(c), "hash": _sha(c)} for n, c in CONTENT.items()]
-    return {"repo": REPO, "revision": "0" * 40, "files": files}
-
-
-def _hostile_record(random: Random, folder: Path) -> bytes:
-    raw = _record()
-    bait = ("../../elsewhere/thesis.txt", str(folder / "elsewhere" / "thesis.txt"), "notes.txt", "link/thesis.txt")
-    match random.randrange(8):
-        case 0 | 1:
-            pass
-        case 2 | 3:
-            name = random.choice((*bait, *mutate.NAMES, "model.safetensors.part", "Config.json"))
-            raw["files"].append(raw["files"][0] | {"name": random.choice((name, f"{name}.safetensors"))})
-        case 4:
-            file = random.choice(raw["files"])
-            file[random.choice(tuple(file))] = mutate.value(random)
-        case 5:
-            raw[random.choice(("repo", "revision"))] = random.choice((*mutate.NAMES, "a/b", "someone/A-model", "../.."))
-        case 6:
-            raw["files"] = raw["files"] * random.choice((2, 100)) if random.random() < 0.5 else []
-        case _:
-            return mutate.dumped(random, mutate.tree(random, raw))
-    return json.dumps(raw).encode("utf-8", "surrogatepass")
-
-
-def _plant(random: Random, path: Path, content: bytes, elsewhere: Path) -> None:
-    """Something under a name of ours: mostly the file, whole, damaged or cut."""
-    match random.randrange(16):
-        case 0:
-            path.symlink_to(random.choice((elsewhere / "thesis.txt", "/dev/zero", path.name, "notes.txt", elsewhere)))
-        case 1:
-            path.mkdir()
-            (path / "inside.txt").write_bytes(b"foreign")
-        case 2:
-            os.mkfifo(path)
-        case 4 | 5:
-            path.write_bytes(mutate.damaged(random, content))
-        case 6 | 7 | 8:
-            path.with_name(path.name + ".part").write_bytes(content[: random.randrange(len(content) + 1)])
-        case 9:
-            pass
-        case _:
-            path.write_bytes(content)
-
-
-def _make_records(random: Random, folder: Path) -> Attempt:
-    """A record of an unfinished download, over a cache with files of somebody else."""
-    models, elsewhere = folder / "models", folder / "elsewhere"
-    models.mkdir()
-    elsewhere.mkdir()
-    (elsewhere / "thesis.txt").write_bytes(b"mine")
-    cached = folder / "cache" / f"models--{NAME}"
-    blobs = cached / "blobs"
-    blobs.mkdir(parents=True)
-    if random.random() < 0.95:
-        (cached / MARK).write_bytes(_hostile_record(random, folder))
-    else:
-        (cached / MARK).symlink_to(random.choice(("/dev/zero", MARK, "/proc/self/mem")))
-    for content in CONTENT.values():
-        _plant(random, blobs / f"{_sha(content)}.incomplete", content, elsewhere)
-    if random.random() < 0.5:
-        (cached / "notes.txt").write_bytes(b"foreign")
-        (cached / "link").symlink_to(elsewhere)
-
-    def attempt() -> None:
-        os.environ["HF_HUB_CACHE"] = str(folder / "cache")
-        foreign = _foreign(folder)
-        entries(models, ())
-        try:
-            download.discard(REPO)
-        finally:
-            assert _foreign(folder) == foreign, "what is not ours was touched"
-
-    return attempt
-
-
-def _foreign(folder: Path) -> list[bytes]:
-    """The contents of all that was there and is no file of a download, wherever it lies by now."""
-    names = ("thesis.txt", "notes.txt", "inside.txt")
-    return sorted(path.read_bytes() for path in folder.rglob("*") if path.name in names)
 
 
 # --- a hub that answers anything -----------------------------------------------------------------------------------
@@ -315,70 +225,6 @@ def _make_answers(random: Random, folder: Path) -> Attempt:
     return attempt
 
 
-# --- the models page -----------------------------------------------------------------------------------------------
-
-
-def _config(random: Random) -> bytes:
-    raw = {
-        "model_type": "diffusion_gemma",
-        "quantization_config": {"format": "pack", "ignore": ["a"] * 20},
-        "n": [1, 2],
-    }
-    match random.randrange(8):
-        case 0:
-            return b'{"quantization_config": ' + random.choice((b"[", b'{"a":')) * random.choice((100, 40_000))
-        case 1:
-            return b'{"a": [' + random.choice((b"[],", b"{},", b"1,", b'"x",')) * random.choice((10, 60_000)) + b"0]}"
-        case _:
-            return mutate.dumped(random, mutate.tree(random, raw))
-
-
-def _plant_model(random: Random, place: Path, elsewhere: Path) -> None:
-    place.mkdir()
-    for name in ("config.json", "safelight-store.json", "safelight-store.partial.json"):
-        if random.random() < (0.8 if name == "config.json" else 0.15):
-            if random.random() < 0.1:
-                _plant(random, place / name, b"{}", elsewhere)
-            else:
-                (place / name).write_bytes(_config(random))
-    if random.random() < 0.5:
-        _plant(random, place / "model.safetensors", CONTENT["model.safetensors"], elsewhere)
-    if random.random() < 0.1:
-        (place / "round").symlink_to(place)
-
-
-def _make_folders(random: Random, folder: Path) -> Attempt:
-    models, elsewhere = folder / "models", folder / "elsewhere"
-    models.mkdir()
-    elsewhere.mkdir()
-    (elsewhere / "thesis.txt").write_bytes(b"mine")
-    count = 80 if random.random() < 0.01 else random.randrange(1, 6)
-    for index in range(count):
-        known = random.choice([model.repo.replace("/", "--") for model in PUBLISHED])
-        name = random.choice((NAME, known, f"m{index}-packed", f"a--m{index}", *mutate.NAMES))
-        with contextlib.suppress(OSError, ValueError):  # what no file system takes, or what is there already
-            if "/" not in name and name not in (".", "..", ""):
-                _plant_model(random, models / name, elsewhere)
-    if random.random() < 0.05:
-        (models / b"\xff\xfe".decode("utf-8", "surrogateescape")).mkdir()
-    local = [path for path in sorted(models.iterdir()) if random.random() < 0.2]
-    local.append(models / random.choice(mutate.NAMES))
-
-    def attempt() -> None:
-        found = entries(models, local)
-        assert len({entry.key for entry in found if entry.group != "local"}) == len(
-            [entry for entry in found if entry.group != "local"]
-        )
-        for entry in found:
-            for action in actions(entry, None, loaded=False, can_convert=True):
-                action_text(action, entry)
-            shown = (entry.title, entry.purpose, status(entry, None, loaded=False), disk_line(entry, 10**9, models))
-            assert entry.group == "local" or all(text.isprintable() for text in (entry.key, entry.title)), entry.key
-            assert all(len(text) < 2_000 for text in shown)
-
-    return attempt
-
-
 def _hurry() -> None:
     """Little is waited for: the library sleeps a second before it tries again."""
     import huggingface_hub.file_download
@@ -391,8 +237,4 @@ def _hurry() -> None:
     huggingface_hub.file_download.time = SimpleNamespace(sleep=lambda _: None)  # type: ignore[assignment]
 
 
-KINDS = (
-    Kind("records", _make_records),
-    Kind("hub-answers", _make_answers, prepare=_hurry),
-    Kind("model-folders", _make_folders, in_window=True),
-)
+KINDS = (Kind("hub-answers", _make_answers, prepare=_hurry),)

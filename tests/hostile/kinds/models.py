@@ -1,107 +1,20 @@
-"""What a stranger's model folder says in words: its settings, its tokenizer and its chat template."""
+"""Chat templates that a stranger wrote."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from pathlib import Path
 from random import Random
-from typing import Any
 
-from engine import EMBEDDED, GenerationConfig
-from engine.catalog import SHAPES
+from engine import EMBEDDED
 from engine.files import read_json
 from engine.text.chat_template import ChatTemplate
-from engine.text.tokenizer import Tokenizer
 from tests.hostile import mutate
 from tests.hostile.kind import Attempt, Kind
 
 FOLDERS = [model.folder for model in EMBEDDED]
-CONFIGS = [read_json(folder / "config.json") for folder in (*FOLDERS, *(shape.folder for shape in SHAPES))]
-GENERATION = read_json(FOLDERS[0] / "generation_config.json") | {"do_sample": True, "top_p": 0.8, "top_k": 20}
-TOKENIZER = read_json(FOLDERS[0] / "tokenizer.json")
 SETTINGS = read_json(FOLDERS[0] / "tokenizer_config.json")
-
-# --- settings ----------------------------------------------------------------------------------------------------
-
-SIZES = (1, 2, 7, 64, 1_000, 20_000, 65_536, 2**17, 2**21, 2**24, 2**31, 2**62, 2**63 - 1, 10**80)
-PACKINGS = ({}, {"quant_method": "compressed-tensors"}, {"quant_method": "awq", "bits": 2**62}, [], "x" * 5_000)
-
-
-def _sized(random: Random, raw: dict[str, Any]) -> dict[str, Any]:
-    """A config that is sound but for its sizes: these reach the arithmetic behind."""
-    made = json.loads(json.dumps(raw))
-    text = made.get("text_config", made)
-    names = [name for name, value in text.items() if isinstance(value, int) and not isinstance(value, bool)]
-    for name in random.sample(names, random.choice((1, 1, 3))):
-        text[name] = text[name] * random.choice((2, 3, 64)) if random.random() < 0.7 else random.choice(SIZES)
-    if random.random() < 0.5:
-        text["num_hidden_layers"] = random.choice((1, 6, 60, 160, 20_000))
-        text.pop("layer_types", None)
-    return made
-
-
-def _make_configs(random: Random, folder: Path) -> Attempt:
-    raw = random.choice(CONFIGS)
-    raw = _sized(random, raw) if random.random() < 0.6 else mutate.tree(random, raw)
-    if random.random() < 0.1:
-        raw = {**raw, "quantization_config": random.choice(PACKINGS)}
-    data = json.dumps(raw).encode() if random.random() < 0.8 else mutate.dumped(random, raw)
-    (folder / "config.json").write_bytes(data)
-    settings = mutate.tree(random, GENERATION) if random.random() < 0.4 else GENERATION
-    (folder / "generation_config.json").write_bytes(mutate.dumped(random, settings))
-    names = [field.name for field in dataclasses.fields(GenerationConfig)]
-    changes = {name: mutate.value(random) for name in random.sample(names, 2)}
-    if random.random() < 0.3:
-        pairs = tuple((random.choice((*SIZES, -1, "x")), random.randrange(9)) for _ in range(random.randrange(9)))
-        changes = {"pinned": random.choice((pairs, list(pairs), ((),), pairs * 9_000))}
-    context = random.choice((None, 1, 4096, 2**62))
-    quantization = random.choice(("auto", "none", "nf4", "int4", "x"))
-    step = random.randrange(3)
-
-    def attempt() -> None:
-        if step == 0:  # as loading a model begins
-            from engine.models.registry import config_in
-
-            config_in(folder)
-            GenerationConfig.from_dict(read_json(folder / "generation_config.json"))
-        elif step == 1:  # as a stored run and the settings are read
-            config = GenerationConfig().replace(**changes)
-            hash(config), config.temperature(0), json.dumps(dataclasses.asdict(config), allow_nan=False)
-        else:  # as ``safelight plan`` and the page of models count
-            from engine.models.folder import plan
-
-            json.dumps(plan(folder, context, quantization).as_dict(), allow_nan=False)
-
-    return attempt
-
-
-# --- tokenizers --------------------------------------------------------------------------------------------------
-
-SPOKEN = (
-    "", "hello world", "a" * 3_000, " " * 3_000, "<|turn>user\n<pad>", "日本\u0301 \ud800 x", "\x00\x1b", "😀" * 500,
-)  # fmt: skip
-
-
-def _make_tokenizers(random: Random, folder: Path) -> Attempt:
-    """A damaged file: its library refuses it, or reads it."""
-    raw = mutate.tree(random, json.loads(json.dumps(TOKENIZER)))
-    (folder / "tokenizer.json").write_bytes(
-        mutate.dumped(random, raw) if random.random() < 0.2 else json.dumps(raw).encode("utf-8", "surrogatepass")
-    )
-    text = random.choice(SPOKEN)
-    ids = [random.choice((0, 5, 127, 300, 2**31, 2**32 - 1, 2**32, 2**70, -1)) for _ in range(9)]
-
-    def attempt() -> None:
-        tokenizer = Tokenizer.from_folder(folder)
-        found = tokenizer.encode(text)
-        tokenizer.encode_rendered(tokenizer.inert(text))
-        tokenizer.decode(found)
-        "".join(map(tokenizer.piece, [*found, *ids]))
-
-    return attempt
-
 
 # --- templates ---------------------------------------------------------------------------------------------------
 
@@ -259,12 +172,4 @@ def _make_templates(random: Random, folder: Path) -> Attempt:
     return attempt
 
 
-def _import_plan() -> None:
-    import engine.memory.plan  # noqa: F401
-
-
-KINDS = (
-    Kind("configs", _make_configs, prepare=_import_plan),
-    Kind("tokenizers", _make_tokenizers),
-    Kind("templates", _make_templates),
-)
+KINDS = (Kind("templates", _make_templates),)

@@ -115,9 +115,8 @@ def _block(random: Random, depth: int = 0) -> str:
             columns = _times(random, random.choice((8, 8, 300)))
             cell = random.choice(("1", "$x$", "**a**", "", "x" * 100, f"${_latex(random)}$".replace("|", "")))
             row = "|" + f"{cell}|" * columns + "\n"
-            return (
-                row + "|" + random.choice(("-", ":-:", "--:")) * 1 * 1 + "|" + "-|" * (columns - 1) + "\n" + row * many
-            )
+            rule = "|" + random.choice(("-", ":-:", "--:")) + "|" + "-|" * (columns - 1) + "\n"
+            return row + rule + row * many
         case 6:
             fence = random.choice(("```", "~~~", "`" * 50))
             return f"{fence}{random.choice(LANGUAGES)}\n{_code(random)[:9_000]}\n{random.choice((fence, ''))}"
@@ -126,16 +125,9 @@ def _block(random: Random, depth: int = 0) -> str:
         case 8:
             return " ".join(f"${_latex(random)}$" for _ in range(_times(random, 40)))
         case 9:
-            return (
-                random.choice(
-                    ("---\n\n", "***\n", "===\n", "\n", "a\n\n", "[a]: http://b\n", "- \n", "> \n", "    a\n")
-                )
-                * many
-            )
+            return random.choice(LINES) * many
         case 10:
-            return random.choice(
-                ("[", "![", "*", "_", "~~", "`", "<", "&", "\\", "$", "(", "*a_b", "[a](b", "|")
-            ) * _times(random, 12_000)
+            return random.choice(MARKS) * _times(random, 12_000)
         case 11:
             return random.choice(mutate.TEXTS) * _times(random, 40)
         case 12 if depth < 4:

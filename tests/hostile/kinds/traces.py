@@ -332,49 +332,6 @@ def _looks(player: Any, overview: Any, random: Random) -> Iterator[Callable[[], 
     yield lambda: (player.replay.problem + player.trace.notice + player.trace.failure).encode()
 
 
-def _make_folder(random: Random, folder: Path) -> Attempt:
-    traces = folder / "traces"
-    traces.mkdir()
-    outside = folder / "outside.sltrace"
-    outside.write_bytes(_runs()[0])
-    (traces / "good.sltrace").write_bytes(_runs()[0])
-    for place in range(random.randrange(1, 12)):
-        path = traces / f"{place}.sltrace"
-        match random.randrange(10):
-            case 0:
-                os.mkfifo(path)
-            case 1:
-                path.symlink_to(random.choice(("/dev/zero", "../outside.sltrace", path.name, "missing", "/", "..")))
-            case 2:
-                path.mkdir()
-            case 3:
-                path.write_bytes(_written([(b"HEAD", _json(random, _records(_runs()[0])[0][1]), -1, -1)]))
-            case 4:
-                path.write_bytes(opening() + frame(b"HEAD", _bomb(random, _records(_runs()[0])[0][1])))
-            case 5:
-                (traces / (random.choice(("é", "x" * 200, "a\nb", "-rf", "\udcff")) + ".sltrace")).write_bytes(b"")
-            case _:
-                path.write_bytes(build(random))
-
-    def attempt() -> float:
-        from app.inspector.run_catalog import KeptRuns
-        from engine import prune_traces
-
-        held, kept = 0.0, KeptRuns(traces)
-        for _ in range(3):
-            begun = time.thread_time()
-            found = [key for _, key in kept.headers(kept.newest())]
-            held = max(held, time.thread_time() - begun)
-            for problem in kept.problems:
-                assert "\n" not in problem
-        assert str(traces / "good.sltrace") in found, "one file hides another"
-        prune_traces(traces, budget=0, newest=0)
-        assert outside.read_bytes() == _runs()[0]
-        return held
-
-    return attempt
-
-
 def _prepare() -> None:
     from PySide6.QtCore import QCoreApplication
 
@@ -387,5 +344,4 @@ _app: Any = None
 KINDS = (
     Kind("traces", _make_trace),
     Kind("replays", _make_replay, in_window=True, prepare=_prepare),
-    Kind("trace-folders", _make_folder, in_window=True),
 )
