@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from engine import BASE, SKILLS, GenerationConfig, Model, SafelightError, load_adapter, load_model
 from engine.adapters import reading
@@ -67,27 +67,20 @@ def instead(path: Path, make: Callable[[Path], object]) -> None:
 MODULE = "base_model.model.model.decoder."
 FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "another kind": (config(peft_type="IA3"), "peft_type 'IA3' is not supported; train the adapter as LoRA"),
-    "no kind": (config(peft_type=None), "peft_type None is not supported"),
     "DoRA": (config(use_dora=True), "DoRA is not supported; train the adapter without use_dora"),
     "biases": (config(bias="lora_only"), "bias 'lora_only' is not supported; train the adapter with bias 'none'"),
-    "inner biases": (config(lora_bias=True), "train the adapter without lora_bias"),
     "whole modules": (config(modules_to_save=["norm"]), "whole modules .* train the adapter without modules_to_save"),
     "experts as parameters": (config(target_parameters=["experts.down_proj"]), "experts, is not supported"),
     "tokens": (config(trainable_token_indices=[1]), "trained tokens is not supported"),
     "a changed base": (config(init_lora_weights="pissa"), "path_initial_model_for_weight_conversion"),
     "no rank": (config(r=0), "the rank r must be a whole number from 1 to 65536, not 0"),
-    "a rank near 2^62": (config(r=2**62), "the rank r must be a whole number from 1 to 65536, not 4611686018427387904"),
     "a rank in words": (config(rank_pattern={"q_proj": "four"}), "the rank q_proj must be a whole number"),
     "no alpha": (config(lora_alpha=None), "the alpha lora_alpha must be a number"),
     "an endless alpha": (config(lora_alpha=float("inf")), "Infinity is not a number"),
     "no pattern": (config(alpha_pattern={"(": 3}), "alpha_pattern has a key that is no pattern"),
-    "a number too large": (config(rank_pattern={"a{4294967296}": 3}), "rank_pattern has a key that is no pattern"),
-    "a deep list for a rank": (config(r=[[[[]]]]), "the rank r must be a whole number from 1 to"),
     "a pipe": (lambda f: instead(f / "adapter_model.safetensors", os.mkfifo), "is missing$"),
-    "a list of ranks": (config(rank_pattern=[3]), "rank_pattern is not an object; save the adapter again"),
     "another rank": (config(r=5), "has rank 4, adapter_config.json says 5; save the adapter again"),
     "no config": (lambda folder: (folder / "adapter_config.json").unlink(), "it has no adapter_config.json"),
-    "half a config": (lambda f: (f / "adapter_config.json").write_text('{"r"'), "cannot be read as JSON"),
     "no tensors": (lambda f: (f / "adapter_model.safetensors").unlink(), "adapter_model.safetensors is missing$"),
     "a pickle": (pickled, "adapter_model.bin is a pickle, which is never opened; save the adapter as safetensors"),
     "half a file": (truncated, "adapter_model.safetensors is damaged or truncated"),
@@ -97,18 +90,14 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda f: set_tensors(f, {NAME: torch.zeros(4, 33)}),
         r"q_proj.lora_A.weight has shape \(4, 33\), this model's layer asks for \(4, 32\); load the model that",
     ),
-    "a long one": (lambda f: set_tensors(f, {OTHER: torch.zeros(9, 4)}), r"lora_B.weight has shape \(9, 4\), this"),
-    "a cube": (lambda f: set_tensors(f, {NAME: torch.zeros(4, 32, 1)}), r"has shape \(4, 32, 1\)"),
     "whole numbers": (lambda f: set_tensors(f, {NAME: torch.zeros(4, 32, dtype=torch.int32)}), "has the type I32"),
     "not finite": (lambda f: set_tensors(f, {NAME: torch.full((4, 32), torch.nan)}), "lora_A.weight has values that"),
     "experts": (add(f"{MODULE}layers.0.experts.gate_up_proj.lora_A.weight"), "over experts, which is not supported"),
     "the router": (add(f"{MODULE}layers.0.router.proj.lora_A.weight"), "over the router, which is not supported"),
     "the token table": (add(f"{MODULE}embed_tokens.lora_embedding_A"), "over the token table, which is not"),
-    "the head": (add("base_model.model.lm_head.lora_A.weight"), "over the token table, which is not supported"),
     "images": (add("base_model.model.model.encoder.vision_tower.q_proj.lora_A.weight"), "over the vision tower"),
     "a magnitude": (add(f"{MODULE}layers.0.mlp.up_proj.lora_magnitude_vector"), "belongs to DoRA"),
     "another library": (add("transformer.layers.0.q_proj.lora_A.weight"), "is not known; use an adapter that"),
-    "a bias": (add(f"{MODULE}layers.0.mlp.up_proj.lora_B.bias"), "up_proj.lora_B.bias is not known"),
     "one layer more": (add(f"{MODULE}layers.3.mlp.up_proj.lora_A.weight"), "belongs to a layer that this model lacks"),
     "values of a full layer": (
         add(f"{MODULE}layers.2.self_attn.v_proj.lora_A.weight"),
@@ -203,9 +192,3 @@ def test_a_place_without_an_adapter(place: str, words: str, loaded: Model, tmp_p
     (tmp_path / "file").touch()
     with pytest.raises(SafelightError, match=words):
         load_adapter(loaded, tmp_path / place)
-
-
-def test_adapters_are_on_linear_layers_alone(loaded: Model) -> None:
-    adapted = [module for module in loaded.network.modules() if addition(module) is not None]
-    assert adapted
-    assert all(isinstance(module, nn.Linear) for module in adapted)

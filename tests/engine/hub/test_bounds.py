@@ -83,11 +83,6 @@ def silent(request: Request) -> None:
     request.wait(HANGS)
 
 
-def half_a_list(request: Request) -> None:
-    request.send(b'HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n{"siblings": [')
-    request.wait(HANGS)
-
-
 def byte_by_byte(request: Request) -> None:
     request.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
     while not request.wait(0.02):
@@ -99,7 +94,7 @@ def interim(request: Request) -> None:
         request.send(b"HTTP/1.1 103 Early Hints\r\n\r\n")
 
 
-SLOW = [header_by_header, silent, half_a_list, byte_by_byte, interim]
+SLOW = [header_by_header, silent, byte_by_byte, interim]
 
 
 @pytest.mark.parametrize("answer", SLOW)
@@ -114,25 +109,6 @@ def test_a_flag_ends_any_wait(answer: Callable[[Request], None]) -> None:
         thread.join(HANGS)
         assert ended == [False]
     assert not repo_folder(REPO).exists()
-
-
-def test_a_flag_ends_the_wait_for_a_file() -> None:
-    def answer(request: Request) -> None:
-        if request.path.endswith("model.safetensors"):
-            request.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2048\r\n\r\nabc")
-            request.wait(HANGS)
-        else:
-            whole(request)
-
-    flag, ended = threading.Event(), []
-    with answering(answer) as rude:
-        thread = threading.Thread(target=lambda: ended.append(download(REPO, endpoint=rude.endpoint, stop=flag)))
-        thread.start()
-        while thread.is_alive() and not any("model.safetensors" in request.path for request in rude.requests):
-            flag.wait(0.01)
-        flag.set()
-        thread.join(HANGS)
-        assert ended == [False]
 
 
 @pytest.mark.parametrize("answer", SLOW)
@@ -202,8 +178,6 @@ def is_refused(body: bytes) -> str:
     "body",
     [
         b"<!DOCTYPE html><title>Welcome to the hotel</title>",
-        b"",
-        b"[]",
         b'{"siblings": null}',
         b'{"siblings": ["config.json"]}',
         b"\xff\xfe",
@@ -218,11 +192,8 @@ def test_a_page_in_place_of_the_list(body: bytes) -> None:
     "entry",
     [
         {"size": 2**62},
-        {"size": -1},
-        {"size": None},
         {"size": "7"},
         {"lfs": large("../../x")},
-        {"lfs": None},
         {"lfs": None, "blobId": 5},
     ],
 )

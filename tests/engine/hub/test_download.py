@@ -188,20 +188,6 @@ def test_two_interruptions_cost_no_byte_twice(hub: Hub, get: Callable[..., bool]
     assert (model() / WEIGHTS).read_bytes() == hub.files[REPO][WEIGHTS]
 
 
-def test_goes_on_after_it_gave_up(hub: Hub, get: Callable[..., bool]) -> None:
-    hub.drops = [150_000, *([0] * 20)]
-    with pytest.raises(SafelightError, match=r"keeps breaking; resume later"):
-        get()
-    assert snapshot_of(REPO) is None
-    (left,) = unfinished()
-    assert left.repo == REPO
-    assert 150_000 < left.done_bytes < left.total_bytes
-    hub.drops.clear()
-    assert get()
-    assert hub.listed == 1  # the record is enough, and pins the commit
-    assert sum(s.count for s in hub.sent_of(WEIGHTS)) == SIZE
-
-
 def test_goes_on_after_the_process_was_killed(hub: Hub, get: Callable[..., bool]) -> None:
     hub.stall_after = 200_000
     code = f"from engine.hub.download import download; download({REPO!r}, endpoint={hub.endpoint!r})"
@@ -254,14 +240,6 @@ def test_the_speed_falls_to_nothing_while_nothing_arrives(
     assert max(each.bytes_per_second for each in told) > 0
 
 
-def test_a_flag_set_before_asks_for_nothing(hub: Hub, get: Callable[..., bool]) -> None:
-    flag = threading.Event()
-    flag.set()
-    assert not get(stop=flag)
-    assert hub.requests == 0
-    assert everything() == set()
-
-
 def test_a_damaged_file_is_fetched_once_more(hub: Hub, get: Callable[..., bool]) -> None:
     hub.flips[WEIGHTS] = hub.flips["config.json"] = 1
     assert get()
@@ -277,19 +255,6 @@ def test_a_file_damaged_twice_is_no_model(hub: Hub, get: Callable[..., bool]) ->
     assert snapshot_of(REPO) is None
     assert part_bytes() == 0
     assert get()  # the hub has recovered
-
-
-def test_a_part_that_is_no_beginning_is_replaced(hub: Hub, get: Callable[..., bool]) -> None:
-    hub.drops = [1000, *([0] * 20)]
-    with pytest.raises(SafelightError, match="keeps breaking"):
-        get()
-    hub.drops.clear()
-    (part,) = repo_folder(REPO).glob("blobs/*.incomplete")
-    part.write_bytes(b"x" * 1000)
-    hub.sent.clear()
-    assert get()
-    assert [s.start for s in hub.sent] == [1000, 0]
-    assert (model() / WEIGHTS).read_bytes() == hub.files[REPO][WEIGHTS]
 
 
 @pytest.mark.parametrize("size", [SIZE, SIZE + 1])
@@ -515,15 +480,6 @@ def test_without_links_a_file_lies_in_the_snapshot(
         get()
     discard(REPO)
     assert everything() == set()
-
-
-def test_discard(hub: Hub, get: Callable[..., bool]) -> None:
-    hub.drops = [1000, *([0] * 20)]
-    with pytest.raises(SafelightError):
-        get()
-    discard(REPO)
-    assert not repo_folder(REPO).exists()
-    discard(REPO)
 
 
 def test_the_adapter_that_a_model_drafts_with_lies_in_a_folder_of_its_own(hub: Hub, get: Callable[..., bool]) -> None:

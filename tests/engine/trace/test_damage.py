@@ -193,10 +193,8 @@ HEADERS = {
             "no id": raw_header(id=...),
             "an id that is a path": raw_header(id="../../../../../../etc/passwd\0....."),
             "a huge canvas": raw_header(model=changed_model(canvas_length=10**9)),
-            "no settings": raw_header(config=...),
             "settings out of range": raw_header(config=changed_config(max_denoising_steps=-4)),
             "pins behind any canvas": raw_header(config=changed_config(pinned=[[10**6, 4]])),
-            "more to write than can be counted": raw_header(config=changed_config(max_new_tokens=10**30)),
             "a seed too large": raw_header(seed=2**63),
             "prompt tokens below nought": raw_header(prompt_ids=[-1]),
             "changes that are none": raw_header(changes=[{"block": "x"}]),
@@ -299,9 +297,7 @@ def lying(kind: bytes, stored: bytes, size: int, block: int = -1, step: int = -1
 BOMB = zlib.compress(bytes(200 * 2**20), 1)  # 200 MB in 1 MB
 STEPS = {
     "a token that is in no vocabulary": told(FIRST, argmax_canvas=ones(VOCABULARY)),
-    "a token below nought": told(FIRST, candidates=ones(-1)),
     "an entropy that is no number": told(FIRST, entropy=BAD),
-    "a probability that is no number": told(FIRST, top_probabilities=np.full((LENGTH, 3), np.inf, dtype=np.float32)),
     "more candidates than there are": patched(FIRST, STEP.size - 4, struct.pack("<H", 60)),
     "nothing": frame(b"STEP", b"", 0, 0),
     "no zlib": lying(b"STEP", b"not packed at all", 100, 0, 0),
@@ -378,7 +374,6 @@ def test_events_out_of_order_end_the_trace(opened: Opened, name: str) -> None:
 PIECES = {
     "nothing": b"",
     "a count without end": struct.pack("<I", 2**32 - 1),
-    "texts too short": struct.pack("<IIBH", 1, 9, 0, 40) + b"abc",
 }
 
 
