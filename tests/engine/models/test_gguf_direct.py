@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 import torch
 from gguf.constants import GGMLQuantizationType as Kind
 
-from engine import GenerationFinished, Model, SafelightError, catalog, generate, load_model
+from engine import Model, SafelightError, catalog, load_model
 from engine.fingerprint import fingerprint
 from engine.kernels import cpu_int4
 from engine.layers.packed_linear import packed_weights
@@ -20,7 +19,6 @@ from engine.models.defaults import run_settings
 from engine.models.opening import plan_model
 from engine.quant import INT8, INT8_G16, INT8_G32, UINT4, Precision, unpack
 from engine.weights.gguf import checkpoint
-from tests.app.cli.test_main import run
 from tests.engine import gguf_files
 from tests.engine.gguf_files import Mix
 
@@ -121,22 +119,6 @@ def test_each_layer_of_a_mixed_file_keeps_its_codes(tmp_path: Path) -> None:
     assert ((found - expected).norm() / expected.norm()).item() < 0.1  # in bf16, unpacked as well
 
 
-@pytest.mark.parametrize("architecture", ["llama", "gemma3"])
-def test_eight_bits_stay_as_they_are(architecture: str, tmp_path: Path) -> None:
-    path = gguf_files.small(tmp_path / "small.gguf", SKILLS, architecture, gguf_files.q8_0)
-    model = load_model(path, device="cpu")
-    assert model.dtype == torch.bfloat16
-    exact = load_model(path, device="cpu", dtype="float32")
-    plain: dict[str, Any] = dict(
-        load_model(path, device="cpu", dtype="float32", quantization="none").network.named_parameters()
-    )
-    for name, weight in exact.network.named_modules():
-        if weight in packed_weights(exact.network):
-            assert torch.equal(unpack(weight.packed), plain[name])
-    found, expected = logits(model), logits(exact)
-    assert ((found - expected).norm() / expected.norm()).item() < 2e-2
-
-
 @needs_kernels
 def test_a_card_keeps_four_bits_where_its_kernels_read_them(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     card = card_of("24GB")
@@ -164,11 +146,6 @@ def test_a_quantization_can_be_asked_for(file: Path) -> None:
     assert load_model(file, device="cpu", quantization="int8").precision.dense == INT8
 
 
-def test_an_unknown_quantization_is_refused_in_words(file: Path) -> None:
-    with pytest.raises(SafelightError, match="unknown quantization 'int5'; use auto, none"):
-        load_model(file, device="cpu", quantization="int5")
-
-
 def test_settings_and_traces_know_it(file: Path, tmp_path: Path) -> None:
     settings = run_settings(file)
     assert settings.decoders == ("autoregressive",)
@@ -178,17 +155,6 @@ def test_settings_and_traces_know_it(file: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.gguf"
     other.write_bytes(data[:-8] + bytes(8))
     assert before == fingerprint(file) != fingerprint(other)
-
-
-def test_it_answers_in_the_terminal(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model = load_model(file, device="cpu")
-    *_, last = generate(model, model.chat_ids(PROMPT), model.generation_defaults.replace(max_new_tokens=3))
-    assert isinstance(last, GenerationFinished)
-    arguments = ["generate", PROMPT[0]["content"], "--model", str(file), "--max-new-tokens", "3", "--json"]
-    code, out, err = run(capsys, *arguments)
-    assert (code, err) == (0, "")
-    record = json.loads(out)
-    assert (record["text"], record["tokens"], record["model"]) == (model.tokenizer.decode(last.tokens), 3, "small")
 
 
 def test_a_model_that_denoises_is_imported(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from engine import SafelightError
 from engine.adapters.targets import Place
@@ -15,7 +14,6 @@ from engine.models.causal.config import CausalConfig
 from engine.models.folder import ModelFolder
 from engine.models.registry import FAMILIES, family_of
 from tests.engine.golden.test_published_shapes import sparse
-from tests.engine.published import llada_8b
 
 NULL: Any = None
 LLADA: dict[str, Any] = {  # config.json of GSAI-ML/LLaDA-8B-Instruct
@@ -58,25 +56,6 @@ def opened(folder: Path, raw: dict[str, Any], shapes: dict[str, list[int]]) -> M
     write_json(folder / "config.json", raw)
     sparse(folder, shapes)
     return ModelFolder.open(folder)
-
-
-def test_every_tensor_of_llada_8b_is_accounted_for(tmp_path: Path) -> None:
-    shapes = llada_8b()
-    found = opened(tmp_path, LLADA, shapes)
-    found.weights("int4", torch.device("meta"), None)
-    parts = found.plan(context=4096, quantization="none", device="cpu", dtype="bfloat16").parts
-    weights = sum(parts[part] for part in ("attention", "dense", "embedding", "other"))
-    assert weights == pytest.approx(2 * 8.015e9, rel=1e-3)
-    head = shapes.pop("model.transformer.ff_out.weight")
-    with pytest.raises(SafelightError, match=r"model\.transformer\.ff_out\.weight is missing"):
-        opened(tmp_path, LLADA, shapes).weights("none", torch.device("meta"), None)
-    tied = LLADA | {"weight_tying": True}
-    opened(tmp_path, tied, shapes).weights("none", torch.device("meta"), None)
-    with_head = shapes | {"model.transformer.ff_out.weight": head}
-    opened(tmp_path, tied, with_head).weights("none", torch.device("meta"), None)
-    wrong = opened(tmp_path, tied, shapes | {"model.transformer.blocks.0.att_proj.weight": [4096, 4096]})
-    with pytest.raises(SafelightError, match=r"att_proj\.weight is not part of this model"):
-        wrong.weights("none", torch.device("meta"), None)
 
 
 def test_gate_and_up_are_told_apart() -> None:
@@ -147,19 +126,11 @@ def test_each_family_reads_its_own_words() -> None:
     ("changes", "message"),
     [
         ({"block_type": "sequential"}, "block_type 'sequential' is not supported, only 'llama'"),
-        ({"block_type": ...}, "block_type 'sequential' is not supported, only 'llama'"),
         ({"activation_type": "swiglu"}, "activation_type 'swiglu' is not supported, only 'silu'"),
         ({"layer_norm_type": "gemma_rms"}, "layer_norm_type 'gemma_rms' is not supported, only 'rms'"),
         ({"rope": ...}, "rope False is not supported, only True"),
-        ({"alibi": True}, "alibi True is not supported"),
-        ({"attention_layer_norm": True}, "attention_layer_norm True is not supported"),
-        ({"layer_norm_with_affine": False}, "layer_norm_with_affine False is not supported"),
-        ({"include_bias": True}, "include_bias True is not supported"),
         ({"scale_logits": [1]}, "scale_logits [1] is not supported"),
-        ({"input_emb_norm": True}, "input_emb_norm True is not supported"),
-        ({"block_group_size": 4}, "block_group_size 4 is not supported"),
         ({"d_model": ...}, "d_model is missing"),
-        ({"n_layers": ...}, "n_layers is missing"),
         ({"mlp_hidden_size": ..., "mlp_ratio": "9"}, "mlp_ratio must be a whole number"),
         ({"mlp_hidden_size": ..., "d_model": 2**60}, "d_model must be a whole number"),
         ({"mask_token_id": 126464}, "mask_token_id must be a whole number between 0 and 126463"),

@@ -47,8 +47,6 @@ def test_the_published_one() -> None:
     [
         {"model_type": "siglip_vision_model"},
         {"use_clipped_linears": True},
-        {"attention_bias": True},
-        {"hidden_activation": "silu"},
         {"rope_parameters": {"rope_type": "yarn"}},
     ],
 )
@@ -66,10 +64,7 @@ def test_without_tokens_for_images_there_are_none() -> None:
     ("raw", "message"),
     [
         ({"vision_config": {**PUBLISHED, "hidden_size": None}}, "vision_config.hidden_size is missing"),
-        ({"vision_config": {**PUBLISHED, "hidden_size": 10**12}}, "hidden_size must be a whole number"),
-        ({"vision_config": {**PUBLISHED, "num_hidden_layers": 10**6}}, "num_hidden_layers must be a whole number"),
         ({"vision_config": {**PUBLISHED, "patch_size": 100, "pooling_kernel_size": 100}}, "pixels along a side"),
-        ({"vision_config": {**PUBLISHED, "patch_size": 0}}, "patch_size must be a whole number"),
         ({"vision_config": {**PUBLISHED, "head_dim": 70}}, "head_dim 70 is not a multiple of 4"),
         ({"vision_config": {**PUBLISHED, "num_key_value_heads": 5}}, "5 key-value heads, which do not divide 16"),
         ({"vision_config": {**PUBLISHED, "standardize": "yes"}}, "standardize is 'yes', not a boolean"),

@@ -27,8 +27,6 @@ def plain(schema: dict[str, Any]) -> Any:
     [
         ({"type": ["string", "null"]}, {"type": "string", "nullable": True}),
         ({"type": ["null", "integer"], "minimum": 1}, {"type": "integer", "minimum": 1, "nullable": True}),
-        ({"type": ["string"]}, {"type": "string"}),
-        ({"type": ["null"]}, {"type": "null"}),
         ({"type": ["integer", "string"]}, {"type": "integer"}),
         (
             {"anyOf": [{"type": "integer"}, {"type": "null"}], "description": "how many", "default": None},
@@ -44,15 +42,12 @@ def plain(schema: dict[str, Any]) -> Any:
         ),
         ({"anyOf": [{"const": 1, "title": "one"}, {"const": 2}]}, {"title": "one", "enum": [1, 2], "type": "integer"}),
         ({"enum": ["a", "b"]}, {"enum": ["a", "b"], "type": "string"}),
-        ({"enum": [1, 2.5]}, {"enum": [1, 2.5], "type": "number"}),
         ({"enum": [True, False]}, {"enum": [True, False], "type": "boolean"}),
         ({"enum": ["a", None]}, {"enum": ["a"], "type": "string", "nullable": True}),
-        ({"const": "x"}, {"enum": ["x"], "type": "string"}),
         ({"$ref": "#/$defs/unit", "description": "own"}, {"enum": ["C", "F"], "type": "string", "description": "own"}),
         ({"allOf": [{"$ref": "#/$defs/unit"}], "default": "C"}, {"enum": ["C", "F"], "type": "string", "default": "C"}),
         ({"items": {"$ref": "#/$defs/unit"}}, {"items": {"enum": ["C", "F"], "type": "string"}, "type": "array"}),
         ({"$ref": "#/$defs/none"}, {}),
-        ({"$ref": "https://example.org/a.json"}, {}),
         ({"type": "string", "enum": ["a"], "pattern": "a"}, {"type": "string", "enum": ["a"], "pattern": "a"}),
         (
             {"allOf": [{"properties": {"a": {"const": 1}}, "required": ["a"]}],

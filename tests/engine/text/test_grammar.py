@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from engine import SKILLS, Model, SafelightError, generate, load_model
-from engine.events import GenerationFinished
+from engine import SKILLS, Model, SafelightError, load_model
 from engine.text.grammar import GrammarState
 from engine.text.grammar_tokens import GrammarTokens
 from engine.text.output_format import OutputFormat
-from tests.engine.text.formats import problem
 
 Schema = dict[str, Any]
 
@@ -121,29 +119,20 @@ def test_what_the_model_cannot_write_is_never_begun(model: Model, tokens: Gramma
         ({"type": "object", "required": ["b"], "additionalProperties": False}, "required property 'b'"),
         ({"type": "array", "items": {"enum": []}, "minItems": 1}, r"/items cannot be satisfied"),
         ({"anyOf": [False]}, "cannot be satisfied"),
-        ({"type": "string", "minLength": 4, "maxLength": 3}, "minLength"),
         ({"properties": {"a": {"$ref": "#/$defs/gone"}}}, r"/properties/a/\$ref refers to .* there is no schema"),
         ({"$ref": "https://example.org/s.json"}, "refer to a part of the schema itself"),
-        ({"$defs": {"a": {"$anchor": "a"}}, "$ref": "#a"}, "refer to a part"),
         ({"type": "array", "uniqueItems": True}, "has 'uniqueItems', which is not supported"),
-        ({"not": {"type": "string"}}, "has 'not'"),
         ({"type": "strnig"}, "Invalid type: strnig"),
         ({"properties": {"a": {"pattern": "("}}}, r"/properties/a cannot be satisfied: unclosed group"),
         ({"type": "string", "pattern": "(?=a)b"}, "look-around"),
         ({"type": "string", "pattern": "((a{99}){99}){99}"}, "repeats too much"),
-        ({"type": "string", "minLength": -1}, "Expected positive integer"),
         ({"type": "number", "minimum": 1e300}, "Failed to generate"),
         ({"properties": {"日": {}}}, "this model cannot write '日'"),
         (person(a={"enum": ["x", {"k": ["日本"]}]}), "/properties/a/enum has '日本'; this model cannot write '日'"),
         ({"const": "\ud800"}, "half a character"),
         ({"oneOf": [{"type": "string"}, {"type": "string", "maxLength": 3}]}, "oneOf"),
         ({"x-guidance": {"lenient": True}, "type": "string", "contains": {}}, "has 'contains'"),
-        ({"properties": []}, "properties must be an object"),
         ({"required": "a"}, "Expected array"),
-        ({"items": 3}, "must be an object or boolean"),
-        ({"type": []}, "anyOf is empty"),
-        ({"required": [{}]}, "Expected string"),
-        ({"properties": {"a": {"$ref": "#/properties"}}}, "there is no schema"),
         ({"oneOf": [{"pattern": "a"}, {"pattern": "b"}]}, "write anyOf in place of oneOf"),
     ],
 )  # fmt: skip
@@ -221,17 +210,6 @@ ENDLESS = {"$ref": "#/$defs/n", "$defs": {"n": person(n={"$ref": "#/$defs/n"})}}
 def test_what_takes_too_much_is_ended(tokens: GrammarTokens, schema: Schema) -> None:
     with contextlib.suppress(SafelightError), closing(begun(tokens, schema)) as state:
         assert state.forced()
-
-
-@pytest.mark.parametrize("count", [400, pytest.param(1_000, marks=pytest.mark.slow)])
-def test_many_members_that_may_be_left_out_make_an_answer(model: Model, count: int) -> None:
-    schema = {"type": "object", "properties": {f"p{at}": {"type": "string"} for at in range(count)}, "required": ["p7"]}
-    wanted = OutputFormat("json_schema", schema)
-    config = model.generation_defaults.replace(max_new_tokens=64)
-    *_, last = generate(model, model.tokenizer.encode("What is 12 + 7?"), config, seed=1, output_format=wanted)
-    assert isinstance(last, GenerationFinished)
-    assert last.reason == "eos"
-    assert not problem(wanted, model.tokenizer.decode(last.tokens))
 
 
 @pytest.mark.parametrize("count", [300, pytest.param(1_000, marks=pytest.mark.slow)])
@@ -319,9 +297,7 @@ def test_a_schema_that_looks_hard_is_read_step_by_step(tokens: GrammarTokens, sc
     [
         ("(", "unclosed group"),
         (r"[^\s\S]", "no such text"),
-        ("日本", "no such text"),
         ("(a{999}){999}", "repeats too"),
-        ("(a{ 999 }){ 999 }", "repeats too"),
     ],
 )
 def test_a_pattern_that_no_answer_fits_is_refused(tokens: GrammarTokens, pattern: str, message: str) -> None:

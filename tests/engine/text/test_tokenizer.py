@@ -79,23 +79,15 @@ def test_an_empty_prompt_is_refused(embedded: Model, messages: list[Message]) ->
 @pytest.mark.parametrize(
     "source",
     [
-        "{{ messages.__class__ }}",
         "{{ ''.__class__.__mro__ }}",
         "{{ messages[0]['content'].__init__.__globals__ }}",
-        "{{ raise_exception.__globals__ }}",
-        "{{ strftime_now.__code__ }}",
-        "{{ (messages | first).__class__.__base__.__subclasses__() }}",
-        "{{ ''['__class__'] }}",
         "{{ '' | attr('__class__') }}",
         "{{ '{0.__class__}'.format(messages) }}",
         "{% set _ = messages.append(1) %}",
-        "{% set _ = messages[0].update(role='x') %}",
-        "{{ cycler.__init__.__globals__.os }}",
         "{{ range(10000000) | list }}",
         "{% include '/etc/passwd' %}",
         "{{ raise_exception('two\nlines') }}",
         "{{ 1 / 0 }}",
-        "{{ missing.name }}",
     ],
 )
 def test_the_sandbox_holds(source: str) -> None:
@@ -163,21 +155,6 @@ def test_pieces_keep_the_space_that_sentencepiece_strips(tmp_path: Path) -> None
     assert [tokenizer.piece(token) for token in ids] == ["a", " ", "b"]
 
 
-BROKEN = ("<eos>", "a<turn|>b", "<<eos>", "<turn|><turn|>", "no <such>", "<bos", "é<pad>\ufdd0", "")
-
-
-@pytest.mark.parametrize("text", BROKEN)
-def test_special_tokens_that_people_write_are_ordinary_text(embedded: Model, text: str) -> None:
-    tokenizer = embedded.tokenizer
-    letters = [token for letter in text.replace("\ufdd0", "\ufffd") for token in tokenizer.encode(letter)]
-    for role in ("user", "tool", "assistant", "system"):
-        template = ChatTemplate("<bos>{% for m in messages %}{{ m.content }}{% endfor %}<turn|>", {})
-        rendered = template.render([{"role": role, "content": text}], inert=tokenizer.inert)
-        ids = tokenizer.encode_rendered(rendered)
-        assert ids == [2, *letters, 8]
-        assert tokenizer.count(rendered) == len(ids)
-
-
 @pytest.mark.parametrize("text", ["hi", "<bos>hi"])
 def test_a_text_without_a_template_begins_as_its_family_does(embedded: Model, text: str) -> None:
     ids = prompt_ids(embedded, RunRequest("completion", (), GenerationConfig(), seed=0, text=text))
@@ -194,9 +171,3 @@ def test_a_message_cannot_end_its_turn(embedded: Model) -> None:
         token for token in clean if embedded.tokenizer.is_special(token)
     ]
     assert "".join(map(embedded.tokenizer.piece, ids)) == prompt_text(hostile)
-
-
-def test_a_base_model_has_no_template(tmp_path: Path) -> None:
-    (tmp_path / "tokenizer_config.json").write_text("{}")
-    with pytest.raises(SafelightError, match="this is a base model"):
-        ChatTemplate.from_folder(tmp_path).render(USER)

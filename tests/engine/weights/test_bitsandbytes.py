@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import struct
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -29,7 +28,6 @@ from engine.weights.matrices import matrices
 from tests.engine.golden.llada2_reference import SMALL
 from tests.engine.models.test_masked_families import DREAM, LLADA, QWEN3
 from tests.engine.published import PUBLISHED
-from tests.engine.published import QWEN3 as QWEN3_SHAPE
 from tests.engine.tiny import change_weights
 
 CPU, META = torch.device("cpu"), torch.device("meta")
@@ -204,16 +202,11 @@ def described(**changes: Any) -> Tensor:
     [
         ({STATE: described(shape=[128, 192])}, "does not describe [192, 128] codes"),
         ({STATE: described(blocksize=48)}, "does not describe [192, 128] codes"),
-        ({STATE: described(blocksize=64.0)}, "does not describe [192, 128] codes"),
-        ({STATE: described(blocksize=[])}, "does not describe [192, 128] codes"),
         ({STATE: described(blocksize=128)}, "absmax holds no scale for each block"),
         ({STATE: described(nested_blocksize=128)}, "does not describe its nested scales"),
-        ({STATE: described(nested_blocksize=2**62)}, "does not describe its nested scales"),
-        ({STATE: described(nested_blocksize=0)}, "does not describe its nested scales"),
         ({STATE: described(nested_offset="0")}, "does not describe its nested scales"),
         ({STATE: described(nested_offset=math.nan)}, "absmax holds no scale for each block"),
         ({STATE: torch.tensor(list(b"[" * 3000), dtype=torch.uint8)}, "does not describe [192, 128] codes"),
-        ({STATE: torch.tensor([255, 254], dtype=torch.uint8)}, "does not describe [192, 128] codes"),
         ({STATE: torch.zeros(STATE_BYTES + 1, dtype=torch.uint8)}, "bitsandbytes__nf4 has shape (4097,)"),
         ({f"{LAYER}.quant_map": torch.linspace(-1, 1, 16)}, "quant_map holds other values than those of nf4"),
         ({f"{LAYER}.nested_quant_map": torch.zeros(255)}, "nested_quant_map has shape (255,)"),
@@ -223,8 +216,6 @@ def described(**changes: Any) -> Tensor:
         ({LAYER: torch.zeros(192 * 64, 1, dtype=torch.int8)}, "up_proj.weight has the type I8"),
         ({f"{LAYER}.other": torch.zeros(1)}, "up_proj.weight.other is not part of this model"),
         ({f"{LAYER}.nested_absmax": None}, "up_proj.weight.nested_absmax is missing"),
-        ({STATE: None}, "bitsandbytes__nf4 is missing"),
-        ({LAYER: None}, "up_proj.weight is missing"),
     ],
 )
 def test_what_is_damaged_is_refused_in_a_line(changes: dict[str, Tensor | None], said: str, tmp_path: Path) -> None:
@@ -274,44 +265,3 @@ def test_other_codes_than_declared_are_refused(declared: dict[str, Any], said: s
     write_json(tmp_path / "tiny/config.json", config)
     with pytest.raises(SafelightError, match=said):
         opened(tmp_path / "tiny")
-
-
-SIZES = {"U8": 1, "F32": 4, "BF16": 2}
-
-
-def test_every_tensor_of_a_folder_of_full_size_is_accounted_for(tmp_path: Path) -> None:
-    """Qwen3-0.6B by the library's names, nested, with layers left out as Unsloth's dynamic folders have it."""
-    skipped = ("layers.3.mlp.", "layers.27.self_attn.q_proj")
-    header, end, plain = dict[str, Any](), 0, 0
-    for name, shape in QWEN3_SHAPE.tensors().items():
-        count = math.prod(shape)
-        tensors: list[tuple[str, str, list[int]]] = [(name, "BF16", shape)]
-        if "_proj" in name and not any(part in name for part in skipped):
-            blocks = count // 64
-            tensors = [
-                (name, "U8", [count // 2, 1]),
-                (f"{name}.absmax", "U8", [blocks]),
-                (f"{name}.nested_absmax", "F32", [-(-blocks // 256)]),
-                (f"{name}.nested_quant_map", "F32", [256]),
-                (f"{name}.quant_map", "F32", [16]),
-                (f"{name}.quant_state.bitsandbytes__nf4", "U8", [186]),
-            ]
-        else:
-            plain += 2 * count
-        for own, kind, size in tensors:
-            start, end = end, end + SIZES[kind] * math.prod(size)
-            header[own] = {"dtype": kind, "shape": size, "data_offsets": [start, end]}
-    text = json.dumps(header).encode()
-    with (tmp_path / "model.safetensors").open("wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        file.truncate(8 + len(text) + end)
-    declared = {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}
-    write_json(tmp_path / "config.json", QWEN3 | {"model_type": "qwen3", "quantization_config": declared})
-    found = ModelFolder.open(tmp_path)
-    weights = found.weights("auto", META, None)
-    assert weights.layout.keys() == header.keys()
-    left = {*(f"layers.3.mlp.{one}_proj" for one in ("gate", "up", "down")), "layers.27.self_attn.q_proj"}
-    assert weights.precision.others == {(layer, None) for layer in left}
-    parts = found.plan(device="cpu", dtype="bfloat16").parts
-    codes = sum(math.prod(own["shape"]) for own in header.values() if own["shape"][1:] == [1])
-    assert sum(parts[part] for part in ("attention", "dense", "embedding", "other")) == plain + codes + codes // 8

@@ -172,17 +172,10 @@ NO_NUMBERS = f"{EXPERT}.weight_scale holds scales that are not positive numbers"
 BAD = {
     "missing scales": ("modelopt", changed(weight_scale=None), f"tensor {EXPERT}.weight_scale is missing"),
     "no scales": ("modelopt", without_scales, "nvfp4 weights are declared, and no tensor holds scales (.weight_scale)"),
-    "missing number": ("modelopt", changed(weight_scale_2=None), f"{EXPERT}.weight_scale_2 is missing"),
-    "missing codes": ("modelopt", changed(weight=None), f"tensor {EXPERT}.weight is missing"),
     "plain scales": ("modelopt", changed(weight_scale=torch.ones(64, 8)), "weight_scale has the type F32"),
     "scales of 32": ("modelopt", changed(weight_scale=e4m3(1)[:, :4].contiguous()), "weight_scale has shape (64, 4)"),
-    "codes as words": ("modelopt", changed(weight=torch.ones(64, 64).int()), f"{EXPERT}.weight has the type I32"),
-    "two numbers": ("modelopt", changed(weight_scale_2=torch.ones(2)), "weight_scale_2 has shape (2,)"),
     "no numbers": ("modelopt", changed(weight_scale=e4m3(float("nan"))), NO_NUMBERS),
-    "below zero": ("modelopt", changed(weight_scale=e4m3(-1)), NO_NUMBERS),
-    "only zeros": ("modelopt", changed(weight_scale=e4m3(0)), NO_NUMBERS),
     "number zero": ("modelopt", changed(weight_scale_2=torch.zeros(())), "weight_scale_2 is 0.0, not a positive"),
-    "no number": ("modelopt", changed(weight_scale_2=torch.tensor(torch.nan)), "weight_scale_2 is nan, not a positive"),
     "divisor zero": (
         "compressed-tensors", changed(weight_global_scale=torch.zeros(1)), "weight_global_scale is 0.0, not a positive",
     ),

@@ -139,17 +139,13 @@ def declared(groups: dict[str, object], **changes: object) -> Callable[[Path], N
 
 BAD_INT4 = {
     "missing scale": (changed(weight_scale=None), f"tensor {EXPERT}.weight_scale is missing"),
-    "missing codes": (changed(weight_packed=None), f"tensor {EXPERT}.weight_packed is missing"),
     "scales of other groups": (changed(weight_scale=torch.ones(64, 2)), f"{EXPERT}.weight_scale has shape (64, 2)"),
     "another shape": (changed(weight_shape=torch.tensor([64, 64])), f"{EXPERT}.weight_shape says [64, 64]"),
-    "codes as floats": (changed(weight_packed=torch.ones(64, 16)), f"{EXPERT}.weight_packed has the type F32"),
     "surplus": (changed(weight_zero_point=torch.ones(1)), f"{EXPERT}.weight_zero_point is not part of this model"),
     "another method": (declared({}, quant_method="gptq"), "'gptq' weights of None bits"),
-    "a method that nobody knows": (declared({}, quant_method="aqlm"), "'aqlm' ('pack-quantized') cannot be read"),
     "another format": (declared({}, format="marlin-24"), "('marlin-24') cannot be read"),
     "two bits": (declared({"a": {"weights": {**SCHEME, "num_bits": 2}}}), "2-bit int weights"),
     "asymmetric": (declared({"a": {"weights": {**SCHEME, "symmetric": False}}}), "symmetric False"),
-    "group of 48": (declared({"a": {"weights": {**SCHEME, "group_size": 48}}}), "group size 48"),
     "group of 128, scales of 32": (
         declared({"a": {"weights": {**SCHEME, "group_size": 128}}}),
         "config.json asks for (128, 0)",
@@ -160,10 +156,6 @@ BAD_INT4 = {
     ),
     "nothing declared": (declared({}), "mixes several kinds of weights"),
     "no object": (lambda folder: set_config(folder, quantization_config=[1]), "quantised as None (None) cannot be"),
-    "groups in a list": (declared([]), "mixes several kinds of weights"),  # type: ignore[arg-type]
-    "a group in words": (declared({"a": "int4"}), "mixes several kinds of weights"),
-    "weights in words": (declared({"a": {"weights": "int4"}}), "mixes several kinds of weights"),
-    "bits in a list": (declared({"a": {"weights": {**SCHEME, "num_bits": [4]}}}), "[4]-bit int weights"),
 }
 
 
@@ -183,14 +175,6 @@ def test_packed_weights_are_not_packed_again(int4: tuple[Path, dict[str, Tensor]
     for folder, wish in ((int4[0], "nf4"), (packed_store, "int4"), (packed_store, "none")):
         with pytest.raises(SafelightError, match="holds weights packed as"):
             load_model(folder, device="cpu", quantization=wish)
-
-
-def test_groups_must_divide_the_inputs(tmp_path: Path) -> None:
-    from tests.engine.tiny import checkpoint
-
-    folder = checkpoint(tmp_path / "odd")  # hidden size 32
-    with pytest.raises(SafelightError, match="has 32 inputs, which nf4-g64 cannot pack"):
-        load_model(folder, device="cpu", quantization="nf4")
 
 
 # --- the store ----------------------------------------------------------------------------------------------------
@@ -253,17 +237,11 @@ BAD_STORE = {
     "cut file": (cut, "layer-00.safetensors has "),
     "newer": (rewritten(lambda raw: raw.update(version=2)), "format version 2; this Safelight reads 1. Update it"),
     "foreign": (rewritten(lambda raw: raw.update(format="zip")), "is not the manifest of a Safelight store"),
-    "no files": (rewritten(lambda raw: raw.pop("files")), "is damaged"),
     "odd precision": (rewritten(lambda raw: raw.update(precision={"experts": "q2"})), "'experts' as 'q2'"),
     "no JSON": (lambda folder: (folder / store_files.MANIFEST).write_text("{"), "cannot be read as JSON"),
     "a file elsewhere": (renamed("../layer-00.safetensors"), "is not a file in its folder"),
-    "a name with NUL": (renamed("a\0b"), "is not a file in its folder"),
     "a pipe": (piped, "layer-00.safetensors is missing"),
-    "an endless size": (sized("1e999"), "cannot be read as JSON"),
     "a size in words": (sized('"many"'), "is damaged ("),
-    "a size near 2^62": (sized(str(2**62)), "instead of 4611686018427387904; convert the model again"),
-    "a precision in a list": (rewritten(lambda raw: raw.update(precision=[1])), "does not know: [1]"),
-    "a scheme in a list": (rewritten(lambda raw: raw.update(precision={"experts": []})), "does not know: 'experts' as"),
     "a file left out": (
         rewritten(lambda raw: raw["files"].pop("rest.safetensors")),  # type: ignore[attr-defined]
         "is missing",
