@@ -268,16 +268,6 @@ def test_codes_in_blocks_stand_for_the_same_weight(scheme: Scheme, block: int) -
     assert torch.equal(torch.cat([rows for _, rows in reference.slices(blocks[2])]), unpack(tiles[2]))
 
 
-def test_slices_of_blocks_are_whole_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reference, "AT_ONCE", 100 * 128)
-    tiles = pack(random(192, 128), INT4)
-    codes = tiles.codes.clone()
-    to_blocks(codes, 64)
-    found = list(reference.slices(Packed(codes, tiles.scales, INT4, block=64)))
-    assert [part.stop for part, _ in found] == [64, 128, 192]
-    assert torch.equal(torch.cat([rows for _, rows in found]), unpack(tiles))
-
-
 def test_where_torch_reads_other_blocks_codes_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """The processor's layout is tried, not believed."""
     for capability, rows in (("DEFAULT", {}), ("ODD", {"ODD": 16})):
@@ -395,20 +385,6 @@ def test_threads_that_take_experts_of_their_own_come_to_the_same(threads: int, m
         torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize(
-    ("counts", "parts", "expected"),
-    [
-        ([600] * 4, 2, [(0, 2), (2, 4)]),
-        ([0, 900, 0, 100], 2, [(0, 2), (2, 4)]),
-        ([0, 0, 0, 900], 2, [(0, 4), (4, 4)]),
-        ([1] * 9, 2, [(0, 9)]),
-        ([600] * 4, 1, [(0, 4)]),
-    ],
-)
-def test_experts_are_shared_out_by_their_tokens(counts: list[int], parts: int, expected: list[tuple[int, int]]) -> None:
-    assert [(part.start, part.stop) for part in cpu._bounds(counts, parts)] == expected
-
-
 @needs_int4
 def test_a_loaded_store_is_put_into_blocks_and_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The network in bf16 with its experts in blocks and in tiles, and gradients through them; the file stays."""
@@ -447,8 +423,3 @@ def test_a_packed_model_takes_programs_on_a_cpu(tmp_path: Path) -> None:
     assert model.has_step_program
     plain = load_model(tmp_path, device="cpu", dtype="bfloat16", quantization="none")
     assert not plain.has_step_program
-
-
-def test_another_malloc_has_nothing_to_give_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_threads, "_trimming", lambda: None)
-    cpu_threads.give_back()

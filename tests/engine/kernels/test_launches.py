@@ -12,7 +12,6 @@ from engine.benchmarks import step
 from engine.config import GenerationConfig
 from engine.decoding.step_batch import JointStep
 from engine.decoding.step_program import TOP_PIECE, StepProgram
-from engine.kernels.linear_w8a16 import Cut
 from engine.models.registry import config_in
 from engine.quant import PRECISIONS
 from tests.engine.kernels.launches import counting
@@ -106,29 +105,3 @@ def test_a_step_of_four_runs_reads_weights_once() -> None:
     with counting() as found:
         commits.run()
     assert found["linear_w8a16_kernel"] == alone["linear_w8a16_kernel"]
-
-
-EVENLY = -1
-# Programs a tile of a canvas, and of two of them, on an H100 or H200, an RTX 4090 and an RTX 5090.
-CUTS = {
-    "queries, keys, values": (8192, 2816, {132: (1, 1), 128: (1, 1), 170: (1, EVENLY)}),
-    "queries, keys": (9216, 2816, {132: (EVENLY, EVENLY), 128: (EVENLY, EVENLY), 170: (1, 1)}),
-    "out, sliding": (2816, 4096, {132: (3, EVENLY), 128: (EVENLY, EVENLY), 170: (3, EVENLY)}),
-    "out, full": (2816, 8192, {132: (3, 3), 128: (EVENLY, EVENLY), 170: (3, EVENLY)}),
-    "gate and up": (4224, 2816, {132: (2, 1), 128: (EVENLY, EVENLY), 170: (2, 1)}),
-    "down": (2816, 2112, {132: (3, 1), 128: (2, 1), 170: (3, EVENLY)}),
-}
-
-
-@pytest.mark.parametrize("product", CUTS)
-def test_how_the_real_products_are_cut(product: str) -> None:
-    rows, inputs, wanted = CUTS[product]
-    blocks = -(-inputs // 64)
-    for processors, expected in wanted.items():
-        for tokens, programs in zip((256, 512), expected, strict=True):
-            tiles = -(-rows // 128) * (tokens // 128)
-            cut = Cut.for_tiles(tiles, blocks, processors)
-            assert (EVENLY if cut.programs else cut.splits) == programs, (processors, tokens)
-
-
-# --- the counter ---------------------------------------------------------------------------------------------------

@@ -132,19 +132,6 @@ def test_attention_in_blocks_of_columns(text_rows: int, splits: int) -> None:
     torch.testing.assert_close(found, plain.attention(queries, keys, values, span, text_rows), atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("processors", "programs", "turns", "most", "splits"), [
-    (132, 32, 40, 8, 4),  # a canvas, sliding layer, H200
-    (132, 64, 1024, 8, 2),  # full layer, 32k
-    (128, 128, 2048, 8, 1),  # RTX 4090: each processor has a program
-    (170, 128, 40, 8, 1),  # RTX 5090: joining costs more than the idle quarter
-    (170, 128, 2048, 8, 5),  # three rounds and three quarters of a fourth
-    (170, 1024, 2048, 0, 1),  # no room for parts
-    (1, 32, 40, 8, 1),  # the interpreter
-])  # fmt: skip
-def test_splits_fill_the_last_round(processors: int, programs: int, turns: int, most: int, splits: int) -> None:
-    assert attention.splits_of(programs, processors, turns, most) == splits
-
-
 def test_text_and_a_canvas_are_what_each_is_alone() -> None:
     """The oracle, too: text in a pass of its own, then the canvas behind it."""
     text, canvas, end, window, first = 30, 20, 150, 40, 91

@@ -63,16 +63,8 @@ def test_without_a_library_torch_s_kernel_serves(
     assert list(cache.glob("*")) == []
 
 
-def cut(place: Path) -> None:
-    place.write_bytes(place.read_bytes()[:2])
-
-
 def changed(place: Path) -> None:
     place.write_bytes(b"I" + place.read_bytes()[1:])
-
-
-def emptied(place: Path) -> None:
-    place.write_bytes(b"")
 
 
 def linked(place: Path) -> None:
@@ -87,7 +79,7 @@ def piped(place: Path) -> None:
 
 @needs_sh
 @pytest.mark.usefixtures("cache")
-@pytest.mark.parametrize("harm", [cut, changed, emptied, linked, piped])
+@pytest.mark.parametrize("harm", [changed, linked, piped])
 def test_a_library_that_is_not_as_it_was_built_is_never_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: Callable[[Path], None]
 ) -> None:
