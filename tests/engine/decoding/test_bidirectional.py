@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import random
-import threading
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +22,7 @@ from engine.decoding.schedules import counts
 from engine.events import Event
 from engine.models.causal.network import CausalNetwork
 from tests.engine import bidirectional as texts
-from tests.engine.causal import POSITIONS, masked_network, passes_told, run_of
+from tests.engine.causal import POSITIONS, masked_network, passes_told
 from tests.engine.taught import taught
 
 RULES, MASK = REMASKING_OF["bidirectional"], 8
@@ -172,27 +171,6 @@ def test_runs_against_the_definition(runs: range) -> None:
     assert len(seen) == 6 + 4 + 2 + 2
 
 
-@pytest.mark.parametrize("shifts", [False, True])
-def test_a_run_stops_within_a_pass_and_its_cache_serves_the_next(shifts: bool) -> None:
-    network, prompt = masked_network(5, shifts_masks=shifts), [1, 2, 3, 4, 5, 6, 7]
-    config = GenerationConfig(max_new_tokens=9, eos_token_ids=(), canvas_length=4, accept_probability=0.9)
-    whole, cache = events_of(network, prompt, config), network.new_cache()
-    assert whole[-1].steps > 4
-    for stop in range(whole[-1].steps):
-        cancel = threading.Event()
-        decoding = bidirectional(Run(network, torch.tensor(prompt), config, 0, cancel, cache))  # type: ignore[arg-type]
-        last = run_of(network, decoding, cancel, passes=stop)[-1]
-        assert (last.reason, last.steps) == ("cancelled", stop)
-        assert last.tokens.tolist() == whole[-1].tokens.tolist()[: len(last.tokens)]
-        assert cache.length == 0
-        list(
-            perform_all(network, DECODERS["autoregressive"](Run(network, torch.tensor(prompt), config, 0, None, cache)))
-        )  # type: ignore[arg-type]
-    assert cache.length > len(prompt)
-    again = bidirectional(Run(network, torch.tensor(prompt), config, 0, None, cache))  # type: ignore[arg-type]
-    assert list(perform_all(network, again))[-1].tokens.tolist() == whole[-1].tokens.tolist()  # type: ignore[arg-type]
-
-
 def test_each_pass_reads_the_whole_text_and_keeps_nothing() -> None:
     """A prompt of five, two blocks of four, two passes each; logits of the masks alone."""
     network = masked_network(2)
@@ -265,30 +243,3 @@ def test_networks_of_the_authors_objectives_answer_right(learnt: tuple[str, Caus
         network = copy.copy(network)
         network.config = dataclasses.replace(network.config, mask_schedule="ceil")
         assert right(network, 60, remasking="entropy") >= 57
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rule", RULES)
-def test_each_rule_answers_right(rule: str, learnt: tuple[str, CausalNetwork]) -> None:
-    """Drawn, too; the two that choose without regard to the logits may write two masks at once."""
-    name, network = learnt
-    assert right(network, 60, **AUTHORS[name]) >= 57
-    for changes in ({}, {"sampling_temperature": 0.7}, {"canvas_length": 4}):
-        assert right(network, 60, remasking=rule, **changes) >= (50 if rule == "origin" else 57)
-
-
-def test_another_rule_gets_none_of_it_right(learnt: tuple[str, CausalNetwork]) -> None:
-    """So masks written too soon, a mask that sees only what is before it, and a row off by one are seen above."""
-    network = copy.copy(learnt[1])
-
-    def causal(ids: Tensor, positions: Tensor, _mask: None, *rest: Any) -> Tensor:
-        return CausalNetwork.run(network, ids, positions, positions[:, None] >= positions, *rest)
-
-    assert right(network, 10, max_denoising_steps=1) <= 1
-    network.config = dataclasses.replace(network.config, shifts_masks=not network.config.shifts_masks)
-    assert right(network, 10) == 0
-    network.config = learnt[1].config
-    drawn = {"remasking": "random", "sampling_temperature": 1.0}
-    assert right(network, 15, **drawn) == 15
-    network.run = causal  # type: ignore[method-assign]
-    assert right(network, 15, **drawn) <= 5  # those whose first letter is written first, and some by chance

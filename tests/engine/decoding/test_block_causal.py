@@ -329,13 +329,3 @@ def test_rewriting_and_a_repetition_penalty_exclude_each_other() -> None:
     config = GenerationConfig(edit_probability=0.5, repetition_penalty=1.2)
     with pytest.raises(SafelightError, match=r"^a repetition penalty cannot go with rewriting; set one of them to 1$"):
         events_of(masked_network(1), [1], config, 0, masked_network(1).new_cache())
-
-
-def test_another_model_s_rule_gets_none_of_it_right(trained: CausalNetwork) -> None:
-    """So a shifted row or a mask that sees less is seen above."""
-    for name in ("masked_diffusion", "autoregressive"):
-        for seed in range(10):
-            asked = sdar.question(random.Random(seed), seed % 4)
-            decoding = DECODERS[name](Run(trained, torch.tensor(asked), SETTINGS, 0, None, trained.new_cache()))  # type: ignore[arg-type]
-            *_, last = perform_all(trained, decoding)  # type: ignore[arg-type]
-            assert [*last.tokens.tolist(), sdar.END] != sdar.answer(asked, 0)  # type: ignore[union-attr]

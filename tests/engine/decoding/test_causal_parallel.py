@@ -8,7 +8,6 @@ lowest. The window then stretches by as many masks as the next pass commits.
 
 from __future__ import annotations
 
-import math
 import random
 import threading
 from dataclasses import dataclass, field
@@ -65,41 +64,9 @@ def causal_network(
 
 @torch.inference_mode()
 def plain_logits(network: CausalNetwork, ids: list[int], places: list[int]) -> Tensor:
-    """Logits (T, V) of rows that each attend to the rows up to themselves, in plain torch."""
-    config, count, size = network.config, len(ids), network.config.layers[0].head_dim
-
-    def norm(x: Tensor, weight: Tensor) -> Tensor:
-        return x / (x.square().mean(-1, keepdim=True) + config.rms_norm_eps).sqrt() * weight
-
-    frequencies = config.layers[0].rope_theta ** (-torch.arange(0, size, 2) / size)
-    angles = torch.tensor(places)[:, None] * frequencies  # (T, D/2)
-    cos, sin = angles.cos(), angles.sin()
-
-    def turned(x: Tensor) -> Tensor:  # (heads, T, D), pairs (i, i + D/2)
-        first, second = x[..., : size // 2], x[..., size // 2 :]
-        return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
-
-    later = torch.ones(count, count).triu(1) == 1
-    x = network.embed_tokens.weight[ids]
-    for layer in network.layers:
-        own, mlp = layer.self_attn, layer.mlp
-        y = norm(x, layer.input_layernorm.weight)
-        queries, keys, values = (
-            (y @ one.weight.T + (0.0 if one.bias is None else one.bias)).view(count, -1, size).transpose(0, 1)
-            for one in (own.q_proj, own.k_proj, own.v_proj)
-        )
-        if config.query_key_norm:
-            queries, keys = norm(queries, own.q_norm.weight), norm(keys, own.k_norm.weight)
-        groups = len(queries) // len(keys)
-        keys, values = turned(keys).repeat_interleave(groups, 0), values.repeat_interleave(groups, 0)
-        scores = turned(queries) @ keys.mT / math.sqrt(size)
-        mixed = scores.masked_fill(later, -torch.inf).softmax(-1) @ values
-        x = x + mixed.transpose(0, 1).reshape(count, -1) @ own.o_proj.weight.T
-        y = norm(x, layer.post_attention_layernorm.weight)
-        gate = y @ mlp.gate_proj.weight.T
-        x = x + (gate * gate.sigmoid() * (y @ mlp.up_proj.weight.T)) @ mlp.down_proj.weight.T
-    head = network.embed_tokens if network.lm_head is None else network.lm_head
-    return norm(x, network.norm.weight) @ head.weight.T
+    """Logits (T, V) of rows that each attend to the rows up to themselves."""
+    earlier = torch.ones(len(ids), len(ids), dtype=torch.bool).tril()
+    return network.head(network.run(torch.tensor([ids]), torch.tensor(places), earlier)[0])
 
 
 @dataclass

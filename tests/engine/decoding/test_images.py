@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -128,15 +127,6 @@ def test_beside_other_runs_an_image_is_read_alone() -> None:
         assert isinstance(other, Prefill | Denoise)
         found, expected = (made.denoise(tokens(CANVAS, 5), each.cache) for each in (one, other))
         torch.testing.assert_close(found, expected, atol=2e-4, rtol=0)
-
-
-def test_cancelling_between_pieces_keeps_what_was_read(model: DiffusionGemma) -> None:
-    cancel, cache = threading.Event(), model.new_cache()
-    cancel.set()
-    events = list(generate(model, prompt(), CONFIG, cancel=cancel, cache=cache))
-    assert isinstance(events[-1], GenerationFinished)
-    assert events[-1].reason == "cancelled"
-    assert run(model, prompt(), cache)[0] == PIECE
 
 
 def test_what_cannot_be_is_refused(model: DiffusionGemma) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -176,18 +175,6 @@ def test_banned_tokens_stay_where_they_stood(model: Counting) -> None:
     new = events[-2].tokens  # type: ignore[union-attr]
     assert not set(new[2:6].tolist()) & set(banned)
     assert new[[0, 1, 6, 7, 8, 9]].tolist() == rows[1][[0, 1, 6, 7, 8, 9]].tolist()
-
-
-def test_an_infilling_can_be_cancelled(model: Counting) -> None:
-    rows, flag, seen = settled(model), threading.Event(), []
-    for event in rewrite_marked(model, PROMPT, CONFIG, 9, rows, [Mark(0, 0, 4), Mark(1, 0, 4)], flag):
-        seen.append(event)
-        if len(steps(seen)) == 6:
-            flag.set()
-    assert len(steps(seen)) == 6
-    assert result(seen).reason == "cancelled"
-    first = next(event for event in seen if isinstance(event, CanvasCommitted)).tokens
-    assert result(seen).tokens.tolist() == np.concatenate([first, *rows[1:]]).tolist()
 
 
 def test_infilling_by_programs() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,17 +21,14 @@ from engine import (
     StepFinished,
     fork,
     generate,
-    open_trace,
     rewrite_marked,
 )
 from engine.decoding.influence import influence
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.trace import ModelIdentity, Trace, TraceHeader
 from tests.engine.decoding.test_autoregressive import told
 from tests.engine.decoding.test_generate import facts
 from tests.engine.decoding.test_step_program import OnDevice, tame
-from tests.engine.tiny import CANVAS, VOCABULARY, ByProgram, tokens
-from tests.engine.traces import bits
+from tests.engine.tiny import CANVAS, ByProgram, tokens
 
 PROMPT, MOST = tokens(7), 2 * CANVAS + 4  # the last canvas has 6 tokens
 CONFIG = GenerationConfig(
@@ -130,19 +126,3 @@ def test_spans_of_blocks_that_differ_in_length_are_written_anew(name: str) -> No
         list(rewrite_marked(subject, PROMPT, FITTING, 6, rows, (Mark(2, 4, 7),)))
     measured = influence(subject, PROMPT, rows[:2], rows[2], 1, 5)
     assert len(measured.kl) == 6
-
-
-def test_a_run_with_a_short_last_canvas_is_stored(tmp_path: Path) -> None:
-    subject = sharp()
-    fitting = list(generate(subject, PROMPT, FITTING, 0))
-    for name, events, config in (("fitting", fitting, FITTING),):
-        model = ModelIdentity("tiny", canvas_length=CANVAS, vocab_size=VOCABULARY)
-        trace = Trace(header=TraceHeader(model, "say", config, 0))
-        for event in events:
-            trace.append(event)
-        trace.save(tmp_path / name)
-        file = open_trace(tmp_path / name, check=True)
-        assert (file.notice, file.header.format_version) == ("", 5)
-        assert [bits(file.event(at)) for at in range(len(file.entries))] == [bits(event) for event in events]
-        assert file.reply().text == trace.reply().text
-        file.close()

@@ -10,7 +10,6 @@ import torch
 
 from engine import GenerationConfig, SafelightError
 from engine.decoding.generate import DECODERS
-from engine.decoding.performing import perform_all
 from engine.decoding.run import Run
 from engine.events import PrefillFinished
 from engine.models.causal.network import CausalNetwork
@@ -120,18 +119,6 @@ def test_runs_against_the_definition(runs: int) -> None:
         assert isinstance(events[0], PrefillFinished)
         assert events[0].reused_tokens == len(prompt) - 1
     assert len(seen) == 2 + 2 + 4 + 5 + 4
-
-
-@pytest.mark.parametrize(("probability", "passes"), [(0.0, 1), (2.0, 5)])
-def test_passes_of_a_block_by_what_is_accepted(probability: float, passes: int) -> None:
-    """A block of six has five masks; a causal pass comes before each."""
-    config = GenerationConfig(
-        accept_probability=probability, max_new_tokens=18, eos_token_ids=(), canvas_length=6, banned_tokens=(8,)
-    )
-    network = masked_network(1)
-    prompt, cache = torch.tensor([1, 2, 3]), network.new_cache()
-    events = list(perform_all(network, masked_diffusion(Run(network, prompt, config, 0, None, cache))))  # type: ignore[arg-type]
-    assert events[-1].steps == 3 * (passes + 1)
 
 
 def test_what_it_cannot_decode_is_said_in_a_line() -> None:

@@ -181,19 +181,6 @@ def test_a_model_with_a_program_takes_all_rules_by_it(acceptance: str) -> None:
 
 
 @torch.inference_mode()
-def test_steps_undone_leave_kept_places() -> None:
-    program, _cache = program_on(tame(), tokens(7))
-    program.begin(tokens(CANVAS, seed=3), None, CONFIG.replace(acceptance="confidence_threshold"))
-    program.launch(0)
-    before = program.kept.clone()
-    assert before.sum() == 1  # the surest
-    with program.undone():
-        program.launch(1)
-        assert program.kept.sum() == 2
-    assert torch.equal(program.kept, before)
-
-
-@torch.inference_mode()
 def test_a_graph_serves_all_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     captured: list[bool] = []
 

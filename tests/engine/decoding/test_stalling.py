@@ -101,20 +101,6 @@ def stalls(steps: list[StepFinished], config: GenerationConfig) -> bool:
     return len(means) - 1 - fall >= config.stall_steps
 
 
-def test_runs_that_stall_are_forked() -> None:
-    model, config = tame(), CONFIG
-    events = list(generate(model, tokens(7), config, 0))
-    rows = [end.tokens for end in told(events, CanvasCommitted)]
-    steps = [end.steps for end in told(events, CanvasCommitted)]
-    assert {end.reason for end in told(events, CanvasCommitted)} == {"stalled"}
-    again = list(fork(model, tokens(7), config, 0, rows, steps, (Fork(1, 1),)))
-    place = next(at for at, event in enumerate(events) if getattr(event, "block_index", 0) == 1)
-    assert facts(again[1:]) == facts(events[place:])
-    on = list(fork(model, tokens(7), config, 0, rows, steps, (Fork(1, steps[1], settings=(("t_max", 0.9),)),)))
-    longer = told(on, CanvasCommitted)[0]
-    assert steps[1] + config.stall_steps <= longer.steps <= CAP
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_a_fork_sets_when_a_block_stalls_from_its_step_on(name: str) -> None:
     model, stalling = MODELS[name](), CONFIG

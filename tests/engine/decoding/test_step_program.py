@@ -167,13 +167,6 @@ def test_packed_network() -> None:
     assert_agree(made, program, canvas, steps_of(program, canvas, CONFIG), CONFIG)
 
 
-def test_non_finite_weights_are_told() -> None:
-    made = network()
-    made.layers[1].mlp.up_proj.weight[0, 0] = float("nan")
-    program, _cache = program_on(made, tokens(6))
-    assert not steps_of(program, tokens(CANVAS), CONFIG)[0].finite
-
-
 def test_the_facts_of_a_step_survive_the_launch_of_the_next() -> None:
     made = network()
     program, _cache = program_on(made, tokens(6))
@@ -264,10 +257,6 @@ def test_generation_by_programs() -> None:
         np.testing.assert_allclose(first.entropy, sampling.token_entropy(logits).numpy(), atol=1e-4)
         assert first.argmax_canvas.dtype == first.next_canvas.dtype == np.int32
         text = torch.cat([text, torch.from_numpy(commits[block].tokens).long()])
-    again = [step for step in run(OnDevice(network())) if isinstance(step, StepFinished)]
-    for one, other in zip(steps, again, strict=True):
-        np.testing.assert_array_equal(one.candidates, other.candidates)
-        np.testing.assert_array_equal(one.next_canvas, other.next_canvas)
 
 
 @pytest.mark.parametrize("piece", [50, 4096])
@@ -346,18 +335,6 @@ def test_a_step_that_commits_is_a_commit_and_a_step(length: int, window: int) ->
         assert one.shape == two.shape
         torch.testing.assert_close(one, two, rtol=0, atol=TOLERANCE)
     assert_agree(made, merged, canvas, found, CONFIG)  # and both are what the plain path does
-
-
-def test_a_canvas_after_one_that_committed_commits_or_does_not() -> None:
-    """The next canvas's steps, with a text to commit and with none."""
-    made, pieces = tame(), [tokens(CANVAS, seed=seed) for seed in range(4)]
-    merged, cache = program_on(made, tokens(12))
-    apart, other = program_on(made, tokens(12))
-    for canvas, finished in ((pieces[0], None), (pieces[1], pieces[2]), (pieces[2], None), (pieces[3], pieces[0])):
-        if finished is not None:
-            made.prefill(finished, other)
-        assert_same_steps(steps_of(merged, canvas, CONFIG, committed=finished), steps_of(apart, canvas, CONFIG))
-    assert cache.length == other.length
 
 
 @pytest.mark.parametrize("prompt", [7, LONG])
@@ -495,16 +472,6 @@ def test_the_programs_of_several_lengths_are_kept_as_far_as_the_plan_counts_them
     del other
     assert gone() is None
     assert len(last._kept) == MOST_LENGTHS
-
-
-def test_a_program_does_not_keep_its_cache_alive() -> None:
-    made, last = network(), ProgramCache()
-    cache = made.new_cache()
-    program = last.get(made, cache, sampler(made))
-    gone = weakref.ref(cache)
-    del cache
-    assert gone() is None
-    assert last.get(made, made.new_cache(), sampler(made)) is not program
 
 
 class Graph:

@@ -452,26 +452,6 @@ def test_after_a_call_something_else_than_a_call_ends_the_answer(gemma: Tokenize
     assert not state.has_called
 
 
-@pytest.mark.parametrize("decoder", ["", "autoregressive"])
-@pytest.mark.parametrize("thinks", [False, True])
-def test_a_random_network_calls_tools_as_they_are(gemma: Tokenizer, thinks: bool, decoder: str) -> None:
-    made = network(3, vocab_size=gemma.vocab_size, canvas_length=32)
-    prompt = gemma.encode("hi<|channel>thought\n" + ("" if thinks else "<channel|>"))
-    config = CONFIG.replace(max_new_tokens=64, eos_token_ids=(1, 8), pad_token_id=0, decoder=decoder)
-    state = FormattedAnswer.for_prompt(CALLS, gemma, gemma.vocab_size, (1, 8), prompt)
-    last = list(perform_all(made, decode(Run.from_ids(made, prompt, config, 2, answer=state))))[-1]
-    assert isinstance(last, GenerationFinished)
-    text = gemma.decode(last.tokens, skip_special=False)
-    found = parse_output(text, starts_in_thought=thinks, schemas={"weather": WEATHER})
-    if last.reason == "eos":
-        assert found.content == ""
-        assert found.tool_calls
-        for call in found.tool_calls:
-            assert not call.is_cut
-            schema: dict[str, Any] = WEATHER if call.name == "weather" else {"type": "object"}
-            assert not problem(OutputFormat("json_schema", schema), call.arguments_json)
-
-
 def test_the_mask_of_a_large_vocabulary_is_of_its_size(gemma: Tokenizer) -> None:
     state = FormattedAnswer.for_prompt(JSON, gemma, gemma.vocab_size + 90, (1, 8), gemma.encode("hi"))
     allowed = state.allowed()
