@@ -17,9 +17,11 @@ from engine.decoding.generate import decode
 from engine.decoding.run import Run
 from engine.events import CanvasCommitted, Event
 from engine.models.causal.network import CausalNetwork
+from tests.engine import fast_dllm, sdar
 from tests.engine.causal import POSITIONS, masked_network, passes_told, run_of
 from tests.engine.decoding.test_block_causal import block_logits
 from tests.engine.decoding.test_structured import END, PAD, Fixed
+from tests.engine.taught import taught
 from tests.engine.tiny import VOCABULARY
 
 MASK = PAD  # which no answer has
@@ -144,3 +146,30 @@ def test_the_model_may_end_an_answer_where_its_format_lets_it(way: str) -> None:
         assert (done.tokens[done.text_length :] == END).all()
         lengths.add(len(reader.taken))
     assert min(lengths) < 20
+
+
+class Letters(Fixed):
+    """So many tokens, each one of some."""
+
+    def __init__(self, able: list[int], length: int, vocabulary: int) -> None:
+        super().__init__(0)
+        self.sets, self.vocabulary = [able] * length, vocabulary
+
+    def allowed(self) -> Any:
+        return super().allowed()[: self.vocabulary]
+
+
+@pytest.mark.parametrize(("name", "decoder"), [("sdar", "block_causal"), ("fast_dllm", "sub_blocks")])
+def test_a_taught_network_finds_the_letters_under_a_format(
+    name: str, decoder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sub_blocks, "PART", fast_dllm.PART)
+    model, rng, right = taught(name), Random(1), 0
+    config = GenerationConfig(decoder=decoder, max_new_tokens=20, eos_token_ids=(sdar.END,))
+    for number in range(15):
+        asked, cancel = sdar.question(rng, number % 7), threading.Event()
+        reader = Letters([*sdar.LETTERS], sdar.COUNT, model.config.vocab_size)
+        decoding = decode(Run.from_ids(model, asked, config, 0, cancel, answer=reader))
+        block = fast_dllm.BLOCK if name == "fast_dllm" else sdar.BLOCK
+        right += ended(run_of(model, decoding, cancel, 99))[1] == sdar.answer(asked, 0, block)[:-1]
+    assert right >= 14

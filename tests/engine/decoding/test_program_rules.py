@@ -15,10 +15,9 @@ from engine import GenerationConfig
 from engine.config import ACCEPTANCE
 from engine.decoding import sampling
 from engine.decoding.acceptance import Accepted, OfLogits, rule_of
-from engine.decoding.device_stepper import DeviceStepper, stepper_for
+from engine.decoding.device_stepper import DeviceStepper
 from engine.decoding.performing import complete
 from engine.decoding.plain_stepper import PlainStepper, Step
-from engine.decoding.run import Run
 from engine.decoding.sampler import Edits, Sampler
 from engine.decoding.step_program import NOISE, StepProgram
 from engine.forks import Shares
@@ -168,16 +167,6 @@ def test_the_entropy_bound_leaves_nothing_kept_but_pins() -> None:
         pair.step(index, ahead=False)
         assert pair.device.program.kept.sum() == (1 if acceptance == "entropy_bound" else 2)
         assert torch.equal(pair.device.program.kept, pair.plain.kept)
-
-
-@pytest.mark.parametrize("acceptance", ACCEPTANCE)
-def test_a_model_with_a_program_takes_all_rules_by_it(acceptance: str) -> None:
-    model: Any = OnDevice(tame())
-    run = Run.from_ids(model, tokens(7), CONFIG.replace(acceptance=acceptance), 5)
-    stepper = stepper_for(run)
-    assert isinstance(stepper, DeviceStepper)
-    complete(model, stepper.begin(0, tokens(CANVAS)))
-    assert type(stepper.program.rule) is type(rule_of(run.config))
 
 
 @torch.inference_mode()

@@ -27,7 +27,6 @@ from engine.decoding.protocols import Decoding, LaunchStep, Pass
 from engine.decoding.run import Run
 from engine.decoding.step_batch import JointStep, launch_together
 from engine.decoding.step_program import StepFacts, StepProgram
-from engine.layers.joint_rows import JointRows
 from engine.layers.kv_cache import KVCache
 from engine.memory.device import Placement
 from engine.models.diffusion_gemma.network import DiffusionGemma
@@ -156,26 +155,6 @@ def test_runs_together_are_what_each_is_alone(count: int, seed: int) -> None:
             assert program.hidden is not None
             assert other.hidden is not None
             torch.testing.assert_close(program.hidden, other.hidden, rtol=0, atol=1e-4 * 4**index)
-
-
-@pytest.mark.parametrize("count", [2, 4])
-@pytest.mark.parametrize("quantization", ["int4", "nf4"])
-@torch.inference_mode()
-def test_packed_runs_together_are_what_each_is_alone_within_rounding(quantization: str, count: int) -> None:
-    """Each step from the same state: from another, a random model goes another way."""
-    choose, network = random.Random(count), packed(quantization, count)
-    asked = [Asked.drawn(choose) for _ in range(count)]
-    alone, joint = ([one.begun(network) for one in asked] for _ in range(2))
-    for index in range(3):
-        for (program, _), (other, _) in zip(alone, joint, strict=True):
-            for kept in ("ids", "kept", "soft", "previous", "unchanged"):
-                getattr(other, kept).copy_(getattr(program, kept))
-        found = together([program for program, _ in joint], index)
-        for facts_found, (program, _) in zip(found, alone, strict=True):
-            wanted = taken(program.launch, program, index)
-            assert torch.equal(facts_found.argmax, wanted.argmax)
-            torch.testing.assert_close(facts_found.entropy, wanted.entropy, rtol=0, atol=NATS)
-            assert float(wanted.entropy.max()) > 0.3
 
 
 def advanced(model: Any, runs: Sequence[Decoding[None]], choose: random.Random) -> list[list[Event]]:
@@ -320,27 +299,6 @@ def test_the_table_is_read_once_by_runs_of_the_same_choices(monkeypatch: pytest.
     monkeypatch.setattr(torch, "tanh", lambda logits: (sizes.append(len(logits)), real(logits))[1])
     step.run()
     assert sizes == [2 * CANVAS, 2 * CANVAS, CANVAS]
-
-
-def test_rows_are_taken_apart_and_put_together_again() -> None:
-    choose = random.Random(0)
-    for _ in range(50):
-        canvases = tuple(choose.randrange(1, 5) for _ in range(choose.randrange(1, 6)))
-        texts = tuple(choose.choice((0, length)) for length in canvases)
-        rows, rows_of = JointRows(texts, canvases), (texts, canvases)
-        runs = [
-            torch.full((text + canvas, 2), place) for place, (text, canvas) in enumerate(zip(*rows_of, strict=True))
-        ]
-        for own, text in zip(runs, texts, strict=True):
-            own[:text, 1] = -1
-        whole = rows.together(runs)
-        assert bool((whole[: rows.text_rows, 1] < 0).all())
-        assert bool((whole[rows.text_rows :, 1] >= 0).all())
-        assert whole[rows.text_rows :, 0].tolist() == sorted(whole[rows.text_rows :, 0].tolist())
-        for own, again in zip(runs, rows.apart(whole), strict=True):
-            assert torch.equal(own, again)
-        sideways = whole.T[None]
-        assert torch.equal(rows.together(rows.apart(sideways, 2), 2), sideways)
 
 
 # --- graphs ----------------------------------------------------------------------------------------------------------

@@ -147,15 +147,15 @@ def test_a_processor_without_matrix_units_builds_nothing_for_them(
     assert native._built("amx") is not None
 
 
-def test_without_a_compiler_nothing_is_built(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native.shutil, "which", lambda _: None)
+@pytest.mark.parametrize("lacks", ["a compiler", "the processor"])
+def test_without_a_compiler_or_its_processor_nothing_is_built(
+    lacks: str, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if lacks == "a compiler":
+        monkeypatch.setattr(native.shutil, "which", lambda _: None)
+    else:
+        monkeypatch.setattr(native.platform, "machine", lambda: "arm64")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("something is run"))
-    assert native.load.__wrapped__("avx2") is None
-    assert not cache.exists()
-
-
-def test_other_processors_have_none(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native.platform, "machine", lambda: "arm64")
     assert native.load.__wrapped__("avx2") is None
     assert not cache.exists()
 

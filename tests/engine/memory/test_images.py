@@ -17,8 +17,8 @@ from engine.memory import footprint
 from engine.models.prompt import Prompt
 from engine.models.vision.tower import VisionTower
 from engine.quant import PRECISIONS
-from tests.engine.memory.test_plan import MIDDLE, ByProgram, peak_of, zeroed
-from tests.engine.tiny import VISION, network
+from tests.engine.memory.test_plan import MIDDLE, peak_of, zeroed
+from tests.engine.tiny import VISION, ByProgram, network
 
 LARGEST = IMAGE_TOKENS[-1]
 TEXT = 700

@@ -37,7 +37,7 @@ from engine.models.folder import plan, quantize
 from engine.models.registry import config_in
 from engine.quant import INT4, INT8, PRECISIONS, Precision
 from tests.engine import packing
-from tests.engine.tiny import CONFIG, FULL, SLIDING, checkpoint, network, tokens
+from tests.engine.tiny import CONFIG, FULL, SLIDING, ByProgram, checkpoint, network, tokens
 
 REAL, GB = "26b-a4b", 10**9
 WEIGHTS = ("experts", "attention", "dense", "embedding", "other", "vision")
@@ -277,17 +277,6 @@ MIDDLE = dataclasses.replace(
 )
 
 
-class ByProgram:
-    """A network whose steps are a program's, as a loaded packed model's are."""
-
-    def __init__(self, network: DiffusionGemma) -> None:
-        self.network, self.has_step_program = network, True
-        self.derived: dict[type, Any] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.network, name)
-
-
 def measured_peak(config: ModelConfig, precision: Precision, dtype: torch.dtype, context: int) -> int:
     """The most bytes that a run holds at once besides weights and cache."""
     made = zeroed(config, precision, dtype)
@@ -468,6 +457,7 @@ def test_advice_where_both_must_change_and_where_nothing_helps(free: Any) -> Non
     longest = int(found.advice.split("reduce the context to ")[1].split()[0])
     name = found.advice.split("use quantization ")[1].split()[0]
     assert plan(REAL, longest, name).fits
+    assert not plan(REAL, longest + 600, name).fits  # buffers grow in steps of 512
     free(2 * GB)
     found = plan(REAL, 32_768)
     missing = float(found.advice.split("close other programs to free ")[1].split()[0])

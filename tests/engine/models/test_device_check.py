@@ -10,11 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine import SKILLS, GenerationConfig, SafelightError, kernels, load_model
-from engine.decoding.generate import generate
+from engine import SKILLS, SafelightError, kernels, load_model
 from engine.decoding.influence import _kl
 from engine.decoding.reading import _Rows
-from engine.events import GenerationFinished
 from engine.memory import experimental
 from engine.memory.device import choose
 from engine.models import device_check
@@ -62,16 +60,6 @@ def test_one_that_is_right_is_used_and_remembered(
     assert str(load_model(SKILLS).device) == "fake:0"
     monkeypatch.setattr(torch, "__version__", "99")  # another torch is another device
     assert experimental.verdict(torch.device("fake", 0)) is None
-
-
-@pytest.mark.slow  # the check compares the same passes
-@pytest.mark.usefixtures("card")
-def test_a_whole_answer_is_written_on_it() -> None:
-    model = load_model(SKILLS)
-    ids = model.chat_ids([{"role": "user", "content": "Reverse the word robot."}])
-    *_, last = generate(model, ids, GenerationConfig.replace(model.generation_defaults, max_new_tokens=16))
-    assert isinstance(last, GenerationFinished)
-    assert model.tokenizer.decode(last.tokens) == "tobor"
 
 
 def wrong(made: Tensor) -> Tensor:

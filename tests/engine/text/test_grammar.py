@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -203,15 +201,6 @@ def test_what_schemas_hold_is_held(
     assert begun(tokens, schema).take(model.tokenizer.encode(written)) == len(model.tokenizer.encode(taken))
 
 
-ENDLESS = {"$ref": "#/$defs/n", "$defs": {"n": person(n={"$ref": "#/$defs/n"})}}
-
-
-@pytest.mark.parametrize("schema", [{"allOf": [*BOTH]}, ENDLESS, {"type": "integer", "multipleOf": 99999989}])
-def test_what_takes_too_much_is_ended(tokens: GrammarTokens, schema: Schema) -> None:
-    with contextlib.suppress(SafelightError), closing(begun(tokens, schema)) as state:
-        assert state.forced()
-
-
 @pytest.mark.parametrize("count", [300, pytest.param(1_000, marks=pytest.mark.slow)])
 def test_objects_of_many_members_that_may_be_left_out_are_taken(
     model: Model, tokens: GrammarTokens, count: int
@@ -233,18 +222,10 @@ def test_long_texts_are_matched_to_their_end(model: Model, tokens: GrammarTokens
     assert not state.failure
 
 
-@pytest.mark.parametrize(
-    ("schema", "message"),
-    [
-        ({"properties": {"a": {"$ref": "#/title"}}, "title": "x"}, "there is no schema"),
-    ],
-)
-def test_tools_that_cannot_be_held_to_are_refused_with_their_name(
-    tokens: GrammarTokens, schema: Schema, message: str
-) -> None:
-    with pytest.raises(SafelightError, match=message) as caught:
+def test_tools_that_cannot_be_held_to_are_refused_with_their_name(tokens: GrammarTokens) -> None:
+    schema = {"properties": {"a": {"$ref": "#/title"}}, "title": "x"}
+    with pytest.raises(SafelightError, match=r"^the parameters of the tool 'f'.*there is no schema"):
         begun(tokens, OutputFormat("tool_calls", tools=({"name": "f", "parameters": schema},)))
-    assert str(caught.value).startswith("the parameters of the tool 'f'")
 
 
 def deep(levels: int) -> Schema:

@@ -224,17 +224,6 @@ def test_an_answer_whose_process_ends_says_why_and_goes_no_further(tokens: Gramm
             assert [state.must_end, state.may_end, state.has_ended] == [False] * 3
 
 
-def test_an_answer_that_no_matcher_follows_any_more_says_why(tokens: GrammarTokens) -> None:
-    with closing(GrammarState(OutputFormat("json_object"), tokens)) as state:
-        first = state._matchers[0]
-        state._matchers[1:] = []
-        first.error = "lexer error: too many expressions constructed"  # as the library says it
-        assert not state._keep([first])
-        assert "too complex" in state.failure
-        assert not state.must_end
-        assert not state.allowed().any()
-
-
 def test_a_second_matcher_goes_on_where_the_first_one_fails(tokens: GrammarTokens) -> None:
     with closing(GrammarState(OutputFormat("json_object"), tokens)) as state:
         first, second = state._matchers

@@ -80,7 +80,6 @@ def test_an_empty_prompt_is_refused(embedded: Model, messages: list[Message]) ->
     "source",
     [
         "{{ ''.__class__.__mro__ }}",
-        "{{ messages[0]['content'].__init__.__globals__ }}",
         "{{ '' | attr('__class__') }}",
         "{{ '{0.__class__}'.format(messages) }}",
         "{% set _ = messages.append(1) %}",

@@ -44,9 +44,7 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "a board": (SUDOKU, sudoku.to_prompt(PUZZLE), {"seed": 3}),
     "no candidates": (SKILLS, "Reverse the word stone.", {"top_k": 0}),
     "pinned": (SKILLS, "Reverse the word stone.", {"pinned": ((0, 40), (63, 41)), "banned_tokens": (50,)}),
-    "step cap": (SKILLS, "Write the times table of 8.", {"max_denoising_steps": 5}),
     "another canvas": (SKILLS, "What is 47 + 5?", {"canvas_length": 13, "max_new_tokens": 20}),
-    "cancelled": (SKILLS, "Count from 4 to 43.", {"stop_after": 3}),
     "cancelled at once": (SKILLS, "Count from 4 to 43.", {"stop_after": 0}),
     "failed": (SKILLS, "Count from 4 to 43.", {"fail_after": 7}),
 }

@@ -75,15 +75,11 @@ def made(*keys: bytes, tensors: tuple[bytes, ...] = (), version: int = 3, counts
 ENDLESS = 2**63
 BAD = {
     "no GGUF": (b"PK\x03\x04" + bytes(40), "is not a GGUF file"),
-    "empty": (b"", "is not a GGUF file"),
     "version 1": (made(version=1), "is of GGUF version 1"),
     "big-endian": (made(version=3 << 24), "is written for big-endian machines"),
     "tensors without end": (made(counts=(ENDLESS, 0)), "of shape \\(\\) does not divide"),
-    "keys without end": (made(counts=(0, ENDLESS)), "is truncated: it ends within its header"),
-    "a long key": (made(struct.pack("<Q", ENDLESS)), "is truncated: it ends within its header"),
     "a long list": (made(key("a", 9, struct.pack("<IQ", 5, 10_000))), "is truncated"),
     "a list without end": (made(key("a", 9, struct.pack("<IQ", 5, ENDLESS))), "more than 2,097,152 items"),
-    "long lists of strings": (made(key("a", 9, struct.pack("<IQ", 8, ENDLESS))), "more than 2,097,152 items"),
     "a list of lists": (made(key("a", 9, struct.pack("<IQ", 9, 1))), "has a list of values of the type 9"),
     "an unknown value": (made(key("a", 77, b"")), "has a value of the unknown type 77"),
     "one of several parts": (made(key("split.count", 2, b"\4\0")), r"is one of 4 parts .*NAME-00001-of-00004.gguf"),
@@ -92,7 +88,6 @@ BAD = {
     "half a block": (made(tensors=(tensor(shape=(33, 2), kind=8),)), r"of shape \(2, 33\) does not divide into blocks"),
     "an unknown type": (made(tensors=(tensor(kind=4),)), "in the unknown type 4; use a file in Q8_0"),
     "past the end": (made(tensors=(tensor(start=200),)), "is truncated: tensor 'a' ends at byte"),
-    "far past the end": (made(tensors=(tensor(shape=(ENDLESS, ENDLESS), start=ENDLESS),)), "is truncated: tensor 'a'"),
 }
 
 
