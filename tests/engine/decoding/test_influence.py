@@ -1,4 +1,4 @@
-"""Measured influence against distributions written out, and its properties."""
+"""Measured influence against distributions written out."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from engine import (
     fork,
     generate,
 )
-from engine.decoding.block_diffusion import FALL, StallWatch
+from engine.decoding.block_diffusion import FALL
 from engine.decoding.program_cache import ProgramCache
 from engine.decoding.sampler import Sampler
 from engine.decoding.step_program import StepProgram
@@ -59,20 +59,6 @@ MODELS: dict[str, Callable[[], Any]] = {
     "program": lambda: ByProgram(tame()),
     "program aside": lambda: OnDevice(tame(), derived={ProgramCache: CountedLaunches()}),
 }
-
-
-def test_a_canvas_has_stalled_after_so_many_steps_without_a_fall() -> None:
-    watch, seen = StallWatch(3), []
-    for entropy in (1.0, 0.9, 0.81, 0.79, 0.7, 0.9, 0.64):
-        near = watch.may_stall
-        watch = watch.after(entropy)
-        seen.append((watch.since, watch.has_stalled, near))
-    assert seen == [
-        *((0, False, False), (1, False, False), (2, False, False), (0, False, True)),
-        *((1, False, False), (2, False, False), (3, True, True)),
-    ]
-    never = StallWatch(0, level=1.0, since=99).after(1.0)
-    assert (never.has_stalled, never.may_stall) == (False, False)
 
 
 @pytest.mark.parametrize("name", MODELS)

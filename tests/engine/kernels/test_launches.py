@@ -1,4 +1,4 @@
-"""Launches of a step of the real shape, by name, and the counter itself."""
+"""Launches of a step of the real shape, by name."""
 
 from __future__ import annotations
 

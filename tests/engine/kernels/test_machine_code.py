@@ -1,4 +1,4 @@
-"""What is read from disassemblies, of older and newer tools, and what of it breaks a budget. Needs no Triton."""
+"""What of a kernel's machine code breaks a budget. Needs no Triton."""
 
 from __future__ import annotations
 
