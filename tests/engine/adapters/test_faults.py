@@ -53,11 +53,6 @@ def pickled(folder: Path) -> None:
     (folder / "adapter_model.safetensors").rename(folder / "adapter_model.bin")
 
 
-def truncated(folder: Path) -> None:
-    path = folder / "adapter_model.safetensors"
-    path.write_bytes(path.read_bytes()[:-10])
-
-
 def instead(path: Path, make: Callable[[Path], object]) -> None:
     """Something else in a file's place."""
     path.unlink()
@@ -70,32 +65,26 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "DoRA": (config(use_dora=True), "DoRA is not supported; train the adapter without use_dora"),
     "biases": (config(bias="lora_only"), "bias 'lora_only' is not supported; train the adapter with bias 'none'"),
     "whole modules": (config(modules_to_save=["norm"]), "whole modules .* train the adapter without modules_to_save"),
-    "experts as parameters": (config(target_parameters=["experts.down_proj"]), "experts, is not supported"),
     "tokens": (config(trainable_token_indices=[1]), "trained tokens is not supported"),
     "a changed base": (config(init_lora_weights="pissa"), "path_initial_model_for_weight_conversion"),
     "no rank": (config(r=0), "the rank r must be a whole number from 1 to 65536, not 0"),
-    "a rank in words": (config(rank_pattern={"q_proj": "four"}), "the rank q_proj must be a whole number"),
     "no alpha": (config(lora_alpha=None), "the alpha lora_alpha must be a number"),
     "an endless alpha": (config(lora_alpha=float("inf")), "Infinity is not a number"),
     "no pattern": (config(alpha_pattern={"(": 3}), "alpha_pattern has a key that is no pattern"),
     "a pipe": (lambda f: instead(f / "adapter_model.safetensors", os.mkfifo), "is missing$"),
     "another rank": (config(r=5), "has rank 4, adapter_config.json says 5; save the adapter again"),
     "no config": (lambda folder: (folder / "adapter_config.json").unlink(), "it has no adapter_config.json"),
-    "no tensors": (lambda f: (f / "adapter_model.safetensors").unlink(), "adapter_model.safetensors is missing$"),
     "a pickle": (pickled, "adapter_model.bin is a pickle, which is never opened; save the adapter as safetensors"),
-    "half a file": (truncated, "adapter_model.safetensors is damaged or truncated"),
     "nothing in it": (lambda f: save_file({}, f / "adapter_model.safetensors"), "contains no adapter"),
     "half a pair": (lambda f: set_tensors(f, {OTHER: None}), f"tensor {OTHER} is missing; save the adapter again"),
     "a wide one": (
         lambda f: set_tensors(f, {NAME: torch.zeros(4, 33)}),
         r"q_proj.lora_A.weight has shape \(4, 33\), this model's layer asks for \(4, 32\); load the model that",
     ),
-    "whole numbers": (lambda f: set_tensors(f, {NAME: torch.zeros(4, 32, dtype=torch.int32)}), "has the type I32"),
     "not finite": (lambda f: set_tensors(f, {NAME: torch.full((4, 32), torch.nan)}), "lora_A.weight has values that"),
     "experts": (add(f"{MODULE}layers.0.experts.gate_up_proj.lora_A.weight"), "over experts, which is not supported"),
     "the router": (add(f"{MODULE}layers.0.router.proj.lora_A.weight"), "over the router, which is not supported"),
     "the token table": (add(f"{MODULE}embed_tokens.lora_embedding_A"), "over the token table, which is not"),
-    "images": (add("base_model.model.model.encoder.vision_tower.q_proj.lora_A.weight"), "over the vision tower"),
     "a magnitude": (add(f"{MODULE}layers.0.mlp.up_proj.lora_magnitude_vector"), "belongs to DoRA"),
     "another library": (add("transformer.layers.0.q_proj.lora_A.weight"), "is not known; use an adapter that"),
     "one layer more": (add(f"{MODULE}layers.3.mlp.up_proj.lora_A.weight"), "belongs to a layer that this model lacks"),

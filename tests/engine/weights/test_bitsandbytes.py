@@ -201,12 +201,9 @@ def described(**changes: Any) -> Tensor:
     ("changes", "said"),
     [
         ({STATE: described(shape=[128, 192])}, "does not describe [192, 128] codes"),
-        ({STATE: described(blocksize=48)}, "does not describe [192, 128] codes"),
         ({STATE: described(blocksize=128)}, "absmax holds no scale for each block"),
         ({STATE: described(nested_blocksize=128)}, "does not describe its nested scales"),
-        ({STATE: described(nested_offset="0")}, "does not describe its nested scales"),
         ({STATE: described(nested_offset=math.nan)}, "absmax holds no scale for each block"),
-        ({STATE: torch.tensor(list(b"[" * 3000), dtype=torch.uint8)}, "does not describe [192, 128] codes"),
         ({STATE: torch.zeros(STATE_BYTES + 1, dtype=torch.uint8)}, "bitsandbytes__nf4 has shape (4097,)"),
         ({f"{LAYER}.quant_map": torch.linspace(-1, 1, 16)}, "quant_map holds other values than those of nf4"),
         ({f"{LAYER}.nested_quant_map": torch.zeros(255)}, "nested_quant_map has shape (255,)"),
@@ -215,7 +212,6 @@ def described(**changes: Any) -> Tensor:
         ({LAYER: torch.zeros(192 * 128, 1, dtype=torch.uint8)}, "up_proj.weight has shape (24576, 1)"),
         ({LAYER: torch.zeros(192 * 64, 1, dtype=torch.int8)}, "up_proj.weight has the type I8"),
         ({f"{LAYER}.other": torch.zeros(1)}, "up_proj.weight.other is not part of this model"),
-        ({f"{LAYER}.nested_absmax": None}, "up_proj.weight.nested_absmax is missing"),
     ],
 )
 def test_what_is_damaged_is_refused_in_a_line(changes: dict[str, Tensor | None], said: str, tmp_path: Path) -> None:
