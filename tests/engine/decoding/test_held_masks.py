@@ -34,7 +34,6 @@ WAYS: dict[str, dict[str, Any]] = {
     "rewriting": {"decoder": "block_causal", "edit_probability": 0.0},
     "parts": {"decoder": "sub_blocks"},
 }
-PENALISED = WAYS["rewriting"] | {"repetition_penalty": 1.2}
 
 
 @pytest.fixture(autouse=True)

@@ -321,6 +321,9 @@ def peak_of(profiled: Any) -> int:
     [
         ({"vocab_size": 16_384}, 150),
         pytest.param({}, 1300, marks=pytest.mark.slow),
+        pytest.param({}, 100, marks=pytest.mark.slow),
+        pytest.param({"num_experts": 4}, 500, marks=pytest.mark.slow),
+        pytest.param({"num_attention_heads": 16}, 700, marks=pytest.mark.slow),
     ],
 )
 def test_activations_and_workspace_cover_what_a_run_holds(
