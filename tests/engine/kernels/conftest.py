@@ -34,7 +34,7 @@ collect_ignore_glob = [] if importlib.util.find_spec("triton") else ["test_*.py"
 
 
 if TYPE_CHECKING:
-    from tests.engine.kernels.machine.machine_code import MachineCode
+    from tests.engine.kernels.machine.budgets import MachineCode
 
 if INTERPRETING and not collect_ignore_glob:
     from tests.engine.kernels.interpreting import hasten  # needs Triton

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.kernels.building import quick_or_slow
-from tests.engine.kernels.machine.budgets import TARGETS
+from tests.engine.kernels.machine.budgets import TARGETS, MachineCode
 from tests.engine.kernels.machine.build import Build
-from tests.engine.kernels.machine.machine_code import MachineCode
 from tests.engine.kernels.machine.step_kernels import step_kernels
 
 
@@ -34,3 +33,10 @@ BUILDS = [each for target in TARGETS for each in step_kernels(target) if each.pa
 @pytest.mark.parametrize("build", quick_or_slow(BUILDS, is_quick))
 def test_within_budget(build: Build, codes: dict[str, MachineCode]) -> None:
     assert build.faults(codes[str(build)]) == []
+
+
+def test_an_argument_that_a_kernel_has_not_is_told() -> None:
+    build = step_kernels(90)[0]
+    wrong = Build("experts", "wrong", 90, build.kernel, build.constants, build.budget, types={"nothing_ptr": "i8"})
+    with pytest.raises(ValueError, match=r"wrong has no arguments \['nothing_ptr'\]"):
+        _ = wrong.signature

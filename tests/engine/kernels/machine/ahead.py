@@ -1,19 +1,19 @@
 """Compiles kernels ahead of time for cards that are not present.
 
-Shows that a kernel builds for a target, its registers, spills, shared memory and instruction mix; neither its results
-nor its speed. Needs Triton with its bundled disassembler and a process in which the interpreter is off.
+Shows that a kernel builds for a target, its registers, spills and shared memory; neither its results nor its speed.
+Needs Triton with its bundled tools and a process in which the interpreter is off.
 """
 
 from __future__ import annotations
 
+import re
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.engine.kernels.machine.machine_code import MachineCode, apart, text_of, used
+from tests.engine.kernels.machine.budgets import MachineCode
 
 
 def compiled(
@@ -24,7 +24,7 @@ def compiled(
     warps: int = 4,
     stages: int = 3,
 ) -> MachineCode:
-    """Compiles a ``@triton.jit`` kernel, without a disassembly.
+    """Compiles a ``@triton.jit`` kernel.
 
     Args:
         signature: run-time argument -> Triton type, as in ``{"x_ptr": "*bf16", "count": "i32"}``.
@@ -50,20 +50,10 @@ def compiled(
     with tempfile.TemporaryDirectory() as folder:
         cubin = Path(folder, "kernel.cubin")
         cubin.write_bytes(built.asm["cubin"])
-        registers, spilled = used(_output_of("cuobjdump", "--dump-resource-usage", str(cubin)))
-    text = text_of(built.asm["cubin"], kernel.__name__)
-    return MachineCode(registers, spilled, built.metadata.shared, built.asm["ptx"], text)
-
-
-def disassembled(codes: Sequence[MachineCode], capability: int) -> list[MachineCode]:
-    """Disassembles codes of one capability all at once: most of the time is the disassembler's start."""
-    with tempfile.TemporaryDirectory() as folder:
-        texts = Path(folder, "kernels.bin")
-        texts.write_bytes(b"".join(code.text for code in codes))
-        # The flow of data, which is not needed, takes a third of its time.
-        sass = _output_of("nvdisasm", "-b", f"SM{capability}", "-ndf", str(texts))
-    parts = apart(sass, [len(code.text) for code in codes])
-    return [replace(code, sass=part) for code, part in zip(codes, parts, strict=True)]
+        usage = _output_of("cuobjdump", "--dump-resource-usage", str(cubin))
+    found = {name: int(value) for name, value in re.findall(r"\b(REG|STACK|LOCAL):(\d+)", usage)}
+    spilled = found.get("STACK", 0) + found.get("LOCAL", 0)
+    return MachineCode(found["REG"], spilled, built.metadata.shared, built.asm["ptx"])
 
 
 def _output_of(tool: str, *options: str) -> str:

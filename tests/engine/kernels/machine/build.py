@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.engine.kernels.machine.ahead import compiled, disassembled
-from tests.engine.kernels.machine.budgets import CodeBudget
-from tests.engine.kernels.machine.machine_code import MachineCode
+from tests.engine.kernels.machine.ahead import compiled
+from tests.engine.kernels.machine.budgets import CodeBudget, MachineCode
 
 # Element types of pointer arguments by name, unless a kernel overrides them. Others point to bf16.
 POINTED = {
@@ -47,7 +46,6 @@ class Build:
     warps: int = 8
     stages: int = 3
     types: Mapping[str, str] | None = None  # different from ``TYPES``
-    decoded: float = 0.0  # weights that a thread decodes per loop iteration
 
     def __str__(self) -> str:
         return f"{self.name} sm_{self.capability}"
@@ -69,20 +67,12 @@ class Build:
 
     def faults(self, code: MachineCode) -> list[str]:
         """Returns the machine code's violations of the budget, in words."""
-        return self.budget.faults(code, self.capability, self.decoded)
+        return self.budget.faults(code, self.capability)
 
 
 def compile_all(builds: Sequence[Build]) -> list[MachineCode]:
-    """Compiles all, in less time than one by one; with instructions where a budget covers them."""
-    codes = [
+    """Compiles all."""
+    return [
         compiled(each.kernel, each.signature, each.constants, each.capability, each.warps, each.stages)
         for each in builds
     ]
-    listed: dict[int, list[int]] = {}  # capability -> places of those to disassemble
-    for place, each in enumerate(builds):
-        if each.budget.reads_loop:
-            listed.setdefault(each.capability, []).append(place)
-    for capability, places in listed.items():
-        for place, code in zip(places, disassembled([codes[place] for place in places], capability), strict=True):
-            codes[place] = code
-    return codes

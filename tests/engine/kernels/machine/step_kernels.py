@@ -36,7 +36,7 @@ CANVAS_PAIRS = 256 * TOP_K / EXPERTS  # of an expert
 PROMPT_PAIRS = 4 * CANVAS_PAIRS
 LLADA2 = (2048, 512, True)  # its hidden size, its experts' width, and that they have SiLU
 BLOCK_PAIRS = 32 * TOP_K / 256  # of one of its experts
-AHEAD = CodeBudget(matrix_units="H", loads_in_flight=1)
+AHEAD = CodeBudget(has_products=True, loads_in_flight=1)
 
 
 def step_kernels(capability: int) -> list[Build]:
@@ -46,11 +46,9 @@ def step_kernels(capability: int) -> list[Build]:
 
 
 def _experts(capability: int) -> list[Build]:
-    # Instructions to decode a weight, and all of the loop's. Reached: int4 2.0 to 2.4 and 3.0 to 3.8, nf4 4.2 to 4.8
-    # and 5.7 to 6.2, nvfp4 3.6 to 4.0 and 5.0 to 5.4.
     builds = [
-        _product(kernel, scheme, CANVAS_PAIRS, capability, *most)
-        for scheme, most in ((INT4, (2.5, 3.9)), (NF4, (4.8, 6.3)), (NVFP4, (4.2, 5.6)))
+        _product(kernel, scheme, CANVAS_PAIRS, capability)
+        for scheme in (INT4, NF4, NVFP4)
         for kernel in ("gate_up", "down")
     ]
     few = CodeBudget(registers=96)
@@ -58,8 +56,8 @@ def _experts(capability: int) -> list[Build]:
     combine = {"TOP_K": TOP_K, "H": HIDDEN, "BLOCK": expert_gemm.COMBINE}
     return [
         *builds,
-        _product("gate_up", INT4, PROMPT_PAIRS, capability),
-        _product("gate_up", INT4, BLOCK_PAIRS, capability, 2.5, 3.9, LLADA2),
+        _product("gate_up", INT4, PROMPT_PAIRS, capability, is_prompt=True),
+        _product("gate_up", INT4, BLOCK_PAIRS, capability, LLADA2),
         Build("experts", "group", capability, expert_sort.group_kernel, sort, few),
         Build(
             "experts", "combine", capability, expert_gemm.combine_kernel, combine, few,
@@ -73,11 +71,11 @@ def _product(
     scheme: Scheme,
     pairs: float,
     capability: int,
-    decoding: float = 0,
-    looping: float = 0,
     shape: tuple[int, int, bool] = (HIDDEN, WIDTH, False),
+    *,
+    is_prompt: bool = False,
 ) -> Build:
-    """Returns gate_up or down, with so many pairs per expert; only a canvas's loop has an instruction budget."""
+    """Returns gate_up or down, with so many pairs per expert."""
     hidden, width, has_silu = shape
     blocks = expert_gemm.ProductBlocks.for_card(capability // 10, pairs)
     rows = blocks.rows if kernel == "gate_up" else blocks.down_rows(hidden)
@@ -94,16 +92,13 @@ def _product(
     else:
         types |= {"weights_ptr": "fp32", "parts_ptr": "bf16"}
     budget, note = CodeBudget(programs=2), " prompt"
-    if decoding:
+    if not is_prompt:
         programs = 4 if tiles == 1 else 3  # of four warps, at once on a multiprocessor
-        budget = CodeBudget(
-            65536 // (128 * programs), 0, programs, "H", decoding, looping if tiles == 1 else 3.2,
-            loads_in_flight=1, products_in_flight=1, loop_without=("STS", "LDG"),
-        )  # fmt: skip
+        budget = CodeBudget(65536 // (128 * programs), 0, programs, has_products=True, loads_in_flight=1)
         note = " silu" if has_silu else ""
     return Build(
         "experts", f"{kernel} {scheme}{note}", capability, function, constants, budget,
-        blocks.warps, blocks.stages, types, 2 * rows * 64 * tiles / (32 * blocks.warps),
+        blocks.warps, blocks.stages, types,
     )  # fmt: skip
 
 
@@ -126,13 +121,10 @@ def _linears(capability: int) -> list[Build]:
 
 
 def _linears_four_bit(capability: int) -> list[Build]:
-    # Reached, instructions a weight: int4 2.0 to 2.2 and 3.0 to 3.7, with 80 registers at most; uint4, which has a word
-    # of scale and minimum to convert for 32 weights, 1.9 to 2.3 and 3.7 to 4.7, with 95.
-    schemes = ((INT4, (2.5, 3.9)), (UINT4, (2.5, 4.8)))
-    return [_linear_four_bit(scheme, capability, *most) for scheme, most in schemes]
+    return [_linear_four_bit(scheme, capability) for scheme in (INT4, UINT4)]
 
 
-def _linear_four_bit(scheme: Scheme, capability: int, decoding: float, looping: float) -> Build:
+def _linear_four_bit(scheme: Scheme, capability: int) -> Build:
     """Returns WeDLM-8B's widest product for a window of 16 tokens; it is not in the real model's step."""
     size, rows = 4096, 12_288
     blocks = linear_w4a16.LinearBlocks.for_shape(16, size)
@@ -141,14 +133,10 @@ def _linear_four_bit(scheme: Scheme, capability: int, decoding: float, looping: 
         "CODES": expert_gemm.CODES[scheme], "PTX": True, "N": blocks.tokens, "M": blocks.rows,
         "TILES": blocks.tiles, "matrix_scale_ptr": None,
     }  # fmt: skip
-    budget = CodeBudget(
-        96, 0, linear_w4a16.PROGRAMS, "H", decoding, looping, loads_in_flight=1, products_in_flight=1,
-        loop_without=("STS", "LDG"),
-    )  # fmt: skip
+    budget = CodeBudget(96, 0, linear_w4a16.PROGRAMS, has_products=True, loads_in_flight=1)
     return Build(
         "linear", f"linear4 {scheme}", capability, linear_w4a16.linear_w4a16_kernel, constants, budget,
         blocks.warps, blocks.stages, {"scales_ptr": "i32"},
-        blocks.rows * 64 * blocks.tiles / (32 * blocks.warps),
     )  # fmt: skip
 
 
@@ -212,14 +200,9 @@ def _attend(capability: int, kind: str, size: int, kv_heads: int, window: int, t
         "SPLITS": 1 if text else 2, "M": blocks.queries, "N": blocks.keys, "COLUMNS": blocks.columns,
     }  # fmt: skip
     ahead = int(capability != 90 or size == 256)  # otherwise there is no room for a third block of keys
-    # A program computes scores once, in products as wide as a block of keys; on consumer cards those of 512 twice.
-    warp_products = size // 16 + blocks.keys // 16
-    if capability != 90:
-        ideal = 2 * blocks.queries * blocks.keys * size // (16 * 8 * 16) // blocks.warps
-        warp_products = ideal if size == 256 else ideal * 3 // 2
     return Build(
         "attention", f"attention {kind}{' text' if text else ''}", capability, attention.attention_kernel, constants,
-        CodeBudget(matrix_units="H", products=warp_products, loads_in_flight=ahead), blocks.warps, blocks.stages,
+        CodeBudget(has_products=True, loads_in_flight=ahead), blocks.warps, blocks.stages,
         {"weights_ptr": "fp32"},
     )  # fmt: skip
 
@@ -234,7 +217,7 @@ def _vocabulary(capability: int) -> list[Build]:
         "TILES": vocabulary.MERGE_TILES, "N": vocabulary.MERGE_POSITIONS, "BLOCK": vocabulary.BLOCK_HIDDEN,
     }  # fmt: skip
     # Rows of the table are loaded in pieces of 16 bytes, ahead of their use.
-    rows = CodeBudget(spill_bytes=40, matrix_units="H", loads_in_flight=1, ptx_without=("ld.global.b8",))
+    rows = CodeBudget(spill_bytes=40, has_products=True, loads_in_flight=1, ptx_without=("ld.global.b8",))
     score = shape | block | bf16 | {"HAS_SCALES": True, "HAS_FORBIDDEN": True, "hidden_scales_ptr": None}
     return [
         *(
@@ -257,9 +240,6 @@ def _int8(capability: int) -> list[Build]:
 
     The soft embedding gains nothing on an H100, and stays in bf16 there.
     """
-    # Limits per block of GROUP inputs; no code is converted, nothing is spilled.
-    clean = ("I2F", "PRMT", "LDL", "STL")
-    loop = CodeBudget(matrix_units="I", instructions=349, loads_in_flight=1, loop_without=clean)
     block = {"M": linear_w8a16.BLOCK_TOKENS, "N": linear_w8a8.BLOCK_ROWS, "BLOCK": GROUP}
     linears = (("out", 4096, HIDDEN, 3, False), ("gated", HIDDEN, 4224, 2, True))
     rows = {"K": HIDDEN, "GROUPS": 32, "SIZE": GROUP}
@@ -268,7 +248,7 @@ def _int8(capability: int) -> list[Build]:
         *(
             Build(
                 "int8", f"linear_int8 {name}", capability, linear_w8a8.linear_w8a8_kernel,
-                block | {"K": size, "ROWS": out, "SPLITS": splits, "GATED": gated}, loop, types={"x_ptr": "i8"},
+                block | {"K": size, "ROWS": out, "SPLITS": splits, "GATED": gated}, AHEAD, types={"x_ptr": "i8"},
             )
             for name, size, out, splits, gated in linears
         ),
@@ -277,7 +257,7 @@ def _int8(capability: int) -> list[Build]:
     head = {"HAS_SCALES": True, "HAS_FORBIDDEN": True, "EACH": False}
     soft = {"units_ptr": None} if capability == 90 else {}
     weights = {} if soft else {"weights_ptr": "i8"}
-    score = replace(loop, spill_bytes={89: 80, 90: 40}.get(capability, 0))  # outside the loop
+    score = replace(AHEAD, spill_bytes={89: 80, 90: 40}.get(capability, 0))
     builds.append(
         Build(
             "int8", "score int8", capability, vocabulary.score_kernel, shape | block | head | soft, score,
@@ -286,10 +266,9 @@ def _int8(capability: int) -> list[Build]:
     )  # fmt: skip
     if weights:
         more = {"TILE": TILE_TOKENS, "SPLITS": 3, "FIRST": False}
-        ahead = CodeBudget(matrix_units="I", loads_in_flight=1)
         builds.append(
             Build(
-                "int8", "embed int8", capability, vocabulary.embed_kernel, shape | block | more, ahead,
+                "int8", "embed int8", capability, vocabulary.embed_kernel, shape | block | more, AHEAD,
                 stages=vocabulary.STAGES, types={"soft_ptr": "fp32", **weights},
             )
         )  # fmt: skip
