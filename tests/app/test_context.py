@@ -327,19 +327,6 @@ def test_a_second_model_that_a_page_cannot_have_leaves_it_known_whose_turn_it_is
     qtbot.waitUntil(lambda: context.choice == ModelChoice(SKILLS))
 
 
-def test_a_second_model_of_a_page_that_is_called_off_leaves_it_known_whose_turn_it_is(
-    qtbot: QtBot, open_context: Open
-) -> None:
-    context = open_context()
-    context.borrow(SUDOKU)
-    qtbot.waitUntil(lambda: context.choice == ModelChoice(SUDOKU))
-    context.borrow(BASE)
-    context.unload()
-    qtbot.waitUntil(lambda: context.choice == ModelChoice(SUDOKU))
-    context.give_back()
-    qtbot.waitUntil(lambda: context.choice == ModelChoice(SKILLS))
-
-
 def test_the_choice_among_the_small_models_outlives_what_is_loaded(qtbot: QtBot, open_context: Open) -> None:
     context = open_context(AUTO)
     assert (context.is_auto, context.choice) == (True, ModelChoice(SKILLS))  # without the package of Talk

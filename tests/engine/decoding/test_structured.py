@@ -21,6 +21,7 @@ from engine import (
     Event,
     GenerationConfig,
     GenerationFinished,
+    Model,
     PrefillFinished,
     PrefixPinned,
     SafelightError,
@@ -36,7 +37,6 @@ from engine.text.formatted_answer import FormattedAnswer
 from engine.text.matching import MatchingEndedError
 from engine.text.output_format import OutputFormat
 from engine.text.tokenizer import Tokenizer
-from tests.bench.structured import answered
 from tests.engine.decoding.test_step_program import OnDevice, tame
 from tests.engine.text.formats import problem, random_format
 from tests.engine.text.outputs import parse_output
@@ -46,6 +46,16 @@ PROMPT, END, PAD = tokens(12, 3), 111, 6
 CONFIG = GenerationConfig(
     max_new_tokens=30, max_denoising_steps=4, eos_token_ids=(END,), pad_token_id=PAD, entropy_bound=6.0
 )
+
+
+def answered(model: Model, seed: int, wanted: OutputFormat | None, most: int = 48) -> tuple[str, str, int, int]:
+    """Why the answer to a sum ended, its text, its rounds and steps; ``most`` steps in a block's first round."""
+    config = model.generation_defaults.replace(max_denoising_steps=most)
+    ids = model.chat_ids([{"role": "user", "content": "What is 12 + 7?"}])
+    *events, end = generate(model, ids, config, seed, output_format=wanted)
+    assert isinstance(end, GenerationFinished)
+    rounds = sum(isinstance(event, PrefixPinned) for event in events)
+    return end.reason, model.tokenizer.decode(end.tokens, skip_special=False), rounds, end.steps
 
 
 class Fixed:
@@ -222,17 +232,14 @@ def test_an_answer_that_can_no_longer_be_held_to_its_format_is_cut_with_the_reas
 )
 def test_the_skills_model_fits_random_formats(number: int) -> None:
     wanted = random_format(Random(number), number)
-    found = answered(load_model(SKILLS, device="cpu"), "What is 12 + 7?", number, wanted, 8)
-    assert found.reason == "length" or not problem(wanted, found.text), found
+    reason, text, *_ = answered(load_model(SKILLS, device="cpu"), number, wanted, 8)
+    assert reason == "length" or not problem(wanted, text), text
 
 
 def test_what_the_model_writes_by_itself_is_left_as_it_is() -> None:
     model = load_model(SKILLS, device="cpu")
-    free, held = (
-        answered(model, "What is 12 + 7?", 0, wanted) for wanted in (None, OutputFormat("regex", pattern="[0-9]{1,9}"))
-    )
-    assert free.text == held.text == "19"
-    assert (held.rounds, held.steps) == (0, free.steps)
+    free, held = (answered(model, 0, wanted) for wanted in (None, OutputFormat("regex", pattern="[0-9]{1,9}")))
+    assert free == held == ("eos", "19", 0, free[3])
 
 
 class Set:
