@@ -198,7 +198,7 @@ def events_of(
     return list(perform_all(network, block_causal(Run(network, torch.tensor(prompt), config, seed, None, cache))))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("follows", [False, True])
+@pytest.mark.parametrize("follows", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("runs", [12, pytest.param(120, marks=pytest.mark.slow)])
 def test_runs_of_several_turns_against_the_definition(
     runs: int, follows: bool, monkeypatch: pytest.MonkeyPatch

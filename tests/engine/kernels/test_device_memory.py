@@ -96,6 +96,7 @@ def test_a_step_takes_what_the_plan_says(network: DiffusionGemma) -> None:
     assert found <= plan_of(CONTEXT)["workspace"] - footprint.LIBRARIES <= 1.05 * found
 
 
+@pytest.mark.slow  # one length has a shorter test
 @torch.inference_mode()
 def test_the_steps_of_canvases_of_all_lengths_take_what_the_plan_says(network: DiffusionGemma) -> None:
     """Each with a graph that commits and one that does not, all in one memory."""
