@@ -397,6 +397,9 @@ AUTOREGRESSIVE = (
 )
 """The ``model_type`` of families that write one token at a time. All others were trained to write several at once."""
 SKILLS, GAPS, TOOLS, SUDOKU, BASE, DECIDER, WEDLM, MASKED, SIGHT = (model.id for model in EMBEDDED)
+SMALL, SMALL_TITLE = "safelight-small", "Small models"
+"""The small models of ``PARTS`` as one: each request goes to the part that was made for it."""
+PARTS = (TOOLS, GAPS, DECIDER, SUDOKU, SIGHT, TALK.id)
 
 
 def is_embedded(path_or_id: str) -> bool:
@@ -417,6 +420,8 @@ def traits(name: str, adapter: str | None = None) -> Traits:
 
 def title(id: str) -> str:
     """Returns the title of a known model, or of the choice among them; empty for others."""
+    if id == SMALL:
+        return SMALL_TITLE
     return AUTO_TITLE if id == AUTO else next((model.title for model in KNOWN if model.id == id), "")
 
 

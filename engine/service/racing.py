@@ -153,7 +153,7 @@ class Racing:
             SafelightError: a model cannot be loaded, or is on another machine.
         """
         known = dict(self._siblings)
-        if present is not None:
+        if present is not None and not present.parts:
             known[present.path_or_id, present.adapter or ""] = Runner(self._backend, present)
         wanted = {lane.key: lane for lane in request.lanes}
         for lane in request.lanes:

@@ -52,6 +52,11 @@ class LoadedModel:
     reads_system: bool = True  # its template writes the system prompt
     reads_history: bool = True  # its template writes the messages before the last one
     reads_tools: bool = False  # its template writes the offered tools
+    parts: tuple[LoadedModel, ...] = ()  # among which each request has its own; none: it is one model
+
+    def part(self, path_or_id: str) -> LoadedModel:
+        """Returns a part by its path or id; the model itself if it has no such part."""
+        return next((part for part in self.parts if part.path_or_id == path_or_id), self)
 
 
 @dataclass(frozen=True)
@@ -172,6 +177,7 @@ class PassWanted:
 
     what: object
     is_done: bool = False  # set by the backend
+    backend: object = None  # that performs it, among the backends of one
 
 
 @dataclass(frozen=True)

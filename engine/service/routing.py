@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+from engine.catalog import SMALL
 from engine.service.backend import Backend
 from engine.service.replies import LoadFailed, LoadReply, ModelLoaded, ModelUnloaded
 from engine.service.requests import LoadRequest, is_remote
+from engine.service.small import SmallBackend
 
 
 class BackendRouter:
-    """Two backends, one of which has the model: an address is loaded by the remote one, all else by the local one.
+    """Backends, one of which has the model: the remote one loads an address, another all small models, the local one
+    all else.
 
     Args:
         local: loads models on this machine.
@@ -26,6 +29,7 @@ class BackendRouter:
         self.local = self.active = local
         self._make_remote = make_remote
         self._remote: Backend | None = None
+        self._small: Backend | None = None
         self._has_model = False
 
     def load(self, request: LoadRequest, report: Callable[[LoadReply], None]) -> None:
@@ -51,6 +55,9 @@ class BackendRouter:
         return self.active.unload()
 
     def _backend_of(self, path_or_id: str) -> Backend:
+        if path_or_id == SMALL:
+            self._small = self._small or SmallBackend(self.local)
+            return self._small
         if self._make_remote is None or not is_remote(path_or_id):
             return self.local
         self._remote = self._remote or self._make_remote()

@@ -6,7 +6,7 @@ import functools
 import re
 from collections import Counter
 
-from engine.tasks import skills
+from engine.tasks import skills, tool_questions
 from engine.tasks.skills.arithmetic import GAINS, LOSSES, THINGS
 from engine.tasks.skills.measures import DAYS
 from engine.tasks.skills.number_words import SMALL, TENS
@@ -37,6 +37,12 @@ WORDINGS = {
 }
 """The words that all prompts of a skill share."""
 STEM = 4  # letters that two forms of a word share
+_COURTESY = re.compile(
+    r"\A(?:(?:hi|hello|hey)\b[,!]? +(?=\w))?(?:(?:please|kindly|(?:can|could|would|will) you(?: please)?),? +)*"
+    r"|,? +please(?=[ .?!]*\Z)",
+    re.IGNORECASE,
+)
+_WHATS = re.compile(r"\Awhat['\u2019]?s\b", re.IGNORECASE)
 _UNQUOTED = str.maketrans("", "", '"“”„«»')
 
 
@@ -45,13 +51,26 @@ def is_taught(prompt: str) -> bool:
     return skills.solve(normal(prompt)) is not None
 
 
+def simple(prompt: str) -> str:
+    """Returns a prompt without words of courtesy at its ends, and with "what's" written out."""
+    text = _COURTESY.sub("", prompt.strip())
+    return _WHATS.sub("what is", text)
+
+
+def as_taught(prompt: str) -> str:
+    """Returns a task of the skills, or a question for a tool, in the wording of the training texts; others as they
+    are."""
+    text = simple(prompt)
+    return tool_questions.normal(text) if tool_questions.tool_for(text) else normal(prompt)
+
+
 def normal(prompt: str) -> str:
     """Returns a task of the skills in the very wording of the training texts; other prompts as they are.
 
     Case, spaces, quotation marks and the mark at the end do not matter. A word that the task is about keeps its case,
     unless all is in capitals.
     """
-    text = prompt.translate(_UNQUOTED)
+    text = simple(prompt).translate(_UNQUOTED)
     if text.isupper():
         text = text.lower()
     talked = PHRASINGS.get(plain(text).lower())

@@ -1,0 +1,311 @@
+"""The small models that come with the app, as one model: each request goes to the part that was made for it.
+
+``part_for`` is the rule, and ``prepared`` applies it: before a client plans an answer, and again in the backend. So
+window, terminal and server get the same one. All parts stay loaded; together they take 0.3 GB.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
+from typing import Any, cast
+
+from engine import catalog
+from engine.catalog import DECIDER, GAPS, SIGHT, SMALL, SUDOKU, TALK, TOOLS
+from engine.errors import SafelightError
+from engine.service.backend import Backend, RunSteps
+from engine.service.capabilities import Capabilities
+from engine.service.failures import explained
+from engine.service.replies import (
+    AdapterChanged,
+    InfluenceMeasured,
+    LoadedModel,
+    LoadFailed,
+    LoadProgress,
+    LoadReply,
+    LoadStarted,
+    ModelLoaded,
+    ModelUnloaded,
+    PassWanted,
+    RunEnded,
+)
+from engine.service.requests import AdapterRequest, InfluenceRequest, LoadRequest, RunRequest
+from engine.service.run_task import without_waiting
+from engine.service.sibling import Runner, load_sibling
+from engine.tasks import sudoku, tool_questions, wording
+from engine.text.message import Message, image_digests
+from engine.text.outline import INSTRUCTION, parse, spans
+
+TASKS = TOOLS
+"""The part that was taught small tasks."""
+NO_ADAPTER = "the small models take no adapter; choose Safelight Base, which the adapters are for"
+
+
+def usual_part() -> str:
+    """Returns the id of the part for requests that no other one was made for."""
+    return TALK.id if TALK.is_here else TASKS
+
+
+def part_for(messages: Sequence[Message], tools: Collection[str] = ()) -> str:
+    """Returns the id of the part that answers a conversation.
+
+    Args:
+        tools: names of the tools that are offered.
+    """
+    place = next((at for at in reversed(range(len(messages))) if messages[at]["role"] == "user"), None)
+    if place is None:
+        return usual_part()
+    text: str = messages[place]["content"]
+    if image_digests(messages[place : place + 1]) or (image_digests(messages) and _is_about_drawing(text)):
+        return SIGHT
+    if puzzle_in(text):
+        return SUDOKU
+    if next(spans(text), None) is not None:
+        return GAPS
+    if tool_questions.tool_for(wording.simple(text)) in tools:
+        return TOOLS
+    return TASKS if wording.is_taught(text) else usual_part()
+
+
+def puzzle_in(text: str) -> str:
+    """Returns the board of a text whose lines without letters are a Sudoku; empty if they are none."""
+    lines = [line for line in text.splitlines() if not any(sign.isalpha() or sign == "`" for sign in line)]
+    try:
+        return sudoku.parse("\n".join(lines))
+    except sudoku.PuzzleError:
+        return ""
+
+
+def _is_about_drawing(text: str) -> bool:
+    from engine.tasks.drawings import is_question  # imports Pillow, which most starts do not need
+
+    return is_question(text)
+
+
+def worded(model: str, messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Returns a conversation as a model that comes with the app reads it; for others as it is.
+
+    Those that were taught tasks know one wording of each. Talk gets no questions that others answer: their short
+    answers would lead it astray.
+    """
+    traits = catalog.traits(model)
+    if model == TALK.id:
+        return _own_words(messages)
+    if traits.prompt_format == "sudoku":
+        return _each_question(messages, lambda text: sudoku.to_prompt(board) if (board := puzzle_in(text)) else text)
+    return _each_question(messages, wording.as_taught) if traits.wants_wording else tuple(messages)
+
+
+def _each_question(messages: Sequence[Message], write: Callable[[str], str]) -> tuple[Message, ...]:
+    return tuple(
+        {**message, "content": write(message["content"])} if message["role"] == "user" else message
+        for message in messages
+    )
+
+
+def _own_words(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Returns a conversation without the exchanges before its last question that another part answers."""
+    kept, is_kept = list[Message](), True
+    last = max((at for at, message in enumerate(messages) if message["role"] == "user"), default=0)
+    for at, message in enumerate(messages):
+        if message["role"] == "user":
+            is_kept = at == last or part_for([message]) == TALK.id
+        if is_kept:
+            kept.append(message)
+    return tuple(kept)
+
+
+def prepared(model: LoadedModel, request: RunRequest) -> tuple[LoadedModel, RunRequest]:
+    """Returns the model that a request is for, and the request as that one reads it.
+
+    Of a model in parts that is one part, with its own settings where the request leaves the model's as they are.
+
+    Raises:
+        SafelightError: its gaps are out of bounds.
+    """
+    if not model.parts:
+        is_asked = request.kind == "chat" and not request.outline
+        messages = worded(model.path_or_id, request.messages) if is_asked else request.messages
+        return model, dataclasses.replace(request, messages=messages)
+    part, changes = model.part(_part_of(request)), dict[str, Any]()
+    if request.source is None:
+        fields = (field.name for field in dataclasses.fields(request.config))
+        asked = {name: getattr(request.config, name) for name in fields}
+        own = {name: value for name, value in asked.items() if value != getattr(model.defaults, name)}
+        changes = {"config": part.defaults.replace(**own)}
+    if request.kind == "chat" and part.path_or_id == GAPS and not request.outline:
+        said, outline = parse(request.messages[-1]["content"])
+        question = {"role": "user", "content": said or INSTRUCTION}
+        changes |= {"messages": (question,), "outline": outline, "tools": (), "output_format": None, "think": False}
+    elif request.kind == "chat" and not request.outline:
+        changes["messages"] = worded(part.path_or_id, request.messages)
+    return part, dataclasses.replace(request, reserve=min(request.reserve, part.context // 2), **changes)
+
+
+def _part_of(request: RunRequest) -> str:
+    """Returns the id of the part that a request is for."""
+    if request.source is not None:
+        return request.source.header.model.name
+    match request.kind:
+        case "decision":
+            return SIGHT if request.pictures else DECIDER
+        case "puzzle":
+            return SUDOKU
+        case "completion":
+            return usual_part() if request.suffix is None else GAPS
+    tools = [tool["function"]["name"] for tool in request.tools]
+    return GAPS if request.outline else part_for(request.messages, tools)
+
+
+class SmallBackend:
+    """A ``Backend`` of all parts, each in a backend of its own.
+
+    Args:
+        template: parts are loaded by its siblings.
+    """
+
+    def __init__(self, template: Backend) -> None:
+        self._template = template
+        self._runners: dict[str, Runner] = {}
+        self._model: LoadedModel | None = None
+        self._running: dict[str, str] = {}  # the part of each run that goes on, by the run's id
+        self._ahead: tuple[RunRequest, LoadedModel, RunRequest] | None = None  # prepared by ``admits``
+
+    def sibling(self) -> SmallBackend:
+        return SmallBackend(self._template)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities() if self._model is None else self._model.capabilities
+
+    def load(self, request: LoadRequest, report: Callable[[LoadReply], None]) -> None:
+        if request.cancel.is_set():
+            return
+        report(LoadStarted(request.title))
+        runners, wanted = dict[str, Runner](), [one for one in catalog.PARTS if one != TALK.id or TALK.is_here]
+        for place, part in enumerate(wanted):
+            before = place / len(wanted)
+            report(LoadProgress("Reading the weights", before))
+            load = LoadRequest(part, catalog.title(part), request.threads, cancel=request.cancel)
+            try:
+                runner = load_sibling(self._template, load, lambda _share: None)
+            except SafelightError as error:
+                report(LoadFailed(request.path_or_id, *explained(error), kept=self._model is not None))
+                return
+            if runner is None:
+                return
+            runners[part] = runner
+        self.unload()
+        self._runners, self._model = runners, _as_one(request, {part: one.model for part, one in runners.items()})
+        report(ModelLoaded(self._model))
+        if request.adapter is not None:
+            report(self.set_adapter(AdapterRequest(request.adapter)))
+
+    def unload(self) -> ModelUnloaded:
+        for runner in self._runners.values():
+            runner.backend.unload()
+        self._runners, self._model, self._ahead = {}, None, None
+        return ModelUnloaded()
+
+    def _require_model(self) -> LoadedModel:
+        if self._model is None:
+            raise SafelightError("no model is loaded; choose one first")
+        return self._model
+
+    def _backend(self, part: str) -> Backend:
+        return self._runners[part].backend
+
+    def _prepared(self, request: RunRequest) -> tuple[LoadedModel, RunRequest]:
+        ahead, self._ahead = self._ahead, None
+        return ahead[1:] if ahead is not None and ahead[0] is request else prepared(self._require_model(), request)
+
+    def admits(self, request: RunRequest, running: Sequence[RunRequest]) -> bool:
+        if not running:
+            return True
+        try:
+            part, asked = self._prepared(request)
+        except SafelightError:  # the run reports it when it begins
+            return True
+        self._ahead = request, part, asked
+        others = [run for run in running if self._running.get(run.run_id) == part.path_or_id]
+        return self._backend(part.path_or_id).admits(asked, others)
+
+    def begin(self, request: RunRequest) -> RunSteps:
+        try:
+            part, asked = self._prepared(request)
+            backend = self._backend(part.path_or_id)
+        except (SafelightError, KeyError) as error:
+            yield RunEnded(request.run_id, *explained(error))
+            return
+        self._running[request.run_id] = part.path_or_id
+        steps = backend.begin(asked)
+        resume: Callable[[], Any] = steps.__next__
+        try:
+            with closing(steps):
+                while True:
+                    try:
+                        item = resume()
+                    except StopIteration:
+                        return
+                    resume = steps.__next__
+                    if isinstance(item, PassWanted):
+                        item.backend = backend
+                    try:
+                        yield item
+                    except Exception as error:  # of a pass: the run reports it
+                        resume = functools.partial(steps.throw, error)
+        finally:
+            del self._running[request.run_id]
+
+    def perform(self, passes: Sequence[PassWanted]) -> None:
+        passes = without_waiting(passes)
+        for backend in dict.fromkeys(cast("Backend", wanted.backend) for wanted in passes):
+            backend.perform([wanted for wanted in passes if wanted.backend is backend])
+
+    def set_adapter(self, request: AdapterRequest) -> AdapterChanged:
+        return AdapterChanged(request.path_or_id, "", "" if request.path_or_id is None else NO_ADAPTER)
+
+    def measure(self, request: InfluenceRequest) -> InfluenceMeasured:
+        runner = self._runners.get(request.trace.header.model.name)
+        if runner is None:
+            return InfluenceMeasured(request, None, "the model of this run is not loaded; load it first")
+        return runner.backend.measure(request)
+
+    def count_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> int:
+        self._require_model()
+        return self._backend(usual_part()).count_tokens(worded(usual_part(), messages), tools)
+
+
+def _as_one(request: LoadRequest, parts: Mapping[str, LoadedModel]) -> LoadedModel:
+    """Returns the plain data of all parts as one model: what it reads is the usual part's, the settings the tasks'."""
+    usual, tasks, every = parts[usual_part()], parts[TASKS], tuple(parts.values())
+
+    def prompt_ids(asked: RunRequest) -> list[int]:
+        part, own = prepared(model, asked)
+        return part.prompt_ids(own)
+
+    def count(messages: Sequence[Message], *more: Any) -> int:
+        return usual.count_tokens(worded(usual.path_or_id, messages), *more)
+
+    model = dataclasses.replace(
+        usual,
+        path_or_id=request.path_or_id,
+        title=request.title,
+        name=SMALL,
+        defaults=tasks.defaults,
+        canvas_length=tasks.canvas_length,
+        parameter_count=sum(part.parameter_count for part in every),
+        load_seconds=sum(part.load_seconds for part in every),
+        image_cost=parts[SIGHT].image_cost,
+        capabilities=dataclasses.replace(tasks.capabilities, gaps=True, decisions=True, images=True, adapters=False),
+        decoders=tuple(dict.fromkeys(name for part in (tasks, *every) for name in part.decoders)),
+        settings=tasks.settings,
+        traits=catalog.traits(SMALL),
+        reads_tools=True,
+        parts=every,
+        prompt_ids=prompt_ids,
+        count_tokens=count,
+    )
+    return model
