@@ -451,6 +451,8 @@ def resolve(path_or_id: str | Path, *, shapes: bool = False, files: bool = False
     Raises:
         SafelightError: no such folder, or a folder without a model in it, or with several.
     """
+    if str(path_or_id) == SMALL:
+        raise SafelightError(f"{SMALL} is several models; give one of them: {', '.join(PARTS)}")
     models = (*EMBEDDED, *SHAPES) if shapes else EMBEDDED
     for model in models:
         if str(path_or_id) == model.id:

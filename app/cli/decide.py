@@ -14,9 +14,9 @@ from app.cli.decide_questions import add_questions, questions_of
 from app.cli.deciding import deciding
 from app.cli.stopping import STOPPED, stopping
 from app.state.intervals import percent
-from engine import DECIDER, SIGHT, SafelightError, catalog
+from engine import SafelightError
+from engine.catalog import SMALL
 from engine.pictures import read_picture
-from engine.service import is_remote
 from engine.tasks.decisions.answers import TypedAnswer
 from engine.tasks.decisions.forms import answer_to_json
 from engine.tasks.decisions.questions import Score
@@ -53,15 +53,13 @@ def add(commands: options.Commands) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object, or one for each row of a table")
     add_questions(parser)
     decide_table.add_options(parser)
-    options.add_loading(parser, f"{DECIDER}; about images, {SIGHT}")
+    options.add_loading(parser, SMALL)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     decide_table.check(args)
     asked = questions_of(args)
-    if args.adapter is not None and not is_remote(args.model or ""):
-        catalog.resolve_adapter(args.adapter)  # so that a mistyped one is rejected before a large model is loaded
     if args.csv is not None:
         return decide_table.run(args, asked)
     state, pictures = _state(args), [read_picture(Path(name)) for name in args.image]

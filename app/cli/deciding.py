@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from app.cli.loading import POLL_SECONDS, ChosenBackend, load, remote_backend
-from engine import DECIDER, SIGHT, SafelightError
+from engine import SafelightError
 from engine.pictures import Picture
 from engine.service import (
     BackendRouter,
@@ -23,6 +23,7 @@ from engine.service import (
     Scheduler,
     ServiceReply,
     decision_requests,
+    small,
 )
 from engine.tasks.decisions.answers import TypedAnswer
 from engine.tasks.decisions.question_file import QuestionFile
@@ -133,7 +134,7 @@ def deciding(
     """
     scheduler = Scheduler(BackendRouter(ChosenBackend(args), remote_backend))
     try:
-        model = load(args, scheduler, stop, SIGHT if pictures else DECIDER)
+        model = load(args, scheduler, stop, small.decider(pictures))
         if model is None:
             yield None
             return

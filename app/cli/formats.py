@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from engine import GenerationConfig, SafelightError, files
-from engine.config import BLOCK_DIFFUSION
+from engine import SafelightError, files
 from engine.text.output_format import MOST_SCHEMA, OutputFormat
 
 MOST_FILE = 8 * MOST_SCHEMA  # bytes of a schema's file, with its white space
@@ -36,17 +35,6 @@ def output_format(args: argparse.Namespace) -> OutputFormat | None:
     if args.choices is not None:
         return OutputFormat("choices", choices=tuple(args.choices))
     return None
-
-
-def fitted(config: GenerationConfig, wanted: OutputFormat | None, own: str, length: int) -> GenerationConfig:
-    """Returns settings with small canvases for an answer in a format.
-
-    Args:
-        own: the model's decoder. length: tokens of its canvas.
-    """
-    if wanted is None or own != BLOCK_DIFFUSION:
-        return config
-    return config.for_format(length)
 
 
 def _schema(given: str) -> dict[str, object]:

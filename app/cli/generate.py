@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from app.cli import formats, options, running, terminal
-from app.cli.generate_remotely import AnsweredPrompt, remotely
-from app.cli.watch import watcher
-from engine import SKILLS, SafelightError
+from app.cli.loading import load_alone
+from app.cli.stopping import STOPPED, stopping
+from engine import SafelightError
+from engine.catalog import SMALL
+from engine.config import BLOCK_DIFFUSION
 from engine.decoding.names import formatting, require_thoughts
-from engine.pictures import Picture, read_picture
-from engine.service import is_remote
-from engine.text.message import Message, message_of
+from engine.pictures import read_picture
+from engine.service import LoadedModel, RunRequest, is_remote, small
+from engine.text.message import message_of
 from engine.text.output import content_and_thought
-from engine.text.output_format import OutputFormat
-from engine.text.tags import closed_thought, end_of_thought, starts_in_thought
-
-if TYPE_CHECKING:
-    from engine import GenerationConfig, Model
+from engine.text.tags import end_of_thought, starts_in_thought
 
 EPILOG = (
     f"The model may be on another machine: --model http://HOST:PORT/v1#MODEL, with its key in {options.KEY_VARIABLE}."
@@ -51,7 +50,7 @@ def add(commands: options.Commands) -> None:
     formats.add(parser)
     options.add_thinking(parser)
     options.add_watch(parser)
-    options.add_model(parser, SKILLS)
+    options.add_model(parser, SMALL)
     options.add_decoding(parser)
     options.add_sampler(parser)
     parser.set_defaults(run=run)
@@ -63,21 +62,33 @@ def run(args: argparse.Namespace) -> int:
     pictures = tuple(read_picture(Path(name)) for name in args.image)
     if args.thinking_tokens is not None:
         changes["thinking_tokens"] = args.thinking_tokens
-    named = args.model or getattr(args, "window_model", None) or ""
-    answered = (remotely if is_remote(named) else _here)(args, prompt, pictures, changes, wanted)
-    outcome, config = answered.outcome, answered.config
-    if answered.failure and not outcome.text:
-        raise SafelightError(answered.failure)
+    messages = (message_of(prompt, pictures),)
+    with stopping() as stop:
+        runner = load_alone(args, small.part_for(messages), stop)
+        config, is_seed_set = runner.model.defaults, running.seed_of(args) is not None
+        asked = RunRequest(
+            "chat", messages, config, running.seed(args), args.think, keep=False, output_format=wanted,
+            pictures=pictures, is_seed_set=is_seed_set, cancel=stop,
+        )  # fmt: skip
+        model, request = small.prepared(runner.model, asked)
+        request = _set(args, model, request, changes)
+        outcome = running.answered(args, runner, model, request)
+    if args.think and not is_remote(model.path_or_id):
+        is_open = starts_in_thought(model.write(model.prompt_ids(request)))
+        written = model.write(outcome.tokens)
+        outcome.text, outcome.thinking = content_and_thought(written, starts_in_thought=is_open)
+    if outcome.failure is not None and not outcome.text:
+        raise outcome.failure
     if args.json:
-        running.print_json(_record(args, prompt, answered, wanted))
+        running.print_json(_record(args, prompt, model, request, outcome))
     elif outcome.text:
         terminal.show(outcome.text)
-    if answered.failure:
-        raise SafelightError(answered.failure)
+    if outcome.failure is not None:
+        raise outcome.failure
     if outcome.stopped:
         draft = "stopped; the last block is unfinished"
-        terminal.say(draft if outcome.text and not config.grows else "stopped")
-        return 130
+        terminal.say(draft if outcome.text and not outcome.config.grows else "stopped")
+        return STOPPED
     if wanted is not None and outcome.reason == "length":
         cut = "the answer is incomplete; raise --max-new-tokens, or ask for less"
         terminal.say(outcome.why or cut)
@@ -87,10 +98,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _record(
-    args: argparse.Namespace, prompt: str, answered: AnsweredPrompt, wanted: OutputFormat | None
+    args: argparse.Namespace, prompt: str, model: LoadedModel, request: RunRequest, outcome: running.Outcome
 ) -> dict[str, object]:
     """Returns what ``--json`` prints."""
-    outcome, config = answered.outcome, answered.config
+    config, cost, wanted = outcome.config, model.image_cost, request.output_format
+    sizes = [cost.soft_tokens(one.width, one.height, config.image_tokens) for one in request.pictures if cost]
     return {
         "prompt": prompt,
         "text": outcome.text,
@@ -99,72 +111,63 @@ def _record(
         "blocks": outcome.blocks,
         "steps": outcome.steps,
         "tokens": outcome.length,
-        "decoder": config.decoder or answered.own_decoder,
+        "decoder": config.decoder or next(iter(model.decoders), ""),
         "tokens_per_forward": outcome.tokens_per_forward,
         "seconds": outcome.seconds,
         "prefill_seconds": outcome.prefill_seconds,
-        "load_seconds": answered.load_seconds,
-        "seed": answered.seed,
-        **({"images": answered.image_sizes} if args.image else {}),
+        "load_seconds": model.load_seconds,
+        "seed": outcome.seed,
+        **({"images": sizes} if args.image else {}),
         **({} if wanted is None else {"format": wanted.kind}),
         **({"rounds": outcome.rounds} if wanted is not None and not config.grows else {}),
         **({"why": outcome.why} if outcome.why else {}),
-        **answered.names,
-        "device": answered.device,
+        **running.names_of(model),
+        "device": str(model.device_reason) if is_remote(model.path_or_id) else model.device,
     }
 
 
-def _here(
-    args: argparse.Namespace,
-    prompt: str,
-    pictures: tuple[Picture, ...],
-    changes: dict[str, int | float | str],
-    wanted: OutputFormat | None,
-) -> AnsweredPrompt:
-    """Generates the answer with a model on this machine."""
-    model = running.load(args, SKILLS)
-    config = options.settings(model.generation_defaults, changes)
-    messages = [message_of(prompt, pictures)]
-    if args.think:
-        ids = _asked_to_think(model, messages, config)
-    else:
-        ids = model.chat_ids(messages, image_tokens=config.image_tokens)
-        ids = ids if wanted is None else closed_thought(ids, model.tokenizer)
-    is_open = starts_in_thought(model.tokenizer.decode(ids, skip_special=False))
-    given = model.with_images(ids, messages, pictures, config.image_tokens)
-    known, own = model.family.decoders, model.family.default_decoder
-    decoder = (config.decoder or own) if wanted is None else formatting(config, known, own)
-    if not (args.think or is_open):
-        config = formats.fitted(config, wanted, own, model.config.canvas_length)
-    named = config.replace(decoder=decoder)
-    has_end = end_of_thought(model.tokenizer.encode, model.tokenizer.piece) is not None
-    require_thoughts(named, known, own, has_end=has_end, thinks=args.think or is_open)
-    with watcher(args, model.tokenizer, named) as watch:
-        outcome = running.run(model, given, config, running.seed(args), watch, wanted)
-    if args.think:
-        written = model.tokenizer.decode(outcome.tokens, skip_special=False)
-        outcome.text, outcome.thinking = content_and_thought(written, starts_in_thought=is_open)
-    return AnsweredPrompt(
-        outcome,
-        named,
-        own,
-        model.load_seconds,
-        model.image_sizes(messages, config.image_tokens) if pictures else [],
-        running.model_names(model),
-        str(model.device),
-        running.seed(args),
-    )
-
-
-def _asked_to_think(model: Model, messages: list[Message], config: GenerationConfig) -> list[int]:
-    """Returns the prompt with which a model thinks before it answers.
+def _set(
+    args: argparse.Namespace, model: LoadedModel, request: RunRequest, changes: dict[str, int | float | str]
+) -> RunRequest:
+    """Returns a request with the settings of the options.
 
     Raises:
-        SafelightError: its template has none.
+        SafelightError: the model does not follow them.
     """
-    asked, plain = (
-        model.chat_ids(messages, image_tokens=config.image_tokens, enable_thinking=thinks) for thinks in (True, False)
-    )
-    if asked == plain:
-        raise SafelightError("this model cannot think before it answers; leave out --think")
-    return asked
+    config, own = options.settings(request.config, changes), next(iter(model.decoders), "")
+    is_open, has_end, decoder = False, True, config.decoder  # of a server, which sets the rest
+    if is_remote(model.path_or_id):
+        _require_followed(args, model, changes)
+    else:
+        ids = model.prompt_ids(request)
+        if args.think and ids == model.prompt_ids(dataclasses.replace(request, think=False)):
+            raise SafelightError("this model cannot think before it answers; leave out --think")
+        is_open = starts_in_thought(model.write(ids))
+        has_end = end_of_thought(model.encode, model.piece) is not None
+        if request.is_held:
+            decoder = formatting(config, model.decoders, own)
+    thinks = args.think or is_open
+    require_thoughts(config.replace(decoder=decoder), model.decoders, own, has_end=has_end, thinks=thinks)
+    if request.is_held and own == BLOCK_DIFFUSION and not thinks:
+        config = config.for_format(model.canvas_length)
+    return dataclasses.replace(request, config=config)
+
+
+def _require_followed(args: argparse.Namespace, model: LoadedModel, changes: Mapping[str, object]) -> None:
+    """Checks that the server follows every option given.
+
+    Raises:
+        SafelightError: it does not follow an option with this model.
+    """
+    if args.watch and not model.capabilities.steps:
+        raise SafelightError("this server only sends text, so there is no canvas to watch; leave out --watch")
+    if model.settings is None:
+        return
+    given = {**changes, **({"seed": args.seed} if args.seed is not None else {})}
+    if given.get("decoder") in model.decoders:
+        del given["decoder"]
+    if unknown := sorted(given.keys() - model.settings):
+        names = {knob.field: knob.option for knob in (*options.KNOBS, *options.DECODING)}
+        said = ", ".join(names.get(name, f"--{name.replace('_', '-')}") for name in unknown)
+        rest = "it" if len(unknown) == 1 else "them"
+        raise SafelightError(f"the server does not follow {said} with this model; leave {rest} out")

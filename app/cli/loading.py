@@ -1,4 +1,4 @@
-"""Loads the model of the options into a scheduler, for commands that use one. Prints no results."""
+"""Loads the model of the options. Prints no results."""
 
 from __future__ import annotations
 
@@ -13,18 +13,23 @@ from typing import TYPE_CHECKING
 from app.cli import terminal
 from app.cli.options import KEY_VARIABLE
 from engine import ADAPTERS, SafelightError, catalog
+from engine.catalog import SMALL
+from engine.errors import Sentence
 from engine.model_files import model_title
 from engine.service import (
     AdapterChanged,
     Backend,
+    BackendRouter,
     Capabilities,
     LoadedModel,
     LoadFailed,
     LoadRequest,
     LocalBackend,
     ModelLoaded,
+    Runner,
     Scheduler,
     ServiceReply,
+    is_remote,
 )
 
 if TYPE_CHECKING:
@@ -69,27 +74,61 @@ def remote_backend() -> Backend:
     return RemoteBackend(None, lambda _origin: os.environ.get(KEY_VARIABLE))
 
 
-def load(args: argparse.Namespace, scheduler: Scheduler, stop: threading.Event, default: str) -> LoadedModel | None:
-    """Loads the model of the options, or the ``default`` one; None if it was stopped.
+def chosen(args: argparse.Namespace, usual: str) -> str:
+    """Returns the model of the options: a path, an id or an address; for the small models the ``usual`` one here."""
+    bases = {adapter.id: adapter.base for adapter in ADAPTERS}
+    name = args.model or getattr(args, "window_model", None) or SMALL
+    if args.adapter is not None and not is_remote(name):
+        catalog.resolve_adapter(args.adapter)  # so that a mistyped one is rejected before a large model is loaded
+    return bases.get(args.adapter, usual) if name == SMALL else name
+
+
+def load_alone(args: argparse.Namespace, usual: str, stop: threading.Event) -> Runner:
+    """Loads the model of the options, or the ``usual`` one, in this thread.
+
+    Raises:
+        SafelightError: it cannot be loaded.
+        KeyboardInterrupt: it was stopped.
+    """
+    request, router = _request(args, usual), BackendRouter(ChosenBackend(args), remote_backend)
+    loading = _Loading(request.adapter is not None)
+    with terminal.note(f"Loading {request.path_or_id} …"):
+        router.load(dataclasses.replace(request, cancel=stop), loading.put)
+    if not loading.ended.is_set():
+        raise KeyboardInterrupt
+    return Runner(router.active, loading.loaded())
+
+
+def load(args: argparse.Namespace, scheduler: Scheduler, stop: threading.Event, usual: str) -> LoadedModel | None:
+    """Loads the model of the options, or the ``usual`` one, into a scheduler; None if it was stopped.
 
     Raises:
         SafelightError: it cannot be loaded.
     """
-    bases = {adapter.id: adapter.base for adapter in ADAPTERS}
-    name = args.model or getattr(args, "window_model", None) or bases.get(args.adapter, default)
-    title = catalog.title(name) or model_title(Path(name))
-    request, outlet = LoadRequest(name, title, args.threads, args.adapter), _Loading(args.adapter is not None)
-    with terminal.note(f"Loading {name} …"):
-        scheduler.load(request, outlet)
-        while not outlet.ended.wait(POLL_SECONDS):
+    request = _request(args, usual)
+    loading = _Loading(request.adapter is not None)
+    with terminal.note(f"Loading {request.path_or_id} …"):
+        scheduler.load(request, loading)
+        while not loading.ended.wait(POLL_SECONDS):
             if stop.is_set():
                 scheduler.stop(request)
                 return None
-    if outlet.problem or scheduler.model is None:
-        raise SafelightError(outlet.problem or f"{name} could not be loaded")
-    if scheduler.model.is_news:
-        terminal.say(scheduler.model.device_reason)
-    return scheduler.model
+    return loading.loaded()
+
+
+def _request(args: argparse.Namespace, usual: str) -> LoadRequest:
+    name = chosen(args, usual)
+    return LoadRequest(name, catalog.title(name) or model_title(Path(name)), args.threads, args.adapter)
+
+
+def failure(message: str, details: str) -> Exception | None:
+    """Returns the error of a reply that says why something failed; None if it says nothing."""
+    if not details:
+        return SafelightError(message.rstrip(".")) if message else None
+    text = message.values.get("text", message) if isinstance(message, Sentence) else message
+    unexpected = RuntimeError(text)
+    unexpected.__cause__ = RuntimeError(details)
+    return unexpected
 
 
 class _Loading:
@@ -98,17 +137,27 @@ class _Loading:
     is_full = False
 
     def __init__(self, wants_adapter: bool) -> None:
-        self._wants_adapter = wants_adapter
-        self.ended = threading.Event()
-        self.problem = ""
+        self._wants_adapter, self._model = wants_adapter, list[LoadedModel]()
+        self.ended, self._failure = threading.Event(), failure("", "")
 
     def put(self, reply: ServiceReply) -> None:
         match reply:
-            case LoadFailed(message=message):
-                self.problem = message
-                self.ended.set()
-            case AdapterChanged(message=message):
-                self.problem = message
-                self.ended.set()
-            case ModelLoaded() if not self._wants_adapter:
-                self.ended.set()
+            case ModelLoaded(model):
+                self._model = [model]
+            case LoadFailed(message=message, details=details):
+                self._failure = failure(message, details)
+            case AdapterChanged(path, title, message, details):
+                self._failure = failure(message, details)
+                traits = catalog.traits(self._model[0].name, path)
+                self._model = [dataclasses.replace(self._model[0], adapter=path, adapter_title=title, traits=traits)]
+        if isinstance(reply, LoadFailed | AdapterChanged) or (self._model and not self._wants_adapter):
+            self.ended.set()
+
+    def loaded(self) -> LoadedModel:
+        """Returns the model; raises what failed."""
+        if self._failure is not None:
+            raise self._failure
+        [model] = self._model
+        if model.is_news:
+            terminal.say(model.device_reason)
+        return model

@@ -8,9 +8,10 @@ import threading
 from typing import TYPE_CHECKING
 
 from app.cli import options, terminal
-from app.cli.loading import POLL_SECONDS, ChosenBackend, load
+from app.cli.loading import POLL_SECONDS, ChosenBackend, chosen, load
 from app.cli.stopping import STOPPED, stopping
-from engine import SKILLS, SafelightError, catalog
+from engine import SafelightError
+from engine.catalog import SMALL
 from engine.service import Scheduler
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def add(commands: options.Commands) -> None:
         description="Serve a model as tools of the Model Context Protocol, over standard input and output.",
         epilog=EPILOG,
     )
-    options.add_loading(parser, SKILLS)
+    options.add_loading(parser, SMALL)
     parser.set_defaults(run=run)
 
 
@@ -47,8 +48,7 @@ def run(args: argparse.Namespace) -> int:
     from engine.server import ServerOptions  # takes a fifth of a second to import
     from engine.server.mcp.stdio import StdioServer  # imports the server
 
-    if args.adapter is not None:
-        catalog.resolve_adapter(args.adapter)
+    chosen(args, SMALL)  # so that a mistyped adapter is rejected at once
     if sys.stdin is None or sys.stdout is None:
         raise SafelightError("standard input or output is closed; let another program start this")
     if sys.stdin.isatty():
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 def _load(args: argparse.Namespace, scheduler: Scheduler, stop: threading.Event, server: StdioServer) -> None:
     """Loads the model. A problem is said to the person, and again to each call of a tool, where it is seen."""
     try:
-        model = load(args, scheduler, stop, SKILLS)
+        model = load(args, scheduler, stop, SMALL)
     except SafelightError as error:
         terminal.say(str(error))
         server.expect_no_more(str(error))

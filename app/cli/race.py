@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.text import Text
 
 from app.cli import options, running, terminal
-from app.cli.loading import ChosenBackend
+from app.cli.loading import ChosenBackend, chosen
 from app.cli.race_lanes import read_lane, require_here
 from app.cli.stopping import STOPPED, stopping
 from app.cli.sudoku import givens_range
@@ -67,7 +67,7 @@ def add(commands: options.Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     usual = SUDOKU if args.sudoku else SIGHT if args.image else SKILLS
-    model = args.model or getattr(args, "window_model", None) or usual
+    model = chosen(args, usual)
     require_here(model)
     if args.out is not None:
         options.require_folder(Path(args.out))

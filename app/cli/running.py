@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import engine
 from app.cli import terminal
+from app.cli.loading import chosen, failure
+from app.cli.watch import watcher
 from engine import (
     CanvasCommitted,
     Event,
@@ -20,26 +24,25 @@ from engine import (
     PrefixPinned,
     StepFinished,
     TextArrived,
-    catalog,
 )
-from engine.text.output_format import OutputFormat
+from engine.service import LoadedModel, RunAdvanced, RunEnded, Runner, RunRequest, RunStarted, run_alone
 from engine.trace import Draft
 
 if TYPE_CHECKING:
     from engine import Model
 
-Observer = Callable[[Event], None]
-
 
 @dataclass
 class Outcome:
-    """A run's text and its cost. Times exclude loading and the observer."""
+    """A run's text and its cost, so far. Times exclude loading and watching."""
 
+    config: GenerationConfig  # with the decoder that wrote
+    seed: int | None = None  # None: the server chose its own
     text: str = ""
-    thinking: str = ""  # if it was asked for; not part of the text
+    thinking: str = ""  # not part of the text
     reason: str = "cancelled"
     why: str = ""  # explains the reason "length" in a sentence, if the length limit did not end the run
-    tokens: list[int] = field(default_factory=list)  # before the end token
+    failure: Exception | None = None  # why the answer broke off
     counted: int = 0  # tokens of text that arrived without a canvas
     blocks: int = 0  # number of committed blocks
     steps: int = 0
@@ -47,6 +50,32 @@ class Outcome:
     prefill_seconds: float = 0.0
     seconds: float = 0.0  # without prefill
     stopped: bool = False  # by Ctrl+C; ``text`` then ends with the unfinished canvas's draft
+
+    def __post_init__(self) -> None:
+        self._draft = Draft(self.config.eos_token_ids)
+
+    def take(self, event: Event) -> None:
+        """Adds the run's next event."""
+        self._draft.fold(event)
+        match event:
+            case TextArrived():
+                self.counted += event.counted
+            case PrefillFinished():
+                self.prefill_seconds = event.seconds
+            case StepFinished():
+                self.steps += 1
+                self.seconds += event.seconds
+            case PrefixPinned():
+                self.rounds += 1
+            case CanvasCommitted():
+                self.blocks += 1
+            case GenerationFinished():
+                self.reason, self.why, self.seconds = event.reason, event.why, event.seconds
+
+    @property
+    def tokens(self) -> list[int]:
+        """The tokens of the text, before the end token."""
+        return self._draft.tokens()
 
     @property
     def length(self) -> int:
@@ -60,10 +89,7 @@ class Outcome:
 
 def load(args: argparse.Namespace, default: str) -> Model:
     """Loads the model and adapter of the options, with a note on standard error if that is a terminal."""
-    if args.adapter is not None:
-        catalog.resolve_adapter(args.adapter)  # so that a mistyped one is rejected before a large model is loaded
-    bases = {adapter.id: adapter.base for adapter in engine.ADAPTERS}
-    name = args.model or getattr(args, "window_model", None) or bases.get(args.adapter, default)
+    name = chosen(args, default)
     with terminal.note(f"Loading {name} …"):
         model = engine.load_model(
             name, device=args.device, dtype=args.dtype, quantization=args.quantization, threads=args.threads
@@ -73,6 +99,11 @@ def load(args: argparse.Namespace, default: str) -> Model:
     if model.placement.is_news:
         terminal.say(model.placement.reason)
     return model
+
+
+def names_of(model: LoadedModel) -> dict[str, str]:
+    """Returns the names for a JSON record, as ``model_names``."""
+    return {"model": model.name} | ({} if model.adapter is None else {"adapter": Path(model.adapter).name})
 
 
 def model_names(model: Model) -> dict[str, str]:
@@ -90,46 +121,41 @@ def seed(args: argparse.Namespace) -> int:
     return seed_of(args) or 0
 
 
-def run(
-    model: Model,
-    ids: Sequence[int],
-    config: GenerationConfig,
-    seed: int,
-    observe: Observer | None = None,
-    output_format: OutputFormat | None = None,
-) -> Outcome:
-    """Runs a generation to its end, or to Ctrl+C, which takes effect within a step."""
-    outcome = follow(engine.generate(model, ids, config, seed, output_format=output_format), config, observe)
-    outcome.text = model.tokenizer.decode(outcome.tokens)
+def answered(args: argparse.Namespace, runner: Runner, model: LoadedModel, request: RunRequest) -> Outcome:
+    """Runs a request to its end, or until it is cancelled; shows it meanwhile if the options say so.
+
+    Args:
+        model: that writes, whose tokens are shown.
+    """
+    outcome, watch, trace = Outcome(request.config), None, None
+    with ExitStack() as watching:
+        for reply in run_alone(runner.backend, request):
+            match reply:
+                case RunStarted(trace=begun):
+                    trace = begun
+                    columns = model.traits.canvas_columns
+                    watch = watching.enter_context(watcher(args, model, begun.config, columns))
+                case RunAdvanced(event=event):
+                    outcome.take(event)
+                    if watch is not None:
+                        watch(event)
+                case RunEnded(message=message, details=details):
+                    outcome.failure = failure(message, details)
+    outcome.stopped, outcome.seed = request.cancel.is_set(), request.seed
+    if trace is not None:
+        outcome.text, outcome.thinking = trace.reply()
+        outcome.seed = trace.seed
+        outcome.config = request.config.replace(decoder=trace.config.decoder or request.config.decoder)
+    if outcome.failure is not None:
+        outcome.reason = "failed"
     return outcome
 
 
-def follow(events: Iterable[Event], config: GenerationConfig, observe: Observer | None = None) -> Outcome:
-    """Collects the events of a run in an outcome, except for its text; Ctrl+C ends the run."""
-    outcome = Outcome()
-    draft = Draft(config.eos_token_ids)
-    try:
-        for event in events:
-            draft.fold(event)
-            match event:
-                case TextArrived():
-                    outcome.counted += event.counted
-                case PrefillFinished():
-                    outcome.prefill_seconds = event.seconds
-                case StepFinished():
-                    outcome.steps += 1
-                    outcome.seconds += event.seconds
-                case PrefixPinned():
-                    outcome.rounds += 1
-                case CanvasCommitted():
-                    outcome.blocks += 1
-                case GenerationFinished():
-                    outcome.reason, outcome.why, outcome.seconds = event.reason, event.why, event.seconds
-            if observe is not None:
-                observe(event)
-    except KeyboardInterrupt:
-        outcome.stopped, outcome.reason = True, "cancelled"
-    outcome.tokens = draft.tokens()
+def follow(events: Iterable[Event], config: GenerationConfig) -> Outcome:
+    """Collects the events of a run in an outcome, except for its text."""
+    outcome = Outcome(config)
+    for event in events:
+        outcome.take(event)
     return outcome
 
 

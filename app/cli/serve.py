@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from app.cli import options, running, terminal
 from app.cli.loading import POLL_SECONDS, ChosenBackend, load
 from app.cli.stopping import STOPPED, stopping
-from engine import SKILLS, SafelightError, catalog
+from engine import SafelightError
+from engine.catalog import SMALL
 from engine.service import LoadedModel, Scheduler
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def add(commands: options.Commands) -> None:
         help="most answers at a time; others wait (default: depends on the model)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object with url and api_key instead")
-    options.add_loading(parser, SKILLS)
+    options.add_loading(parser, SMALL)
     parser.set_defaults(run=run)
 
 
@@ -76,14 +77,12 @@ def run(args: argparse.Namespace) -> int:
     from engine.server import RunningServer  # takes a fifth of a second to import
 
     settings = _options(args)
-    if args.adapter is not None:
-        catalog.resolve_adapter(args.adapter)  # so that a mistyped one is rejected before a large model is loaded
     with stopping() as stop:
         scheduler = Scheduler(ChosenBackend(args))
         server = RunningServer(scheduler, settings)
         try:
             server.start()  # before a large model is loaded, as the port may be taken
-            model = load(args, scheduler, stop, SKILLS)
+            model = load(args, scheduler, stop, SMALL)
             if model is None:
                 terminal.say("stopped")
                 return STOPPED

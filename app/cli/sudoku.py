@@ -9,13 +9,17 @@ import argparse
 import random
 import re
 import sys
+import threading
 
 from app.cli import options, running, sudoku_picture, terminal
-from app.cli.watch import watcher
+from app.cli.loading import load_alone
+from app.cli.stopping import STOPPED, stopping
 from app.state.intervals import percent, wilson
 from app.state.sudoku.verdict import verdict
 from engine import SIGHT, SUDOKU, SafelightError
+from engine.catalog import SMALL
 from engine.errors import quoted
+from engine.service import RunRequest
 from engine.tasks import sudoku
 from engine.tasks.sudoku import GivenRange
 
@@ -60,7 +64,7 @@ def add(commands: options.Commands) -> None:
         help=f"number of givens, {FEWEST} to {MOST} (default: 25-50); under 25, making a puzzle takes long",
     )
     options.add_watch(parser)
-    options.add_model(parser, SUDOKU)
+    options.add_model(parser, SMALL)
     options.add_sampler(parser)
     parser.set_defaults(run=run)
 
@@ -85,21 +89,25 @@ def run(args: argparse.Namespace) -> int:
         raise SafelightError("--image reads the puzzle; leave out PUZZLE and --file")
     if args.givens is not None:
         raise SafelightError("--givens is for making puzzles; add --make N")
-    return solve(args, changes)
+    with stopping() as stop:
+        return solve(args, changes, stop)
 
 
-def solve(args: argparse.Namespace, changes: dict[str, int | float | str]) -> int:
+def solve(args: argparse.Namespace, changes: dict[str, int | float | str], stop: threading.Event) -> int:
     """Solves the given puzzles, one after the other."""
-    read = None if args.image is None else sudoku_picture.read(args)
+    read = None if args.image is None else sudoku_picture.read(args, stop)
     puzzles = read_puzzles(args.puzzles, args.file) if read is None else [read.cells]
-    model = running.load(args, SUDOKU)
-    config = options.settings(model.generation_defaults, changes)
+    runner = load_alone(args, SUDOKU, stop)
+    model = runner.model
+    config = options.settings(model.defaults, changes)
     screen = terminal.console(sys.stdout)
     done = solved = 0
     for index, puzzle in enumerate(puzzles):
-        ids = model.chat_ids([{"role": "user", "content": sudoku.to_prompt(puzzle)}])
-        with watcher(args, model.tokenizer, config, columns=10) as watch:  # nine cells and a line break
-            outcome = running.run(model, ids, config, running.seed(args), watch)
+        messages = ({"role": "user", "content": sudoku.to_prompt(puzzle)},)
+        request = RunRequest("puzzle", messages, config, running.seed(args), keep=False, cancel=stop)
+        outcome = running.answered(args, runner, model, request)
+        if outcome.failure is not None:
+            raise outcome.failure
         if outcome.stopped:
             terminal.say(f"stopped; {index} of {len(puzzles)} puzzles were run")
             break
@@ -119,7 +127,7 @@ def solve(args: argparse.Namespace, changes: dict[str, int | float | str]) -> in
     if done > 1 and not args.json:
         low, high = wilson(solved, done)
         print(f"{solved} of {done} solved: {percent(solved / done)}, 95 % interval {percent(low)} to {percent(high)}")
-    return 0 if done == len(puzzles) else 130
+    return 0 if done == len(puzzles) else STOPPED
 
 
 def read_puzzles(arguments: list[str], file: str | None) -> list[str]:

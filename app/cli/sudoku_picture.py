@@ -15,22 +15,27 @@ from engine.tasks import sudoku
 from engine.tasks.sudoku_pictures import ReadBoard
 
 
-def read(args: argparse.Namespace) -> ReadBoard:
+def read(args: argparse.Namespace, stop: threading.Event) -> ReadBoard:
     """Reads the puzzle of the given picture; prints it, unless JSON is wanted.
 
     Raises:
         SafelightError: no puzzle can be read from it, or what was read contradicts itself.
+        KeyboardInterrupt: it was stopped.
     """
-    picture, never = read_picture(Path(args.image)), threading.Event()
+    picture = read_picture(Path(args.image))
     as_it_is = argparse.Namespace(device=args.device, dtype="auto", quantization="auto")  # the options are the solver's
     with terminal.note(f"Loading {SIGHT} …"):
-        runner = load_sibling(ChosenBackend(as_it_is), LoadRequest(SIGHT, SIGHT, args.threads), lambda _share: None)
-    assert runner is not None  # loading is never cancelled
+        load = LoadRequest(SIGHT, SIGHT, args.threads, cancel=stop)
+        runner = load_sibling(ChosenBackend(as_it_is), load, lambda _share: None)
+    if runner is None:
+        raise KeyboardInterrupt
     rows = []
     with terminal.progress(f"Reading {Path(args.image).name}") as show:
-        for row in read_rows(runner, picture, never):
+        for row in read_rows(runner, picture, stop):
             rows.append(row)
             show(len(rows) / 9)
+    if stop.is_set():
+        raise KeyboardInterrupt
     board = ReadBoard.from_rows(rows).checked()
     if not args.json:
         print(_described(board), flush=True)

@@ -15,6 +15,7 @@ from rich.text import Text
 
 import engine
 from app.cli import options, running, terminal
+from app.cli.loading import chosen
 from app.cli.race_lanes import require_here
 from app.cli.stopping import STOPPED, stopping
 from app.cli.sudoku import givens_range
@@ -204,7 +205,7 @@ def _load(args: argparse.Namespace, usual: str) -> Model:
     Raises:
         SafelightError: it has no acceptance rules, as it does not write by block diffusion.
     """
-    require_here(args.model or getattr(args, "window_model", None) or usual)
+    require_here(chosen(args, usual))
     model = running.load(args, usual)
     if not model.config.denoises:
         raise SafelightError(f"{model.name} does not write by block diffusion, so it has no such rules; try {SKILLS}")

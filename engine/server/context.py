@@ -47,18 +47,21 @@ class ServerContext:
         return model
 
     def pick(self, name: str | None) -> tuple[LoadedModel, str | None]:
-        """Returns the loaded model by a name from outside, and the adapter named with it; None: the current one.
+        """Returns the loaded model, or a part of it, by a name from outside, and the adapter named with it; None: the
+        whole one.
 
         Raises:
             ApiError: no model is ready, or it goes by another name.
         """
         model = self.model
-        if name is None or name in (model.name, model.path_or_id):
-            return model, None
+        for one in (model, *model.parts):
+            if name is None or name in (one.name, one.path_or_id):
+                return one, None
         adapted = {f"{model.name}:{adapter}": adapter for adapter in adapters_of(model)}
         if name in adapted:
             return model, adapted[name]
-        said = f"The model {quoted(name)} is not loaded; available: {', '.join((model.name, *adapted))}."
+        known = ", ".join((*(one.name for one in (model, *model.parts)), *adapted))
+        said = f"The model {quoted(name)} is not loaded; available: {known}."
         raise ApiError(404, said, param="model", code="model_not_found")
 
 

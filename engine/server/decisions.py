@@ -36,6 +36,7 @@ from engine.service import (
     decision_requests,
     is_remote,
 )
+from engine.service.small import decider
 from engine.tasks.decisions.answers import TypedAnswer
 from engine.tasks.decisions.questions import OneOf, Score, YesNo
 
@@ -63,7 +64,8 @@ def plan_decision(context: ServerContext, body: DecisionsRequest, asked: AskedQu
     Raises:
         ApiError: the model is another, or cannot decide, or the request does not fit it.
     """
-    model, adapter = context.pick(body.model)
+    whole, adapter = context.pick(body.model)
+    model = whole.part(decider(asked.images))
     if is_remote(model.path_or_id):
         raise elsewhere()
     if not model.capabilities.decisions:
@@ -92,9 +94,9 @@ def plan_decision(context: ServerContext, body: DecisionsRequest, asked: AskedQu
         )
     cancel = threading.Event()
     return DecisionPlan(
-        tuple(dataclasses.replace(request, cancel=cancel) for request in requests),
+        tuple(dataclasses.replace(request, cancel=cancel, prepared_for=model.path_or_id) for request in requests),
         model,
-        body.model or model.name,
+        model.name if whole.parts else body.model or model.name,
     )
 
 

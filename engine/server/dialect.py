@@ -23,6 +23,7 @@ from engine.server.errors import ApiError, refusing, unsupported
 from engine.server.runs import ServedRun, client_of
 from engine.server.sse import send_stream
 from engine.service import LoadedModel, RunAdvanced, RunEnded, RunRequest
+from engine.service.small import prepared
 from engine.service.wire.fields import fields
 from engine.service.wire.model import model_to_json
 from engine.service.wire.pictures import digests_from_json
@@ -36,15 +37,19 @@ BODY_BYTES = 2 * MOST_HEADER  # a long prompt as tokens takes more than other re
 
 
 def routes(context: ServerContext) -> list[Route]:
-    async def model(_request: Request) -> Response:
-        return JSONResponse(model_to_json(_as_served(context.model)))
+    def named(request: Request) -> LoadedModel:
+        """Returns the model that a request names, which an older client does not."""
+        return context.pick(request.query_params.get("model"))[0]
 
-    async def tokenizer(_request: Request) -> Response:
-        return await asyncio.to_thread(_tokenizer, context.model)
+    async def model(request: Request) -> Response:
+        return JSONResponse(model_to_json(_as_served(named(request))))
+
+    async def tokenizer(request: Request) -> Response:
+        return await asyncio.to_thread(_tokenizer, named(request))
 
     async def count(request: Request) -> Response:
         raw = await read_object(request, context, BODY_BYTES, MOST_VALUES)
-        return JSONResponse({"tokens": await asyncio.to_thread(_count, context, raw)})
+        return JSONResponse({"tokens": await asyncio.to_thread(_count, named(request), raw)})
 
     async def missing(request: Request) -> Response:
         raw = await read_object(request, context, context.options.body_bytes, JSON_VALUES)
@@ -56,7 +61,9 @@ def routes(context: ServerContext) -> list[Route]:
 
     async def run(request: Request) -> ReplyStream:
         raw = await read_object(request, context, BODY_BYTES, MOST_VALUES)
-        return ReplyStream(context, f"{PREFIX}/run", await asyncio.to_thread(_read_request, context, raw))
+        model = named(request)
+        read = await asyncio.to_thread(_read_request, context, model, raw)
+        return ReplyStream(context, f"{PREFIX}/run", model.name, read)
 
     return [
         Route(f"{PREFIX}/model", model),
@@ -83,10 +90,10 @@ def _tokenizer(model: LoadedModel) -> Response:
     return Response(data, media_type="application/json")
 
 
-def _count(context: ServerContext, raw: object) -> int:
+def _count(model: LoadedModel, raw: object) -> int:
     with refusing("messages"):
         found = fields(raw, "the body", ("messages", "tools"), ("messages",))
-        return context.scheduler.count_tokens(messages_from_json(found["messages"]), tools_from_json(found))
+        return model.count_tokens(messages_from_json(found["messages"]), tools_from_json(found))
 
 
 def _missing(context: ServerContext, raw: object) -> list[str]:
@@ -104,8 +111,7 @@ def _take(context: ServerContext, data: bytes) -> str:
         return context.pictures.take(data).digest
 
 
-def _read_request(context: ServerContext, raw: object) -> RunRequest:
-    model = context.model
+def _read_request(context: ServerContext, model: LoadedModel, raw: object) -> RunRequest:
     with refusing(code="invalid_value"):
         request = request_from_json(raw, context.pictures.find)
     if request.kind == "decision" and not model.capabilities.decisions:
@@ -115,20 +121,21 @@ def _read_request(context: ServerContext, raw: object) -> RunRequest:
         adapter = None  # it is loaded already
     elif adapter and adapter not in adapters_of(model):
         raise ApiError(400, "That adapter is not on the server; leave it out, or send an empty text.", param="adapter")
-    return dataclasses.replace(request, adapter=adapter, keep=False)
+    with refusing("messages"):
+        return prepared(model, dataclasses.replace(request, adapter=adapter, keep=False))[1]
 
 
 class ReplyStream:
     """An ASGI application that runs a request and sends its replies."""
 
-    def __init__(self, context: ServerContext, endpoint: str, request: RunRequest) -> None:
-        self._context, self._endpoint, self._request = context, endpoint, request
+    def __init__(self, context: ServerContext, endpoint: str, model: str, request: RunRequest) -> None:
+        self._context, self._endpoint, self._model, self._request = context, endpoint, model, request
         self._writer = ReplyWriter()
         self._tokens = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        name = self._context.model.name
-        async with ServedRun(self._context, (self._request,), self._endpoint, name, client=client_of(scope)) as run:
+        requests, client = (self._request,), client_of(scope)
+        async with ServedRun(self._context, requests, self._endpoint, self._model, client=client) as run:
             run.watch(receive)
             await send_stream(self._parts(run), send, CONTENT_TYPE)
 

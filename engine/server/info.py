@@ -47,20 +47,21 @@ def time_text(seconds: float) -> str:
 
 
 def _models(context: ServerContext) -> dict[str, dict[str, Any]]:
-    """Returns the loaded model, by itself and with each adapter that is known for it.
+    """Returns the loaded model, and each of its parts, or it with each adapter that is known for it.
 
     ``type``, ``lifecycle``, ``max_input_tokens``, ``display_name`` and ``created_at`` are Anthropic's fields.
     """
-    model = context.scheduler.model
-    if model is None:
+    whole = context.scheduler.model
+    if whole is None:
         return {}
-    names = [model.name, *(f"{model.name}:{adapter}" for adapter in adapters_of(model))]
+    named = {one.name: one for one in (whole, *whole.parts)}
+    named |= {f"{whole.name}:{adapter}": whole for adapter in adapters_of(whole)}
     return {
         name: {
             "id": name,
             "object": "model",
             "created": int(context.started),
-            "owned_by": "safelight",
+            "owned_by": "safelight" if not model.parts else "Safelight, in parts",  # whose tokens differ: text is sent
             "type": "model",
             "lifecycle": "active",
             "max_input_tokens": model.context,
@@ -72,5 +73,5 @@ def _models(context: ServerContext) -> dict[str, dict[str, Any]]:
             "images": model.capabilities.images,
             "gaps": model.capabilities.gaps,
         }
-        for name in names
+        for name, model in named.items()
     }

@@ -72,7 +72,8 @@ def routes(context: ServerContext) -> list[Route]:
 
     async def tags(_request: Request) -> Response:
         model = context.scheduler.model
-        return JSONResponse({"models": [] if model is None else [_listed(context, model)]})
+        models = () if model is None else (model, *model.parts)
+        return JSONResponse({"models": [_listed(context, one) for one in models]})
 
     async def version(_request: Request) -> Response:
         return JSONResponse({"version": VERSION})

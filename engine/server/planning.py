@@ -19,6 +19,7 @@ from engine.server.formats import AskedFormat
 from engine.server.schemas import OF_SAMPLING, SampledRequest
 from engine.server.strict import Ignored
 from engine.service import LoadedModel, RunRequest, is_remote
+from engine.service.small import prepared
 from engine.text.tags import end_of_thought, starts_in_thought
 from engine.trace.header import new_id
 
@@ -74,13 +75,15 @@ class RunPlan:
         return dataclasses.replace(self, request=request, seconds=seconds)
 
 
-def config_of(body: SampledRequest, model: LoadedModel, top_logprobs: int | None) -> GenerationConfig:
-    """Returns the model's settings with the requested changes, without the length.
+def config_of(
+    body: SampledRequest, model: LoadedModel, config: GenerationConfig, top_logprobs: int | None
+) -> GenerationConfig:
+    """Returns the model's settings, ``config``, with the requested changes, without the length.
 
     Raises:
         ApiError: a value does not fit the model.
     """
-    config = model.defaults.replace(**_decoding(body, model))
+    config = config.replace(**_decoding(body, model))
     if config.is_block_diffusion:
         body.pass_over(OF_SAMPLING)
     config = _sampled(body, config)
@@ -155,7 +158,7 @@ def plan(
     Args:
         longest: requested length of the answer in tokens.
         make_request: makes the run's request from these of its fields, which it may change: config, seed, adapter,
-            keep, output_format.
+            keep, output_format. Of a model in parts the one that it is for is chosen by it.
         settings: of the answer, except its length and its start.
         asked_format: the format that the answer must fit.
 
@@ -165,22 +168,26 @@ def plan(
     model, adapter = context.pick(body.model)
     if is_remote(model.path_or_id):
         raise elsewhere()
-    config = config_of(body, model, top_logprobs)
-    if asked_format is not None:
-        config = asked_format.decoded(model, config, names_decoder=bool(body.decoder or body.token_thoughts))
+    whole = model
     request = make_request(
         model,
         {
-            "config": config,
+            "config": model.defaults,
             "seed": seed_of(body),
             "adapter": adapter,
             "keep": context.options.keeps_traces,
             "output_format": None if asked_format is None else asked_format.format,
         },
     )
+    with refusing("messages"):
+        model, request = prepared(whole, request)
+    config = config_of(body, model, request.config, top_logprobs)
+    if asked_format is not None:
+        config = asked_format.decoded(model, config, names_decoder=bool(body.decoder or body.token_thoughts))
+    request = dataclasses.replace(request, config=config)
     if request.prompt_scores is not None and CAUSAL not in model.decoders:
         raise unsupported("echo with logprobs needs a model that reads text causally.", "echo")
-    config, ids = request.config, [] if request.gap is not None else prompt_of(model, request)
+    ids = [] if request.gap is not None else prompt_of(model, request)
     if request.gap is not None:  # its run cuts the text around the gap to the rest of the context
         longest = min(model.context if longest is None else longest, model.context // GAP_SHARE)
     is_open = starts_in_thought(model.write(ids))
@@ -206,7 +213,7 @@ def plan(
         request,
         settings,
         model,
-        body.model or model.name,
+        model.name if whole.parts else body.model or model.name,
         bool(body.diffusion_frames),
         field,
         body.ignored.names,

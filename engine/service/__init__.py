@@ -49,7 +49,7 @@ from engine.service.requests import (
 )
 from engine.service.routing import BackendRouter
 from engine.service.scheduler import BusyError, Scheduler
-from engine.service.sibling import load_sibling
+from engine.service.sibling import Runner, load_sibling
 
 __all__ = [
     "AdapterChanged",
@@ -90,6 +90,7 @@ __all__ = [
     "RunRequest",
     "RunStarted",
     "RunSteps",
+    "Runner",
     "Scheduler",
     "ServiceReply",
     "TraceNotKept",

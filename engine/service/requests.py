@@ -82,6 +82,7 @@ class RunRequest:
     output_format: OutputFormat | None = None  # of a chat or a completion: the format of the answer
     pictures: tuple[Picture, ...] = ()
     adapter: str | None = None  # for this run, a folder or an embedded one's id; "": none; None: the one attached
+    prepared_for: str = ""  # the model, by its path or id, in whose words it is; see ``engine.service.small``
     is_seed_set: bool = True  # False: the seed was drawn, and servers of other kinds choose their own
     run_id: str = field(default_factory=new_id)
     cancel: threading.Event = field(default_factory=threading.Event)

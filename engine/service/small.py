@@ -84,13 +84,13 @@ def _is_about_drawing(text: str) -> bool:
     return is_question(text)
 
 
-def worded(model: str, messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Returns a conversation as a model that comes with the app reads it; for others as it is.
+def worded(model: str, messages: Sequence[Message], adapter: str | None = None) -> tuple[Message, ...]:
+    """Returns a conversation as a model that comes with the app reads it, with its adapter; for others as it is.
 
     Those that were taught tasks know one wording of each. Talk gets no questions that others answer: their short
     answers would lead it astray.
     """
-    traits = catalog.traits(model)
+    traits = catalog.traits(model, adapter)
     if model == TALK.id:
         return _own_words(messages)
     if traits.prompt_format == "sudoku":
@@ -118,30 +118,40 @@ def _own_words(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def prepared(model: LoadedModel, request: RunRequest) -> tuple[LoadedModel, RunRequest]:
-    """Returns the model that a request is for, and the request as that one reads it.
+    """Returns the model that a request is for, and the request as that one reads it; one that is prepared stays so.
 
     Of a model in parts that is one part, with its own settings where the request leaves the model's as they are.
 
     Raises:
-        SafelightError: its gaps are out of bounds.
+        SafelightError: its gaps are out of bounds, or are to be filled in a format.
     """
-    if not model.parts:
-        is_asked = request.kind == "chat" and not request.outline
-        messages = worded(model.path_or_id, request.messages) if is_asked else request.messages
-        return model, dataclasses.replace(request, messages=messages)
-    part, changes = model.part(_part_of(request)), dict[str, Any]()
-    if request.source is None:
+    part = model.part(request.prepared_for)
+    if part.path_or_id == request.prepared_for:
+        return part, request
+    changes = dict[str, Any]()
+    if model.parts:
+        part = model.part(_part_of(request))
+        changes["reserve"] = min(request.reserve, part.context // 2)
+    if model.parts and request.source is None:
         fields = (field.name for field in dataclasses.fields(request.config))
         asked = {name: getattr(request.config, name) for name in fields}
         own = {name: value for name, value in asked.items() if value != getattr(model.defaults, name)}
-        changes = {"config": part.defaults.replace(**own)}
-    if request.kind == "chat" and part.path_or_id == GAPS and not request.outline:
-        said, outline = parse(request.messages[-1]["content"])
-        question = {"role": "user", "content": said or INSTRUCTION}
-        changes |= {"messages": (question,), "outline": outline, "tools": (), "output_format": None, "think": False}
-    elif request.kind == "chat" and not request.outline:
-        changes["messages"] = worded(part.path_or_id, request.messages)
-    return part, dataclasses.replace(request, reserve=min(request.reserve, part.context // 2), **changes)
+        changes["config"] = part.defaults.replace(**own)
+    if request.kind == "chat" and not request.outline:
+        changes |= _as_read(part, request)
+    return part, dataclasses.replace(request, prepared_for=part.path_or_id, **changes)
+
+
+def _as_read(part: LoadedModel, request: RunRequest) -> dict[str, Any]:
+    """Returns the fields of a chat that its model reads in other words."""
+    adapter = part.adapter if request.adapter is None else request.adapter
+    said, outline = parse(request.messages[-1]["content"]) if part.path_or_id == GAPS and not adapter else ("", ())
+    if not outline:
+        return {"messages": worded(part.path_or_id, request.messages, adapter)}
+    if request.is_held:
+        raise SafelightError("a gap cannot be filled in a format; leave out one of the two")
+    question = {"role": "user", "content": said or INSTRUCTION}
+    return {"messages": (question,), "outline": outline, "tools": (), "output_format": None, "think": False}
 
 
 def _part_of(request: RunRequest) -> str:
@@ -150,13 +160,20 @@ def _part_of(request: RunRequest) -> str:
         return request.source.header.model.name
     match request.kind:
         case "decision":
-            return SIGHT if request.pictures else DECIDER
+            return decider(request.pictures)
         case "puzzle":
             return SUDOKU
         case "completion":
             return usual_part() if request.suffix is None else GAPS
+    if request.output_format is not None and request.output_format.kind == "tool_calls":
+        return TOOLS
     tools = [tool["function"]["name"] for tool in request.tools]
     return GAPS if request.outline else part_for(request.messages, tools)
+
+
+def decider(pictures: Sequence[object]) -> str:
+    """Returns the id of the part that decides about pictures, or about a text alone."""
+    return SIGHT if pictures else DECIDER
 
 
 class SmallBackend:

@@ -52,9 +52,7 @@ def _limit(model: LoadedModel) -> str:
 
 
 def _plan_answer(context: ServerContext, asked: GenerateArguments) -> RunPlan:
-    if asked.system and not context.model.reads_system:
-        raise unsupported(f"The model {context.model.name} reads no instructions; put them into the prompt.", "system")
-    return plan_message(
+    plan = plan_message(
         context,
         asked.prompt,
         asked.system or "",
@@ -64,6 +62,9 @@ def _plan_answer(context: ServerContext, asked: GenerateArguments) -> RunPlan:
         if asked.schema_ is None
         else {"type": "json_schema", "json_schema": {"name": "answer", "schema": asked.schema_}},
     )
+    if asked.system and not plan.model.reads_system:
+        raise unsupported(f"The model {plan.model.name} reads no instructions; put them into the prompt.", "system")
+    return plan
 
 
 def plan_message(context: ServerContext, prompt: str, system: str = "", **fields: Any) -> RunPlan:
@@ -162,7 +163,7 @@ def _plan_puzzle(context: ServerContext, puzzle: str) -> RunPlan:
     known = [one.id for one in ADAPTERS if one.id in adapters_of(model) and one.traits.prompt_format == "sudoku"]
     if not _is_made_for_it(model) and known:
         fields["model"] = f"{model.name}:{known[0]}"
-    elif not _is_made_for_it(model) and model.traits.taught == "anything":
+    elif not _is_made_for_it(model) and model.traits.taught == "anything" and not model.parts:
         fields["max_tokens"] = MOST_TOKENS
     return plan_message(context, rules.to_prompt(puzzle), **fields)
 

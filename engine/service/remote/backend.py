@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from engine.catalog import SMALL
 from engine.errors import SafelightError, Sentence
 from engine.pictures import BLIND
 from engine.service.backend import RunSteps
@@ -174,13 +175,15 @@ class RemoteBackend:
 
 
 def _only(listed: Sequence[RemoteModel], address: RemoteAddress) -> RemoteAddress:
-    """Returns the address of the only model that a server lists.
+    """Returns the address of the only model that a server lists, or of all small ones together.
 
     Raises:
         RemoteError: it lists none, or several.
     """
     match listed:
         case [model]:
+            return model.address
+        case [model, *_] if model.id == SMALL:
             return model.address
         case []:
             raise RemoteError("The server at {where} lists no model. Load one there.", where=address.origin)

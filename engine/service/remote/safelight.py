@@ -6,6 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from engine.errors import SafelightError, Sentence
 from engine.events import Event
@@ -52,7 +53,7 @@ class SafelightModel:
         self.loaded = self._with_tokens(described, tokenizer, title)
 
     def _url(self, route: str) -> str:
-        return f"{self._calls.address.root}{PREFIX}/{route}"
+        return f"{self._calls.address.root}{PREFIX}/{route}?model={quote(self._calls.address.model, safe='')}"
 
     def _with_tokens(self, described: LoadedModel, tokenizer: Tokenizer, title: str) -> LoadedModel:
         return dataclasses.replace(

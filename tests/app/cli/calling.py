@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import engine
 from app.cli.main import main
+from engine.catalog import is_embedded
 
 Capture = pytest.CaptureFixture[str]
 
@@ -38,11 +41,12 @@ LOADED: dict[str, engine.Model] = {}
 
 
 def load_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Load each embedded model of tasks once for all; anything else goes through the real ``load_model``."""
+    """Load each embedded model once for all; anything else goes through the real ``load_model``."""
     real = engine.load_model
 
-    def load(name: str, **options: str) -> engine.Model:
-        if name not in (engine.SKILLS, engine.SUDOKU) or set(options.values()) != {"auto", 0}:
+    def load(name: str, **options: Any) -> engine.Model:
+        plain = {value for option, value in options.items() if option != "progress"}
+        if not is_embedded(name) or plain != {"auto", 0}:
             return real(name, **options)
         if name not in LOADED:
             LOADED[name] = real(name, **options)

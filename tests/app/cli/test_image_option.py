@@ -83,4 +83,4 @@ def test_what_is_none_is_one_line(capsys: Capture, tmp_path: Path) -> None:
         ("drawing.svg", "is an SVG, which is not supported"),
         ("good.png", f"{SKILLS} cannot see images; remove them, or choose a model that can"),
     ):
-        refused(capsys, message, "generate", "what?", "--image", tmp_path / name, *FAST)
+        refused(capsys, message, "generate", "what?", "--model", SKILLS, "--image", tmp_path / name, *FAST)

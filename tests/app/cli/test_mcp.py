@@ -38,7 +38,7 @@ def test_a_program_starts_it_lists_its_tools_and_uses_them(tmp_path: Path) -> No
     with said.open("w") as errors:
         found = asyncio.run(ask(errors))
     assert found.content[0].text == "tobor"
-    assert said.read_text() == "safelight: safelight-skills is ready for tools\n"
+    assert said.read_text() == "safelight: safelight-small is ready for tools\n"
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_ctrl_c_ends_it_without_a_word(
 ) -> None:
     assert running_until(monkeypatch, lambda: os.kill(os.getpid(), signal.SIGINT)) == STOPPED
     os.close(pipes[0])
-    assert capsys.readouterr() == ("", "safelight: safelight-skills is ready for tools\n")
+    assert capsys.readouterr() == ("", "safelight: safelight-small is ready for tools\n")
 
 
 def test_the_end_of_input_ends_it(monkeypatch: pytest.MonkeyPatch, pipes: tuple[int, int]) -> None:

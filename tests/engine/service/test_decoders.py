@@ -103,7 +103,7 @@ def test_a_format_is_held_by_a_decoder_that_can_unless_another_is_asked_for() ->
 
 def asked(model: LoadedModel, **fields: object) -> GenerationConfig:
     body = ChatRequest.model_validate({"messages": [{"role": "user", "content": "x"}], **fields})
-    return config_of(body, model, None)
+    return config_of(body, model, model.defaults, None)
 
 
 def test_openai_s_sampling_is_honoured_where_tokens_are_drawn() -> None:

@@ -53,7 +53,7 @@ def serving(**routes: Route) -> Iterator[Rude]:
     """A server with a route for each path, in which ``_`` stands for a slash; 404 elsewhere."""
 
     def answer(request: Request) -> None:
-        name = request.path.strip("/").replace("/", "_").replace("-", "_")
+        name = request.path.partition("?")[0].strip("/").replace("/", "_").replace("-", "_")
         found = routes.get(name) or in_json({"detail": "Not Found"}, "404 Not Found")
         found(request)
 
