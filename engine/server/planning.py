@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from engine.catalog import is_embedded
 from engine.config import ACCEPTANCE, BLOCK_DIFFUSION, LARGEST_SEED, SMALLEST_CANVAS, THRESHOLD_OF, GenerationConfig
 from engine.decoding.names import names_of, require_thoughts
 from engine.errors import SafelightError, quoted
@@ -275,7 +276,7 @@ def _answer_length(
         )
     if asked is not None:
         return min(asked, room)
-    if model.traits.taught != "anything":  # it was not trained to write more
+    if is_embedded(model.path_or_id):  # as window and terminal do: it was not trained to write more
         most = config.max_new_tokens
     return min(room, max(most, config.max_new_tokens))
 
