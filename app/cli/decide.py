@@ -15,7 +15,6 @@ from app.cli.deciding import deciding
 from app.cli.stopping import STOPPED, stopping
 from app.state.intervals import percent
 from engine import SafelightError
-from engine.catalog import SMALL
 from engine.pictures import read_picture
 from engine.tasks.decisions.answers import TypedAnswer
 from engine.tasks.decisions.forms import answer_to_json
@@ -53,7 +52,7 @@ def add(commands: options.Commands) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object, or one for each row of a table")
     add_questions(parser)
     decide_table.add_options(parser)
-    options.add_loading(parser, SMALL)
+    options.add_loading(parser)
     parser.set_defaults(run=run)
 
 

@@ -11,7 +11,6 @@ from app.cli import formats, options, running, terminal
 from app.cli.loading import load_alone
 from app.cli.stopping import STOPPED, stopping
 from engine import SafelightError
-from engine.catalog import SMALL
 from engine.config import BLOCK_DIFFUSION
 from engine.decoding.names import formatting, require_thoughts
 from engine.pictures import read_picture
@@ -29,8 +28,8 @@ examples:
   safelight generate "What is 47 + 5?" --watch
   echo "Sort 9 4 7 2 6." | safelight generate - --json --seed 7
   safelight generate "What is 47 + 5?" --json-schema '{"type": "integer"}'
-  safelight generate "Is 12 even?" --choices yes no
-  safelight generate "How many circles are there?" --image assets/examples/drawing.png --model safelight-sight
+  safelight generate "What is 12 + 7?" --choices 18 19
+  safelight generate "How many circles are there?" --image assets/examples/drawing.png
   safelight generate "What is in this picture?" --image photo.jpg --model http://HOST:PORT/v1#MODEL
   safelight generate "Sort 9 4 7 2 6." --model safelight-masked --decoder autoregressive --watch
 """
@@ -50,7 +49,7 @@ def add(commands: options.Commands) -> None:
     formats.add(parser)
     options.add_thinking(parser)
     options.add_watch(parser)
-    options.add_model(parser, SMALL)
+    options.add_model(parser)
     options.add_decoding(parser)
     options.add_sampler(parser)
     parser.set_defaults(run=run)

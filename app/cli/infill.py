@@ -7,7 +7,6 @@ import argparse
 from app.cli import options, running, terminal
 from app.cli.stopping import STOPPED, stopping
 from engine import GAPS, SafelightError
-from engine.catalog import SMALL
 from engine.declared import check_real
 from engine.text.outline import Hole, parse, spans
 
@@ -38,7 +37,7 @@ def add(commands: options.Commands) -> None:
     parser.add_argument("--seconds", type=float, metavar="X", help="take no step after so many seconds")
     parser.add_argument("--instruction", default="", metavar="TEXT", help="what to write, to a model that chats")
     parser.add_argument("--json", action="store_true", help="print one JSON object with the text")
-    options.add_model(parser, SMALL)
+    options.add_model(parser)
     options.add_decoding(parser)
     options.add_sampler(parser)
     parser.set_defaults(run=run)

@@ -28,7 +28,7 @@ in Claude Desktop's claude_desktop_config.json, and in Cursor's mcp.json:
 in Codex's config.toml:
   [mcp_servers.safelight]
   command = "safelight"
-  args = ["mcp", "--model", "safelight-sudoku"]
+  args = ["mcp"]
   required = true
 """
 
@@ -40,7 +40,7 @@ def add(commands: options.Commands) -> None:
         description="Serve a model as tools of the Model Context Protocol, over standard input and output.",
         epilog=EPILOG,
     )
-    options.add_loading(parser, SMALL)
+    options.add_loading(parser)
     parser.set_defaults(run=run)
 
 

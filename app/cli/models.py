@@ -8,7 +8,7 @@ from collections import Counter
 
 from app.cli import options, running, terminal
 from engine import found
-from engine.catalog import installed
+from engine.catalog import SMALL, installed
 
 EPILOG = """\
 Looks into the Hugging Face cache (HF_HOME, HF_HUB_CACHE), the folders of LM Studio, Ollama (OLLAMA_MODELS), llama.cpp
@@ -40,13 +40,13 @@ def add(commands: options.Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     known = found.scan(found.kept())
+    ids = [SMALL, *(model.id for model in installed())]
     if args.json:
-        ids = [model.id for model in installed()]
         running.print_json({"installed": ids, "found": [each.as_dict() for each in known]})
         return 0
     table = terminal.table("Models on this computer", "name", "size", "family", "in")
-    for model in installed():
-        table.add_row(model.id, "", "", "Safelight")
+    for id in ids:
+        table.add_row(id, "", "", "Safelight")
     for each in known:
         if each.runs:
             table.add_row(each.name, _size(each.bytes), each.family, each.store)

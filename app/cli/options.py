@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from engine import GenerationConfig, SafelightError, files
+from engine.catalog import SMALL
 from engine.config import ACCEPTANCE, LARGEST_SEED, MOST_POSITIONS, MOST_THREADS, REMASKING
 from engine.errors import quoted
 from engine.service import is_remote
@@ -184,7 +185,7 @@ DECODING = (
 )
 
 
-def add_model(parser: argparse.ArgumentParser, default: str) -> None:
+def add_model(parser: argparse.ArgumentParser, default: str = SMALL) -> None:
     """Adds the options of ``add_loading`` and ``--seed``."""
     add_seed(add_loading(parser, default))
 
@@ -192,7 +193,7 @@ def add_model(parser: argparse.ArgumentParser, default: str) -> None:
 DEVICES = "auto, cpu, cuda or cuda:N; experimental: xpu, mps (default: auto)"
 
 
-def add_loading(parser: argparse.ArgumentParser, default: str) -> argparse._ArgumentGroup:
+def add_loading(parser: argparse.ArgumentParser, default: str = SMALL) -> argparse._ArgumentGroup:
     """Adds ``--model``, ``--adapter``, ``--device``, ``--dtype``, ``--quantization`` and ``--threads``; returns their
     group."""
     group = parser.add_argument_group("model")

@@ -69,7 +69,7 @@ def add(commands: options.Commands) -> None:
         help="most answers at a time; others wait (default: depends on the model)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object with url and api_key instead")
-    options.add_loading(parser, SMALL)
+    options.add_loading(parser)
     parser.set_defaults(run=run)
 
 

@@ -17,7 +17,6 @@ from app.cli.stopping import STOPPED, stopping
 from app.state.intervals import percent, wilson
 from app.state.sudoku.verdict import verdict
 from engine import SIGHT, SUDOKU, SafelightError
-from engine.catalog import SMALL
 from engine.errors import quoted
 from engine.service import RunRequest
 from engine.tasks import sudoku
@@ -64,7 +63,7 @@ def add(commands: options.Commands) -> None:
         help=f"number of givens, {FEWEST} to {MOST} (default: 25-50); under 25, making a puzzle takes long",
     )
     options.add_watch(parser)
-    options.add_model(parser, SMALL)
+    options.add_model(parser)
     options.add_sampler(parser)
     parser.set_defaults(run=run)
 

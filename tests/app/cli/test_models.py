@@ -35,7 +35,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
 def test_they_are_listed(places: dict[str, Path], capsys: Capture) -> None:
     assert main(["models"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert sum(line.split()[-1:] == ["Safelight"] for line in lines) == len(installed())
+    assert sum(line.split()[-1:] == ["Safelight"] for line in lines) == 1 + len(installed())
     assert {line.split()[0] for line in lines if " llama " in line} == set(places)
     assert lines[-1] == "  other: needs a family that is not supported (qwen3moe)"
     assert main(["models", "--json"]) == 0
