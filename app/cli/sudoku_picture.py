@@ -7,10 +7,10 @@ import threading
 from pathlib import Path
 
 from app.cli import terminal
-from app.cli.loading import ChosenBackend
+from app.cli.loading import load_alone
 from engine import SIGHT, SafelightError
 from engine.pictures import read_picture
-from engine.service import LoadRequest, load_sibling, read_rows
+from engine.service import read_rows
 from engine.tasks import sudoku
 from engine.tasks.sudoku_pictures import ReadBoard
 
@@ -23,12 +23,13 @@ def read(args: argparse.Namespace, stop: threading.Event) -> ReadBoard:
         KeyboardInterrupt: it was stopped.
     """
     picture = read_picture(Path(args.image))
-    as_it_is = argparse.Namespace(device=args.device, dtype="auto", quantization="auto")  # the options are the solver's
-    with terminal.note(f"Loading {SIGHT} …"):
-        load = LoadRequest(SIGHT, SIGHT, args.threads, cancel=stop)
-        runner = load_sibling(ChosenBackend(as_it_is), load, lambda _share: None)
-    if runner is None:
-        raise KeyboardInterrupt
+    as_it_is = {
+        "model": SIGHT,
+        "adapter": None,
+        "dtype": "auto",
+        "quantization": "auto",
+    }  # the options are the solver's
+    runner = load_alone(argparse.Namespace(**{**vars(args), **as_it_is}), SIGHT, stop)
     rows = []
     with terminal.progress(f"Reading {Path(args.image).name}") as show:
         for row in read_rows(runner, picture, stop):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from engine.service.capabilities import Capabilities
 from engine.service.replies import (
@@ -17,16 +17,15 @@ from engine.service.replies import (
     RunReply,
 )
 from engine.service.requests import AdapterRequest, InfluenceRequest, LoadRequest, RunRequest
-from engine.text.message import Message
 
 RunSteps: TypeAlias = Generator[RunReply | PassWanted, None, None]
 """A current run: its replies, and between them the passes that must be performed before it goes on."""
 
 
 class Backend(Protocol):
-    """Runs one model at a time. All methods but ``count_tokens`` are called from one thread, one after another.
+    """Runs one model at a time. All methods are called from one thread, one after another.
 
-    Only ``count_tokens`` raises: other failures are reported in the replies.
+    Only ``perform`` raises: other failures are reported in the replies.
     """
 
     @property
@@ -76,13 +75,6 @@ class Backend(Protocol):
 
     def sibling(self) -> Backend:
         """Returns another backend of the same kind, without a model, for a second model."""
-
-    def count_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> int:
-        """Returns the number of tokens of a conversation with tools in the model's template; from any thread.
-
-        Raises:
-            SafelightError: no model is loaded, or its template rejects the messages.
-        """
 
 
 def run_alone(backend: Backend, request: RunRequest) -> Iterator[RunReply]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from engine.catalog import is_embedded
 from engine.config import BLOCK_DIFFUSION, GenerationConfig
@@ -17,7 +17,7 @@ from engine.service.admission import Admission, CachePool
 from engine.service.backend import RunSteps
 from engine.service.capabilities import Capabilities
 from engine.service.deciding import Deciding
-from engine.service.description import count_tokens, deciding_of, describe
+from engine.service.description import deciding_of, describe
 from engine.service.failures import explained
 from engine.service.recorder import Recorder, RunRecord, cancelled
 from engine.service.replies import (
@@ -48,7 +48,7 @@ from engine.service.run_task import (
     with_images,
     without_waiting,
 )
-from engine.text.message import Message, image_digests
+from engine.text.message import image_digests
 from engine.trace.identity import identify_model
 
 if TYPE_CHECKING:
@@ -167,9 +167,6 @@ class LocalBackend:
         self._chosen = path
         adapter = self._require_model().adapter
         return AdapterChanged(path, "" if adapter is None else adapter.title)
-
-    def count_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> int:
-        return count_tokens(self._require_model(), messages, tools)
 
     def _require_model(self) -> Model:
         if self._model is None:

@@ -12,9 +12,9 @@ import dataclasses
 import functools
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from engine import catalog
 from engine.errors import SafelightError, Sentence
@@ -39,7 +39,6 @@ from engine.service.replies import (
 )
 from engine.service.requests import AdapterRequest, BoardRequest, InfluenceRequest, LoadRequest, RaceRequest, RunRequest
 from engine.service.routing import BackendRouter
-from engine.text.message import Message
 
 STACK_BYTES = 16 * 2**20  # secondary threads have 0.5 MiB on macOS, too little for tensor libraries
 POLL_SECONDS = 0.05  # between two checks of the cancel flags while nothing else is to do
@@ -193,10 +192,6 @@ class Scheduler:
     def measure(self, request: InfluenceRequest, outlet: Outlet) -> None:
         """Measures how strongly one token influences the others."""
         self._call(outlet, lambda: self._backend.measure(request))
-
-    def count_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> int:
-        """Counts as ``Backend.count_tokens``, in the caller's thread."""
-        return self._backend.count_tokens(messages, tools)
 
     @property
     def capabilities(self) -> Capabilities:

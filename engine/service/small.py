@@ -290,10 +290,6 @@ class SmallBackend:
             return InfluenceMeasured(request, None, "the model of this run is not loaded; load it first")
         return runner.backend.measure(request)
 
-    def count_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> int:
-        self._require_model()
-        return self._backend(usual_part()).count_tokens(worded(usual_part(), messages), tools)
-
 
 def _as_one(request: LoadRequest, parts: Mapping[str, LoadedModel]) -> LoadedModel:
     """Returns the plain data of all parts as one model: what it reads is the usual part's, the settings the tasks'."""

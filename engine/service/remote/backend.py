@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from engine.catalog import SMALL
 from engine.errors import SafelightError, Sentence
@@ -35,7 +34,6 @@ from engine.service.replies import (
     RunEnded,
 )
 from engine.service.requests import AdapterRequest, InfluenceRequest, LoadRequest, RunRequest
-from engine.text.message import Message
 from engine.text.tokenizer import Tokenizer
 
 
@@ -132,9 +130,6 @@ class RemoteBackend:
 
     def sibling(self) -> RemoteBackend:
         return RemoteBackend(self._recorder.folder, self._key_of, self._is_allowed, self._patience)
-
-    def count_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> int:
-        return self._require_model().count_tokens(messages, tools)
 
     def _require_model(self) -> Dialect:
         if self._model is None:

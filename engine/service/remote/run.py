@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from engine.events import Event, GenerationFinished, TextArrived
 from engine.service.backend import RunSteps
@@ -15,7 +15,6 @@ from engine.service.recorder import Recorder, RunRecord, cancelled
 from engine.service.remote.calls import Check
 from engine.service.replies import LoadedModel, PassWanted, RunAdvanced, RunStarted
 from engine.service.requests import RunRequest
-from engine.text.message import Message
 from engine.trace.header import TraceHeader
 from engine.trace.recording import Recording
 
@@ -32,9 +31,6 @@ class Dialect(Protocol):
 
     def read(self, request: RunRequest, check: Check) -> Generator[TraceHeader | Event, None, None]:
         """Yields the header of a run, then its events; in a thread of its own. ``check`` is called while waiting."""
-
-    def count_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> int:
-        """Returns the number of tokens of a conversation with tools, or an estimate."""
 
 
 class RequestCancelledError(Exception):

@@ -172,11 +172,8 @@ def test_an_abandoned_load_falls_silent() -> None:
 
 
 def test_a_model_can_be_let_go(fake: FakeEngine) -> None:
-    assert fake.count_tokens(MESSAGES) == 1
     assert fake.unload() == ModelUnloaded()
     assert "choose one first" in ended(fake, chat(QUICK)).message
-    with pytest.raises(SafelightError, match="choose one first"):
-        fake.count_tokens(MESSAGES)
 
 
 # --- runs --------------------------------------------------------------------------------------------------------

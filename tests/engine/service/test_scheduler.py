@@ -68,9 +68,6 @@ class Worded:
     def measure(self, _request: Any) -> Any:
         raise NotImplementedError
 
-    def count_tokens(self, messages: Sequence[Any], tools: Sequence[Any] = ()) -> int:
-        return len(messages) + len(tools)
-
     def admits(self, request: RunRequest, running: Sequence[RunRequest]) -> bool:
         return all(other.adapter == request.adapter for other in running)
 

@@ -60,9 +60,6 @@ class Careless:
     def measure(self, _request: Any) -> Any:
         raise NotImplementedError
 
-    def count_tokens(self, messages: Sequence[Any], tools: Sequence[Any] = ()) -> int:
-        return len(messages) + len(tools)
-
     def admits(self, request: RunRequest, running: Sequence[RunRequest]) -> bool:
         return len(running) < self._together and all(other.adapter == request.adapter for other in running)
 

@@ -242,7 +242,7 @@ def _check_run(backend: RemoteBackend) -> str:
         for event in trace.events:
             assert event is not None
     try:
-        assert backend.count_tokens(question().messages) >= 0
+        assert backend._require_model().loaded.count_tokens(question().messages) >= 0
     except SafelightError as error:
         _check_sentence(str(error), "")
     return ends[0].message

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from engine.service import (
     decision_requests,
 )
 from engine.service.backend import run_alone
+from engine.service.description import count_tokens
 from engine.service.remote import RemoteAddress, RemoteBackend, list_models, probe
 from engine.tasks.decisions.questions import OneOf, Option, YesNo
 from engine.trace import open_trace
@@ -129,9 +131,10 @@ def test_it_is_found_and_described(server: RemoteAddress, local: LocalBackend, r
     assert (able.steps, able.forks, able.infill, able.influence, able.adapters) == (True, False, False, False, False)
     assert able.parallel_runs == local.capabilities.parallel_runs
     told = [{"role": "user", "content": PROMPT}]
-    assert remote.count_tokens(told) == local.count_tokens(told)
+    there, here = remote._require_model().loaded.count_tokens, partial(count_tokens, local._require_model())
+    assert there(told) == here(told)
     tool = {"type": "function", "function": {"name": "look", "parameters": {}}}
-    assert remote.count_tokens(told, [tool]) == local.count_tokens(told, [tool])
+    assert there(told, [tool]) == here(told, [tool])
 
 
 def test_its_tokens_are_written_as_here(pair: tuple[Ran, Ran]) -> None:

@@ -14,6 +14,7 @@ from engine.events import PrefillFinished
 from engine.pictures import Picture
 from engine.server import dialect
 from engine.service import LoadRequest, LocalBackend, RunRequest
+from engine.service.description import count_tokens
 from engine.service.remote import RemoteAddress, RemoteBackend, list_models
 from engine.trace import open_trace
 from tests.engine.seeing import message, picture, seeing
@@ -74,12 +75,12 @@ def test_it_says_that_it_sees_and_what_an_image_takes(local: LocalBackend, remot
     assert remote.capabilities.images
     asked = [message("what?", TALL, WIDE)]
     alone = [{"role": "user", "content": "what?"}]
-    assert remote.count_tokens(asked) == local.count_tokens(asked)
+    assert model.count_tokens(asked) == count_tokens(local._require_model(), asked)
     assert model.image_cost is not None
     costs = [model.image_cost(one.width, one.height, QUICK.image_tokens) for one in (TALL, WIDE)]
     ran, _ = both(local, remote, chat(*asked))  # on both: what their caches hold is the same from test to test
     prefill = next(event for event in ran.events if isinstance(event, PrefillFinished))
-    assert prefill.prompt_tokens == remote.count_tokens(alone) + sum(costs)
+    assert prefill.prompt_tokens == model.count_tokens(alone) + sum(costs)
 
 
 def test_a_run_is_the_same_as_here_and_a_picture_is_sent_once(
