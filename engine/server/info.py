@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from engine.catalog import TALK
+from engine.model_files import is_gguf
 from engine.server.context import ServerContext, adapters_of
 from engine.server.errors import ApiError
+from engine.service import LoadedModel
 
 
 def routes(context: ServerContext) -> list[Route]:
@@ -46,6 +50,11 @@ def time_text(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
+def _is_text_only(model: LoadedModel) -> bool:
+    """True if a Safelight elsewhere cannot fetch the tokenizer: of a file, or of parts, which have one each."""
+    return bool(model.parts) or model.path_or_id == TALK.id or is_gguf(Path(model.path_or_id))
+
+
 def _models(context: ServerContext) -> dict[str, dict[str, Any]]:
     """Returns the loaded model, and each of its parts, or it with each adapter that is known for it.
 
@@ -61,7 +70,7 @@ def _models(context: ServerContext) -> dict[str, dict[str, Any]]:
             "id": name,
             "object": "model",
             "created": int(context.started),
-            "owned_by": "safelight" if not model.parts else "Safelight, in parts",  # whose tokens differ: text is sent
+            "owned_by": "Safelight, as text" if _is_text_only(model) else "safelight",
             "type": "model",
             "lifecycle": "active",
             "max_input_tokens": model.context,
