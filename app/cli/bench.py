@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.cli import options, running, terminal
-from engine import SKILLS, SafelightError, catalog
+from engine import SafelightError, catalog
 from engine.config import MOST_POSITIONS
+from engine.service.small import TASKS
 
 EPILOG = """\
 Runs the model's own tasks: puzzles, examples of its tasks, or general questions, the same for the same seed.
@@ -72,7 +73,7 @@ def add(commands: options.Commands) -> None:
         help="round activations of linears, head or soft (the soft embedding) to int8; may be repeated",
     )
     shape.add_argument("--compare", choices=("transformers",), help="the same steps by transformers, in the same run")
-    options.add_model(parser, SKILLS)
+    options.add_model(parser, TASKS)
     options.add_sampler(parser)
     parser.set_defaults(run=run)
 
@@ -88,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run_model(args: argparse.Namespace) -> int:
     changes = options.sampler_changes(args)
-    model = running.load(args, SKILLS)
+    model = running.load(args, TASKS)
     config = options.settings(model.generation_defaults, changes)
     from engine.benchmarks.generation import measure  # imports torch
 
@@ -102,7 +103,7 @@ def _run_writing(args: argparse.Namespace) -> int:
     new_tokens = int(changes.pop("max_new_tokens", NEW_TOKENS))
     if changes:
         raise SafelightError("--prompt-tokens takes the likeliest tokens; leave out all sampler options but its length")
-    model = running.load(args, SKILLS)
+    model = running.load(args, TASKS)
     from engine.benchmarks.generation import measure_writing  # imports torch
 
     with terminal.note(f"Running {model.name} {args.runs} times …"):

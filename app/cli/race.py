@@ -20,11 +20,12 @@ from app.state.race.lanes import LaneSpec
 from app.state.race.prompts import RacePrompt, own_prompts, sudoku_prompts
 from app.state.race.running import RaceRun
 from app.state.race.scores import Interval, RaceResult, as_csv, as_json, results_of, scores_of
-from engine import SIGHT, SKILLS, SUDOKU, SafelightError
+from engine import SIGHT, SUDOKU, SafelightError
 from engine.files import write_text
 from engine.pictures import read_picture
 from engine.service import RaceRequest, Racing
 from engine.service.requests import FEWEST_LANES, MOST_LANES
+from engine.service.small import TASKS
 from engine.text.message import message_of
 
 EPILOG = f"""\
@@ -61,12 +62,12 @@ def add(commands: options.Commands) -> None:
     options.add_images(parser, "a picture to show before PROMPT")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     parser.add_argument("--out", type=options.place, metavar="FILE", help="also write the answers as CSV")
-    options.add_model(parser, SKILLS)
+    options.add_model(parser, TASKS)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    usual = SUDOKU if args.sudoku else SIGHT if args.image else SKILLS
+    usual = SUDOKU if args.sudoku else SIGHT if args.image else TASKS
     model = chosen(args, usual)
     require_here(model)
     if args.out is not None:

@@ -33,9 +33,10 @@ from app.state.tuning import (
     rows_of,
     with_reference,
 )
-from engine import SKILLS, SUDOKU, SafelightError
+from engine import SUDOKU, SafelightError
 from engine.config import ACCEPTANCE, LARGEST_SEED
 from engine.files import parse_json, storable, write_text
+from engine.service.small import TASKS
 
 if TYPE_CHECKING:
     from engine import Model
@@ -94,7 +95,7 @@ def add(commands: options.Commands) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     parser.add_argument("--out", type=options.place, metavar="FILE", help="also write the table as CSV")
-    options.add_model(parser, SKILLS)
+    options.add_model(parser, TASKS)
     parser.set_defaults(run=run)
 
 
@@ -106,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
     seed, margin = running.seed(args), args.margin / 100
     chosen = [candidate for text in args.rule or () for candidate in read_rule(text)]
     prompts = _prompts(args, seed)
-    model = _load(args, SUDOKU if args.sudoku else SKILLS)
+    model = _load(args, SUDOKU if args.sudoku else TASKS)
     defaults = model.generation_defaults
     candidates = with_reference(defaults, chosen) if chosen else grid(defaults)
     if least_count(margin) > len(prompts):
@@ -208,7 +209,7 @@ def _load(args: argparse.Namespace, usual: str) -> Model:
     require_here(chosen(args, usual))
     model = running.load(args, usual)
     if not model.config.denoises:
-        raise SafelightError(f"{model.name} does not write by block diffusion, so it has no such rules; try {SKILLS}")
+        raise SafelightError(f"{model.name} does not write by block diffusion, so it has no such rules; try {TASKS}")
     return model
 
 

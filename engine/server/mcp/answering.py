@@ -33,14 +33,16 @@ async def generate(call: ServedCall, asked: GenerateArguments) -> ToolReply:
     plan = await asyncio.to_thread(_plan_answer, call.context, asked)
     found = await written(call, plan)
     facts = {"text": found.text, "seed": plan.request.seed, **found.facts}
-    return ToolReply(found.text, facts, found.note, _limit(plan.model))
+    return ToolReply(found.text, facts, found.note, _limit(call.context.scheduler.model or plan.model))
 
 
 async def infill(call: ServedCall, asked: InfillArguments) -> ToolReply:
     """Writes the text of a gap."""
     plan = await asyncio.to_thread(_plan_gap, call.context, asked)
     found = await written(call, plan)
-    return ToolReply(found.text, {"text": found.text, **found.facts}, found.note, _limit(plan.model))
+    return ToolReply(
+        found.text, {"text": found.text, **found.facts}, found.note, _limit(call.context.scheduler.model or plan.model)
+    )
 
 
 def _limit(model: LoadedModel) -> str:
@@ -52,7 +54,9 @@ def _limit(model: LoadedModel) -> str:
 
 
 def _plan_answer(context: ServerContext, asked: GenerateArguments) -> RunPlan:
-    plan = plan_message(
+    if asked.system and not context.model.reads_system:
+        raise unsupported(f"The model {context.model.name} reads no instructions; put them into the prompt.", "system")
+    return plan_message(
         context,
         asked.prompt,
         asked.system or "",
@@ -62,9 +66,6 @@ def _plan_answer(context: ServerContext, asked: GenerateArguments) -> RunPlan:
         if asked.schema_ is None
         else {"type": "json_schema", "json_schema": {"name": "answer", "schema": asked.schema_}},
     )
-    if asked.system and not plan.model.reads_system:
-        raise unsupported(f"The model {plan.model.name} reads no instructions; put them into the prompt.", "system")
-    return plan
 
 
 def plan_message(context: ServerContext, prompt: str, system: str = "", **fields: Any) -> RunPlan:

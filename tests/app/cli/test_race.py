@@ -13,10 +13,12 @@ import pytest
 
 from app.cli.race_lanes import read_lane
 from engine import SKILLS, SafelightError
-from engine.service import Racing
+from engine.catalog import title
+from engine.service import Racing, small
 from engine.tasks import drawings
 from tests.app.cli.calling import Capture, refused, run
 
+USUAL = title(small.TASKS)
 TASKS = ("Reverse the word stone.", "What is 47 + 5?", "Spell banana.", "Sort 9 4 7 2 6.")
 LANES = ("--lane", ":block_diffusion", "--lane", ":autoregressive,max-new-tokens=4,top-k=3,temperature=0.5")
 
@@ -32,9 +34,9 @@ def test_one_prompt_shows_each_lane_with_its_figures(capsys: Capture) -> None:
     code, out, err = run(capsys, "race", "Reverse the word robot.", *LANES)
     assert (code, err) == (0, "")
     first, second, _ = out.split("\n\n")
-    assert first.splitlines()[:2] == ["Safelight Skills · block_diffusion", "tobor"]
+    assert first.splitlines()[:2] == [f"{USUAL} · block_diffusion", "tobor"]
     assert "5 tokens in " in first
-    assert "Safelight Skills · autoregressive, max_new_tokens=4, sampling_top_k=3" in second
+    assert f"{USUAL} · autoregressive, max_new_tokens=4, sampling_top_k=3" in second
     assert "4 tokens in 4 passes, 1.00 tokens per pass" in second
     assert "the same as lane 1" in second
 
@@ -100,7 +102,7 @@ def test_ctrl_c_leaves_the_table_of_what_was_run(capsys: Capture, file: str, mon
         (("hi", "--model", "http://x/v1#m"), "'http://x/v1#m' runs on another machine"),
         (("hi", "--adapter", "sudoku-lora", *LANES), "give it there, as adapter=NAME"),
         (("hi", "--lane", "nowhere", "--lane", ":x"), "nowhere cannot be loaded: there is no model at nowhere"),
-        (("hi", "--lane", "", "--lane", ":x"), "Safelight Skills · x: unknown decoder 'x'"),
+        (("hi", "--lane", "", "--lane", ":x"), f"{USUAL} · x: unknown decoder 'x'"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(arguments: tuple[str, ...], said: str, capsys: Capture) -> None:
