@@ -95,7 +95,7 @@ def _run_model(args: argparse.Namespace) -> int:
 
     with terminal.note(f"Running {model.name} {args.runs} times …"):
         result = measure(model, args.runs, running.seed(args), config)
-    return _finish(args, f"{model.name} on {result['device']}", result | running.model_names(model))
+    return _finish(args, f"{model.name} on {result['device']}", result | running.names_of(model))
 
 
 def _run_writing(args: argparse.Namespace) -> int:
@@ -108,7 +108,7 @@ def _run_writing(args: argparse.Namespace) -> int:
 
     with terminal.note(f"Running {model.name} {args.runs} times …"):
         result = measure_writing(model, args.prompt_tokens, new_tokens, args.runs)
-    return _finish(args, f"{model.name} on {result['device']}", result | running.model_names(model))
+    return _finish(args, f"{model.name} on {result['device']}", result | running.names_of(model))
 
 
 def _run_shape(args: argparse.Namespace) -> int:

@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         texts = {"prefix": prefix, "suffix": suffix, "text": None if found is None else found.text}
         counts = {} if found is None else {"tokens": found.length, "steps": found.steps}
-        running.print_json({**texts, **counts, "seed": running.seed(args), **running.model_names(model)})
+        running.print_json({**texts, **counts, "seed": running.seed(args), **running.names_of(model)})
     elif found is not None:
         terminal.show(found.text)
     if found is None:

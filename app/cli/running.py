@@ -101,14 +101,10 @@ def load(args: argparse.Namespace, default: str) -> Model:
     return model
 
 
-def names_of(model: LoadedModel) -> dict[str, str]:
-    """Returns the names for a JSON record, as ``model_names``."""
-    return {"model": model.name} | ({} if model.adapter is None else {"adapter": Path(model.adapter).name})
-
-
-def model_names(model: Model) -> dict[str, str]:
+def names_of(model: Model | LoadedModel) -> dict[str, str]:
     """Returns the names for a JSON record: the model's, and its adapter's if it has one."""
-    return {"model": model.name} | ({} if model.adapter is None else {"adapter": model.adapter.name})
+    adapter = Path(model.adapter) if isinstance(model.adapter, str) else model.adapter
+    return {"model": model.name} | ({} if adapter is None else {"adapter": adapter.name})
 
 
 def seed_of(args: argparse.Namespace) -> int | None:

@@ -122,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
         write_text(Path(args.out), _csv([record(row, margin) for row in rows]))
     if args.json:
         best = choice(rows, margin).candidate.title if rows and not stopped else None
-        shown = {**running.model_names(model), "seed": seed, "margin": margin, "finished": not stopped, "chosen": best}
+        shown = {**running.names_of(model), "seed": seed, "margin": margin, "finished": not stopped, "chosen": best}
         running.print_json(shown | {"rows": [record(row, margin) for row in rows]})
     elif rows:
         _show(rows, margin, f"{model.name}, seed {seed}; intervals of 95 %", is_finished=not stopped)

@@ -13,6 +13,7 @@ const isStill = matchMedia("(prefers-reduced-motion: reduce)");
 const GONE = "The server cannot be reached. Check in Safelight that it is on, then try again.";
 
 let model = null;
+let shown = ""; // the name of the one whose canvas it is
 let run = null; // the current one
 
 // --- the key -------------------------------------------------------------------------------------------------------
@@ -69,18 +70,27 @@ async function connect() {
   view.access.hidden = true;
   view.ask.hidden = false;
   try {
-    model = await (await asked("/safelight/v1/model", { headers: headers() })).json();
+    model = await described("");
   } catch (error) {
     return complain(error.message);
   }
-  view.model.textContent = model.title;
+  show(model);
   view.prompt.placeholder = model.traits.placeholder;
-  view.canvas.classList.toggle("words", model.vocab_size > CHARACTERS);
-  if (model.traits.canvas_columns) {
-    view.canvas.style.setProperty("--columns", model.traits.canvas_columns);
-    view.canvas.style.setProperty("--widest", "2.4em");
-  }
   view.prompt.focus();
+}
+
+async function described(name) {
+  const query = name && `?model=${encodeURIComponent(name)}`;
+  return (await asked(`/safelight/v1/model${query}`, { headers: headers() })).json();
+}
+
+function show(writer) { // the model, or the part of it that answers
+  shown = writer.name;
+  view.model.textContent = writer.title;
+  view.canvas.classList.toggle("words", writer.vocab_size > CHARACTERS);
+  const columns = writer.traits.canvas_columns;
+  view.canvas.style.setProperty("--columns", columns || "");
+  view.canvas.style.setProperty("--widest", columns ? "2.4em" : "");
 }
 
 // --- the canvas ----------------------------------------------------------------------------------------------------
@@ -199,6 +209,7 @@ async function follow(response) {
   reading.catch(() => {}); // said below, once what came before it is shown
   while (!run.stopping.signal.aborted && (chunks.length || !isOver)) {
     const chunk = chunks.shift();
+    if (chunk?.model && chunk.model !== shown) show(await described(chunk.model));
     if (chunk) take(chunk);
     const isHeld = chunk?.type && !isStill.matches && chunks.length < BEHIND;
     if (!chunk || isHeld) await new Promise((go) => { setTimeout(go, isHeld ? PACE : 10); });

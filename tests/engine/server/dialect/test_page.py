@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 
 from app.design.tokens import DARKROOM, PAPER
+from engine import catalog
+from engine.catalog import SMALL
 from engine.server import page
+from engine.service import LocalBackend
+from engine.service.small import TASKS
 from tests.app.export.browser import Browser, start
-from tests.engine.server.served import KEY, Served
+from tests.engine.server.served import KEY, Served, serving
 
 LONG = "Count from 3 to 40."  # takes two canvases or three
 
@@ -61,6 +65,20 @@ def test_a_remote_canvas_develops(served: Served, browser: Browser) -> None:
     blocks = {int(re.findall(r"\d+", place)[0]) for place in places}
     assert browser.value("document.querySelectorAll('#blocks li').length") == max(blocks) == len(blocks)
     assert all(url.startswith((served.server.url, "about:")) for url in browser.requests)
+    assert browser.complaints == []
+
+
+def test_the_canvas_is_that_of_the_part_that_writes(browser: Browser) -> None:
+    puzzle = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
+    with serving(LocalBackend(), SMALL) as served:
+        visit(browser, f"{served.server.url}/#key={KEY}")
+        for runs, (prompt, title, columns) in enumerate(
+            [(puzzle, "Safelight Sudoku", "10"), ("hi", catalog.title(TASKS), "")], start=1
+        ):
+            browser.value(f"view.prompt.value = {prompt!r}; view.ask.requestSubmit()")
+            browser.wait(f"document.documentElement.dataset.runs === '{runs}'")
+            look = browser.value("[view.model.textContent, view.canvas.style.getPropertyValue('--columns')]")
+            assert (look, browser.value("view.canvas.className")) == ([title, columns], "")
     assert browser.complaints == []
 
 
