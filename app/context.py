@@ -24,11 +24,11 @@ from app.design.notice import Notice
 from app.library import Library
 from app.session.session import Session
 from app.settings import store
-from app.state.chat.routing import usual_model
 from app.system.folders import Folders
 from app.system.i18n import tr
 from app.tools.toolbox import Toolbox
-from engine import SKILLS, Recording, catalog
+from engine import Recording, catalog
+from engine.catalog import SMALL
 from engine.memory.machine import Machine, look
 from engine.service import (
     AdapterChanged,
@@ -97,7 +97,6 @@ class ModelChoice:
 
     path_or_id: str
     adapter: str | None = None
-    is_auto: bool = dataclasses.field(default=False, compare=False)  # taken for a prompt by ``catalog.AUTO``
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +107,6 @@ class Loading:
     title: str
     stage: str
     share: float = 0.0
-    otherwise: ModelChoice | None = None  # loaded if this one cannot be
 
     @property
     def text(self) -> str:
@@ -117,12 +115,6 @@ class Loading:
         return tr(
             "Loading {model}: {stage}", model=self.title, stage=f"{self.stage[:1].lower()}{self.stage[1:]}{percent}"
         )
-
-
-def _chosen(path_or_id: str, adapter: str | None = None) -> ModelChoice:
-    """Returns the model to load for what a person chose."""
-    is_auto = path_or_id == catalog.AUTO
-    return ModelChoice(usual_model().id, is_auto=True) if is_auto else ModelChoice(path_or_id, adapter)
 
 
 def platform_reduces_motion() -> bool:
@@ -176,8 +168,7 @@ class AppContext(QObject):
         self.machine: Callable[[], Machine] = functools.cache(look)  # slow: not for a GUI thread
         self.model: LoadedModel | None = None
         self.loading: Loading | None = None
-        self._lender: ModelChoice | None = None  # the user's own model, while a page borrows another
-        self._is_auto = False  # the loaded or loading model was taken by ``catalog.AUTO``
+        self._before: ModelChoice | None = None  # the model to return to if the one that is being loaded fails
         self._unloads = 0  # requested and not done yet
         self.models: Sequence[tuple[str, str]] = ()  # models that can be loaded: paths or ids, and titles
         self._busy: list[Busy] = []
@@ -252,82 +243,32 @@ class AppContext(QObject):
     def choice(self) -> ModelChoice | None:
         """The loaded model with its adapter."""
         model = self.model
-        return None if model is None else ModelChoice(model.path_or_id, model.adapter, self._is_auto)
-
-    @Slot(str)
-    def load(self, path_or_id: str = SKILLS, adapter: str | None = None, otherwise: ModelChoice | None = None) -> None:
-        """Loads a model in the engine's thread and stops the current answer. If it fails, the previous model returns.
-
-        Args:
-            path_or_id: ``catalog.AUTO`` loads the usual small model, and ``route`` another one for a prompt.
-            adapter: an adapter for it: a folder, or the id of an embedded one.
-            otherwise: loaded if it fails and there is no previous model.
-        """
-        self._lender = None
-        if self.server.is_own(path_or_id):
-            self.say(tr("This is the address of Safelight's own server. Choose its model in the list instead."))
-            return
-        self._ask_for(_chosen(path_or_id, adapter), otherwise)
-
-    def _ask_for(self, choice: ModelChoice, otherwise: ModelChoice | None = None) -> None:
-        self.backend.load(choice.path_or_id, self._expect(choice, otherwise).title, choice.adapter)
-
-    def route(self, path_or_id: str) -> None:
-        """Loads the small model for a prompt; the user's choice stays ``catalog.AUTO``."""
-        self._lender = None
-        self._ask_for(ModelChoice(path_or_id, is_auto=True))
-
-    def borrow(self, path_or_id: str, adapter: str | None = None) -> None:
-        """Loads a model that a page needs for its own work; ``give_back`` loads the user's own model again."""
-        self._lender = self.own_choice
-        if self.model is not None and self.model.path_or_id == path_or_id:
-            self.backend.set_adapter(adapter)
-        else:
-            self._ask_for(ModelChoice(path_or_id, adapter))
+        return None if model is None else ModelChoice(model.path_or_id, model.adapter)
 
     @property
-    def is_borrowing(self) -> bool:
-        """True if a page has loaded, or is loading, another model than the user's own for its work."""
-        return self._lender is not None and self._lender != self.choice
-
-    @property
-    def is_auto(self) -> bool:
-        """True if the user's choice is ``catalog.AUTO``: each prompt goes to the model that was made for it."""
-        return self._is_auto if self._lender is None else self._lender.is_auto
-
-    @property
-    def answering(self) -> str:
-        """The path or id of the chat's model, also while it is being loaded; empty if there is none."""
-        model = self._lender or self.loading or self.model
+    def present(self) -> str:
+        """The path or id of the model that is loaded or being loaded; empty if there is none."""
+        model = self.loading or self.model
         return "" if model is None else model.path_or_id
 
-    @property
-    def own_choice(self) -> ModelChoice | None:
-        """The user's own model with its adapter: the loaded one, or the one to return after a page borrows another."""
-        return self._lender or self.choice
+    @Slot(str)
+    def load(self, path_or_id: str = SMALL, adapter: str | None = None) -> None:
+        """Loads a model in the engine's thread and stops the current answer.
 
-    def give_back(self) -> None:
-        """Loads the user's own model again after a page borrowed another, unless the engine is busy or loads it."""
-        lender, loading = self._lender, self.loading
-        if lender is None or self.is_busy or (loading is not None and loading.path_or_id == lender.path_or_id):
-            return
-        self._lender = None
-        if lender != self.choice:
-            self._ask_for(lender)
+        If it fails, the previous model returns; without one, ``catalog.SMALL`` is loaded.
+
+        Args:
+            adapter: an adapter for it: a folder, or the id of an embedded one.
+        """
+        if self.server.is_own(path_or_id):
+            self.say(tr("This is the address of Safelight's own server. Choose its model in the list instead."))
         else:
-            self._is_auto = lender.is_auto
+            self.backend.load(path_or_id, self.expect(path_or_id).title, adapter)
 
     def expect(self, path_or_id: str) -> Loading:
         """Announces that a model is going to be loaded."""
-        return self._expect(_chosen(path_or_id))
-
-    def _expect(self, choice: ModelChoice, otherwise: ModelChoice | None = None) -> Loading:
-        pending = otherwise if self.loading is None else self.loading.otherwise or otherwise
-        if self.model is not None:
-            pending = self.choice
-        title = self.title_of(choice.path_or_id)
-        self.loading = Loading(choice.path_or_id, title, tr("Starting"), otherwise=pending)
-        self._is_auto = choice.is_auto
+        self._before = self.choice or self._before
+        self.loading = Loading(path_or_id, self.title_of(path_or_id), tr("Starting"))
         self._change_model(None)
         return self.loading
 
@@ -338,38 +279,38 @@ class AppContext(QObject):
     @Slot()
     def unload(self) -> None:
         """Unloads the model and frees its memory; while a model is being loaded, returns to the previous one."""
-        before = None if self.loading is None else self.loading.otherwise
+        before, self._before = self._before, None
+        if self.loading is not None and before is not None:
+            self.load(before.path_or_id, before.adapter)
+            return
         self.loading = None
-        if before is None:
-            self._lender, self._is_auto = None, False
-            self._unloads += 1
-            self.backend.unload()
-        else:
-            self._ask_for(before)
+        self._unloads += 1
+        self.backend.unload()
 
     def _load_failed(self, failed: LoadFailed, loading: Loading) -> None:
         """Reports a failed load, and returns to the previous model."""
-        held, before = failed.model, loading.otherwise
+        held, before = failed.model, self._before
         if held is not None and ModelChoice(held.path_or_id, held.adapter) != before:
             held = None  # the engine has loaded it meanwhile, and nobody has seen it
-        problem = tr("{model} cannot be loaded: {why}.", model=loading.title, why=tr(failed.message).rstrip("."))
+        if before is None or before.path_or_id == failed.path_or_id:
+            before = ModelChoice(SMALL)
+        returns = held is None and before.path_or_id != failed.path_or_id
+        said = tr("{model} cannot be loaded: {why}.", model=loading.title, why=tr(failed.message).rstrip("."))
         if held is not None:
-            self.say(f"{problem} {tr('{model} stays loaded.', model=held.title)}", failed.details)
-        elif before is not None:
-            back = tr("{model} is loaded instead.", model=self.title_of(before.path_or_id))
-            self.say(f"{problem} {back}", failed.details)
-        else:
-            self.say(problem, failed.details)
+            said = f"{said} {tr('{model} stays loaded.', model=held.title)}"
+        elif returns:
+            said = f"{said} {tr('{model} is loaded instead.', model=self.title_of(before.path_or_id))}"
+        self.say(said, failed.details)
         self.loading = None
-        self._is_auto = before is not None and before.is_auto
-        if held is None and before is not None:
-            self._ask_for(before)
+        if returns:
+            self._before = None
+            self.load(before.path_or_id, before.adapter)
         else:
             self._change_model(held)
 
     def _change_model(self, model: LoadedModel | None) -> None:
         self.model = model
-        self.values.decoders = () if model is None else model.decoders
+        self.values.decoders = () if model is None else model.decoders[: 1 if model.parts else None]
         self.model_changed.emit()
         self.busy_changed.emit()
 

@@ -35,7 +35,8 @@ from app.system.folders import Folders, ensure, folders
 from app.system.i18n import tr
 from app.system.interrupts import Interrupts
 from app.window.main_window import MainWindow
-from engine import SKILLS, SafelightError
+from engine import SafelightError
+from engine.catalog import SMALL
 from engine.service import Backend, BackendRouter, LocalBackend
 
 ICON = Path(__file__).resolve().parent.parent / "assets" / "icons" / "safelight.svg"
@@ -152,7 +153,7 @@ def run(model: str | None = None, seed: int | None = None, ask: str | None = Non
         crashes.happened.connect(context.say)
         for problem in filter(None, problems):
             context.say(problem)
-        window.reopening.expect_model(model if ask is None else model or SKILLS)
+        window.reopening.expect_model(model if ask is None else model or SMALL)
         window.firstPainted.connect(functools.partial(QTimer.singleShot, 0, window.reopening.load_model))
         window.firstPainted.connect(window.reopening.reopen)
         if ask is None:

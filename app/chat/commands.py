@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from app.state.chat.calls import Decision, ToolCall, ToolRound
 from app.state.chat.conversation import Turn
 from app.state.chat.rewriting import Rewriting
-from engine.catalog import EmbeddedModel
 
 
 @dataclass
@@ -17,7 +16,7 @@ class TurnCommands:
 
     stop: Callable[[], object]
     again: Callable[[Turn], object]
-    others: Callable[[Turn], Sequence[EmbeddedModel]]  # installed models that could answer it instead
+    others: Callable[[Turn], Sequence[str]]  # ids of models that could answer it instead
     ask_other: Callable[[Turn, str], object]  # one of these, by its id
     edit: Callable[[Turn, str], object]
     can_change: Callable[[Turn], bool]  # a model is here that can write parts of its answer again

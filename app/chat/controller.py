@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QTimer, Slot
+from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QApplication
 
 from app.chat.commands import TurnCommands
@@ -15,7 +14,6 @@ from app.chat.page import ChatPage
 from app.chat.regenerating import Regenerating
 from app.chat.replaying import Replaying, not_kept, run_of
 from app.chat.rewriting import RewritingRuns
-from app.chat.routing import Routing
 from app.chat.view_options import ViewOptions
 from app.chat.waiting import Waiting
 from app.context import MODELS, AppContext
@@ -36,15 +34,13 @@ from app.state.chat.prompts import (
     prepare_with_files,
     reading_note,
 )
-from app.state.chat.routing import others_for, unread_by, usual_model
 from app.system.i18n import tr
 from engine import SafelightError, catalog
+from engine.catalog import SMALL, TALK
 from engine.service import AdapterChanged, ServiceReply
+from engine.service.small import part_for, usual_part, worded
 from engine.text.message import Message
 from engine.text.outline import spans
-
-if TYPE_CHECKING:
-    from engine.catalog import EmbeddedModel
 
 
 class ChatController(QObject):
@@ -69,7 +65,7 @@ class ChatController(QObject):
         session.path_changed.connect(self.show_path)
         session.found.connect(page.show_found)
         session.progressed.connect(self._progressed)
-        session.returned.connect(self._give_back)
+        session.returned.connect(self._put_back)
         context.backend.pacing.revealed.connect(page.reveal)
         self.presets.chosen.connect(self.take_preset)
         context.model_changed.connect(self.show_model)
@@ -81,11 +77,10 @@ class ChatController(QObject):
         page.welcome.models.clicked.connect(self._show_models)
         page.welcome.guide.clicked.connect(context.guide)
         self._introducing = Introducing(context, page)
-        self._routing = Routing(context, page.composer, page.notice, self.send)
         self._waiting = Waiting(context, page.composer, self.send)
         self._replaying = Replaying(context, page)
-        self.rewriting = RewritingRuns(context, page, self._wait_for, self._can_ask, self._try)
-        self._regenerating = Regenerating(context, page, self._answer_again)
+        self.rewriting = RewritingRuns(context, page, self._can_ask, self._try)
+        self._regenerating = Regenerating(context, page, self.again)
         if kept.problem:
             context.say(kept.problem)
         self.show_model()
@@ -120,9 +115,8 @@ class ChatController(QObject):
         return self.page.notice
 
     def enter(self) -> None:
-        """Focuses the composer, and loads the chat's model again where another page had borrowed its place."""
+        """Focuses the composer."""
         self.page.composer.edit.setFocus()
-        self._context.give_back()
 
     def say(self, reason: str) -> None:
         """Shows under the composer why something cannot be done now.
@@ -143,52 +137,28 @@ class ChatController(QObject):
             self._context.stop()
 
     @Slot(str)
-    def send(self, text: str, *, anyway: bool = False) -> None:
-        """Sends the composer's draft to the model; if the model is still loading, lets the draft wait for it.
-
-        If another model was made for the draft, asks first, unless it is to be sent ``anyway``.
-        """
+    def send(self, text: str) -> None:
+        """Sends the composer's draft to the model; if the model is still loading, lets the draft wait for it."""
         composer = self.page.composer
-        pictures = composer.pictures.pictures
-        model = self._routing.model_for(text, composer.attachments, has_pictures=bool(pictures))
-        if self._waits_for(model):
-            self._wait(text, model)
+        if self._context.loading is not None:
+            self._wait(text, self._context.loading.path_or_id)
         elif composer.meter.problem:
             composer.say(composer.meter.problem)
-        elif not self._can_ask() or (not anyway and self._routing.offers_other(text)):
-            return
-        elif self._ask(text, composer.attachments, pictures):
+        elif self._can_ask() and self._ask(text, composer.attachments, composer.pictures.pictures):
             composer.edit.history.remember(text)
             composer.clear()
-
-    def _waits_for(self, model: str) -> bool:
-        """True if a prompt has to wait until a model is loaded."""
-        context = self._context
-        return context.loading is not None or context.is_borrowing or model != context.answering
 
     def _wait(self, text: str, model: str) -> None:
         """Lets the draft wait for a model, if that model can read it."""
         composer = self.page.composer
         traits = catalog.traits(Path(model).name)
         try:
-            prepare_with_files(traits, text, composer.attachments, len(composer.pictures.pictures))
+            if model != SMALL or not composer.attachments:  # a file may be a puzzle, which needs no text
+                prepare_with_files(traits, text, composer.attachments, len(composer.pictures.pictures))
         except SafelightError as error:
             composer.say(str(error))
         else:
-            self._bring(model)
-
-    def _bring(self, model: str, act: Callable[[], object] | None = None) -> None:
-        """Loads the model of a prompt if necessary, and lets it wait for that; see ``Waiting.begin``."""
-        if model != self._context.answering:
-            self._context.route(model)
-        self._waiting.begin(model, act)
-
-    def _wait_for(self, model: str, act: Callable[[], object]) -> bool:
-        """Lets an act wait for a model; returns False if there is nothing to wait for."""
-        waits = self._waits_for(model)
-        if waits:
-            self._bring(model, act)
-        return waits
+            self._waiting.begin(model)
 
     def pick(self, prompt: str) -> None:
         """Sends a suggested prompt, or puts it into the composer if it cannot be sent now or is about a drawing."""
@@ -197,24 +167,11 @@ class ChatController(QObject):
             composer.set_text(prompt)
             composer.pictures.set_pictures(())
             composer.pictures.add([drawing_of(scene)])
-        elif self._context.is_auto and not self._context.is_busy:
-            self._pick_for(self._routing.model_for(prompt), prompt)
         elif self._context.reason_to_wait():
             composer.set_text(prompt)
-        else:
-            self._pick_now(prompt)
+        elif self._can_ask() and self._ask(prompt, ()):
+            composer.edit.history.remember(prompt)
         composer.edit.setFocus()
-
-    def _pick_for(self, model: str, prompt: str) -> None:
-        """Sends a suggested prompt to a model, once that is loaded; the draft stays."""
-        if self._waits_for(model):
-            self._bring(model, lambda: self._pick_now(prompt))
-        else:
-            self._pick_now(prompt)
-
-    def _pick_now(self, prompt: str) -> None:
-        if self._can_ask() and self._ask(prompt, ()):
-            self.page.composer.edit.history.remember(prompt)
 
     def _ask(self, text: str, files: tuple[Attachment, ...], pictures: tuple[AttachedPicture, ...] = ()) -> bool:
         model = self._context.model
@@ -222,34 +179,39 @@ class ChatController(QObject):
             return False
 
         def ask() -> None:
-            prompt, attachments = prepare_with_files(model.traits, text, files, len(pictures))
+            part = self._session.part(model, user_message(text, files, pictures))
+            prompt, attachments = prepare_with_files(part.traits, text, files, len(pictures))
             self.page.notice.hide()
             self.page.scroller.follow()
-            self._session.ask(prompt, attachments, model, pictures)
+            self._session.ask(prompt, attachments, part, pictures)
 
         return self._try(ask)
 
-    def again(self, turn: Turn) -> None:
-        """Answers a turn again with another seed."""
-        if self._can_ask():
-            self._regenerating.ask(turn)
-
-    def _answer_again(self, turn: Turn) -> None:
-        model = self._context.model
-        if self._can_ask() and model is not None:
-            self._try(lambda: self._session.ask_again(turn, model))
+    def again(self, turn: Turn, model: str = "") -> None:
+        """Answers a turn again with another seed, by the part ``model`` of the loaded one, or the one that wrote it."""
+        loaded = self._context.model
+        if self._can_ask() and loaded is not None:
+            part = loaded.part(model or turn.answer.model)
+            self._try(lambda: self._session.ask_again(turn, part))
             focus = QApplication.focusWidget()
             if focus is None or not self.page.scroller.isAncestorOf(focus):  # the question that had it is closed
                 self.page.composer.edit.setFocus()
 
-    def others(self, turn: Turn) -> list[EmbeddedModel]:
-        """Returns the installed models that could answer a turn instead of the one that did."""
-        files = [file.text for file in turn.attachments]
-        return others_for(turn.answer.model, turn.prompt, files, has_pictures=bool(turn.pictures))
+    def others(self, turn: Turn) -> list[str]:
+        """Returns the ids of the models that could answer a turn instead of the one that did, the best first."""
+        model, tools = self._context.model, [tool.called for tool in self._context.tools.offered]
+        found = [part_for(self._session.chat.messages(turn), tools)]
+        if TALK.is_here and not turn.pictures and TALK.id not in found:
+            found.append(TALK.id)
+        found = [part for part in found if part != turn.answer.model]
+        return found if model is None or model.parts else [SMALL] if found else []
 
     def ask_other(self, turn: Turn, model: str) -> None:
-        """Answers a turn by another installed model, given by its id."""
-        if self._can_ask():
+        """Answers a turn by another model, given by its id, which is loaded for that if it is no part of this one."""
+        loaded = self._context.model
+        if loaded is not None and loaded.part(model) is not loaded:
+            self.again(turn, model)
+        elif self._can_ask():
             self._regenerating.ask_with(turn, model)
 
     @Slot()
@@ -298,12 +260,10 @@ class ChatController(QObject):
 
     def edit(self, turn: Turn, text: str) -> None:
         """Sends another version of a prompt."""
-        wanted = self._routing.model_for(text, turn.attachments, has_pictures=bool(turn.pictures))
         model = self._context.model
-        if self._context.is_auto and text.strip() and self._waits_for(wanted):
-            self._bring(wanted, lambda: self.edit(turn, text))
-        elif self._can_ask() and model is not None:
-            self._try(lambda: self._session.edit(turn, prepare(model.traits, text), model))
+        if self._can_ask() and model is not None:
+            part = self._session.part(model, user_message(text, turn.attachments, turn.pictures), turn)
+            self._try(lambda: self._session.edit(turn, prepare(part.traits, text), part))
 
     def delete(self, turn: Turn) -> None:
         """Deletes a turn and what follows it, and offers to undo that."""
@@ -337,7 +297,7 @@ class ChatController(QObject):
         return True
 
     @Slot(object, str)
-    def _give_back(self, turn: Turn, why: str) -> None:
+    def _put_back(self, turn: Turn, why: str) -> None:
         """Puts a prompt that could not be sent back into an empty composer, and shows the reason."""
         composer = self.page.composer
         if not composer.is_empty:
@@ -362,21 +322,9 @@ class ChatController(QObject):
     def refresh(self) -> None:
         """Shows whether a prompt can be sent now, and the reason if not."""
         context, reason = self._context, self._context.reason_to_wait()
-        own, is_borrowing = context.own_choice, context.is_borrowing
-        said = reason
-        if reason and is_borrowing and own is not None:
-            model = context.title_of(catalog.AUTO if own.is_auto else own.path_or_id)
-            said = tr("{reason}. {model} answers here after that", reason=reason, model=model)
         is_shown = context.backend.pacing.is_computed
-        self.page.composer.block(said, can_wait=is_shown or context.loading is not None or is_borrowing)
+        self.page.composer.block(reason, can_wait=is_shown or context.loading is not None)
         self.page.set_state(can_repeat=not reason, skips=is_shown)
-        if is_borrowing and not context.is_busy:
-            QTimer.singleShot(0, self._give_model_back)  # after all receivers of this signal have run
-
-    @Slot()
-    def _give_model_back(self) -> None:
-        if (self.page.isVisible() or self._waiting.is_on) and not self._regenerating.is_waiting:
-            self._context.give_back()
 
     @Slot()
     def show_path(self) -> None:
@@ -416,15 +364,14 @@ class ChatController(QObject):
             composer.pictures.set_cost(None)
             composer.note_blind("")
         else:
-            sees = model.capabilities.images or self._context.is_auto
-            composer.note_blind("" if sees else cannot_see(model.title))
+            composer.note_blind("" if model.capabilities.images else cannot_see(model.title))
             self._hold_back()
         self._note_reading()
 
     def _note_reading(self) -> None:
         """Says what of the conversation a chosen model does not read, if there is anything to read."""
         model, chat = self._context.model, self._session.chat
-        matters = not self._context.is_auto and (chat.turns or chat.system_prompt.strip())
+        matters = model is not None and not model.parts and (chat.turns or chat.system_prompt.strip())
         carries = model is not None and bool(self._session.carried(model))
         self.page.composer.note_reading(reading_note(model, carries) if model is not None and matters else "")
 
@@ -447,15 +394,13 @@ class ChatController(QObject):
         self._mark_preset()
         model, values = self._context.model, self._context.values
         if model is not None:
-            config = values.config(model.defaults)
-            room = reserve(config, model)
-            tools = tuple(tool.function for tool in self._session.offered(model))
+            usual = model.part(usual_part())
+            config = values.config(usual.defaults, usual.decoders)
+            room = reserve(config, usual)
+            tools = tuple(tool.function for tool in self._session.offered(usual))
             counting = PromptCount(model.count_tokens, model.image_cost, config.image_tokens, tools)
             self.page.composer.pictures.set_cost(counting.cost if model.image_cost is not None else None)
-            is_for_draft = not self._context.is_auto or model.path_or_id == usual_model().id
-            self.page.composer.meter.set_model(
-                counting if model.context and is_for_draft else None, model.context, room
-            )
+            self.page.composer.meter.set_model(counting if model.context else None, model.context, room)
 
     @Slot(object)
     def take_preset(self, preset: Preset) -> None:
@@ -488,8 +433,8 @@ class ChatController(QObject):
         composer, model = self.page.composer, self._context.model
         pictures = composer.pictures.pictures or (() if model is None else self._session.carried(model))
         asked = user_message(composer.text, composer.attachments, pictures)
-        messages = self._session.chat.messages_with(asked, () if model is None else unread_by(model.path_or_id))
-        return messages if model is None else visible(messages, model)
+        messages = self._session.chat.messages_with(asked)
+        return messages if model is None else visible(worded(model.path_or_id, messages), model)
 
 
 def build(context: AppContext) -> ChatController:

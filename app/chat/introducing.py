@@ -11,11 +11,11 @@ from app.chat.page import ChatPage
 from app.context import AppContext, Lazy
 from app.settings.decoders import answers_in_words
 from app.state.chat.prompts import Suggestion, about_drawings, auto_suggestions, suggestions
-from app.state.chat.routing import usual_model
 from app.system.i18n import tr
 from engine import catalog
-from engine.catalog import Traits
+from engine.catalog import SMALL, TALK, Traits
 from engine.config import BLOCK_DIFFUSION
+from engine.service.small import usual_part
 
 if TYPE_CHECKING:
     from engine.tasks.drawings import Scene
@@ -36,15 +36,13 @@ class Introducing:
         Says nothing without a model.
         """
         context, model, loading, how = self._context, self._context.model, self._context.loading, ""
-        page, usual = self._page, usual_model()
-        caution = catalog.caution(usual.id if context.is_auto else context.answering)
+        page, is_small = self._page, context.present == SMALL
+        caution = catalog.caution(usual_part() if is_small else context.present)
         said = tr(caution) if caution else ""
-        page.composer.caution(
-            tr("{model} has {said}", model=usual.title, said=said) if said and context.is_auto else said
-        )
-        if context.is_auto and usual.traits.taught == "anything":
-            traits = usual.traits
-            how = tr("Small tasks and puzzles develop on a canvas; other questions go to {model}.", model=usual.title)
+        page.composer.caution(tr("{model} has {said}", model=TALK.title, said=said) if said and is_small else said)
+        if is_small and usual_part() == TALK.id:
+            traits = TALK.traits
+            how = tr("Small tasks and puzzles develop on a canvas; other questions go to {model}.", model=TALK.title)
         elif model is not None:
             traits, decoder = model.traits, context.values.present_decoding.decoder
             is_usual = bool(traits.introduction) and decoder == BLOCK_DIFFUSION  # the welcome text explains it
@@ -60,12 +58,9 @@ class Introducing:
         page.composer.edit.setPlaceholderText(tr(traits.placeholder))
 
     def suggest(self) -> None:
-        """Suggests prompts for the model that is loaded or being loaded; once loaded, they stay the same.
-
-        For the choice among the small models they are always the same.
-        """
+        """Suggests prompts for the model that is loaded or being loaded; once loaded, they stay the same."""
         model, loading = self._context.model, self._context.loading
-        if self._context.is_auto:
+        if self._context.present == SMALL:
             self._offered, self.scenes = None, {}
             self._page.offer(self._mixed())
             return

@@ -1,4 +1,4 @@
-"""Writes parts of answers again, and revises answers and drafts: by the loaded model, or the small one made for it."""
+"""Writes parts of answers again, and revises answers and drafts."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from app.context import AppContext
 from app.state.chat.conversation import Turn
 from app.state.chat.rewriting import Rewriting, can_fill, of_draft
 from app.system.i18n import tr
-from engine import GAPS, SKILLS, SafelightError
+from engine import SafelightError, catalog
 
 
 class RewritingRuns(QObject):
     """Begins such runs.
 
     Args:
-        wait_for: lets an act wait for a model, given by its id; returns False if that is loaded.
         can_ask: True if an answer can be written now; else the reason is said.
         attempt: does a work that may be refused, and says why; returns False then.
     """
@@ -27,25 +26,22 @@ class RewritingRuns(QObject):
         self,
         context: AppContext,
         page: ChatPage,
-        wait_for: Callable[[str, Callable[[], object]], bool],
         can_ask: Callable[[], bool],
         attempt: Callable[[Callable[[], None]], bool],
     ) -> None:
         super().__init__(page)
         self._context, self._page, self._session = context, page, context.session
-        self._wait_for, self._can_ask, self._attempt = wait_for, can_ask, attempt
+        self._can_ask, self._attempt = can_ask, attempt
 
     def can_change(self, turn: Turn) -> bool:
         """Returns True if a model is here that can write parts of a turn's answer again."""
         model = self._context.model
-        if self._context.is_auto:
-            return turn.answer.model in (GAPS, SKILLS)
+        if model is not None and model.parts:
+            return catalog.traits(turn.answer.model).wants_wording  # what others write is new to the one that fills
         return model is not None and can_fill(model)
 
     def rewrite(self, turn: Turn, how: Rewriting) -> None:
         """Writes the shown answer of a turn again, as another version."""
-        if self._context.is_auto and self._wait_for(GAPS, lambda: self.rewrite(turn, how)):
-            return
         model = self._context.model
         if self._can_ask() and model is not None and any(shown is turn for shown in self._session.chat.turns):
             self._attempt(lambda: self._session.ask_again(turn, model, how))
@@ -64,8 +60,6 @@ class RewritingRuns(QObject):
             how = of_draft(composer.text)
         except SafelightError as error:
             composer.say(str(error))
-            return
-        if self._context.is_auto and self._wait_for(GAPS, self.revise_draft):
             return
         model, text = self._context.model, composer.text.strip()
         if not self._can_ask() or model is None:

@@ -1,4 +1,4 @@
-"""Holds a prompt while its model loads: a draft stays in the composer and is sent once the model is loaded."""
+"""Holds a draft while its model loads: it stays in the composer and is sent once the model is loaded."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from app.system.timers import later
 
 
 class Waiting(QObject):
-    """Waits with at most one prompt, for one model and no other. ``send`` sends the composer's draft.
+    """Waits for one model and no other. ``send`` sends the composer's draft.
 
-    Any change of the draft takes the prompt back, so that no half-written text is sent. If the model fails to load, the
-    draft stays in the composer.
+    Any change of the draft takes it back, so that no half-written text is sent. If the model fails to load, the draft
+    stays in the composer.
     """
 
     def __init__(self, context: AppContext, composer: Composer, send: Callable[[str], object]) -> None:
         super().__init__(composer)
         self._context, self._composer, self._send = context, composer, send
         self._model = ""  # path or id that is waited for; empty if nothing waits
-        self._act: Callable[[], object] = self._send_draft
         # Waits until all replies that came together are applied, a model's and its adapter's.
         self._soon = later(self, self._look)
         composer.changed.connect(self.take_back)
@@ -33,13 +32,10 @@ class Waiting(QObject):
     def is_on(self) -> bool:
         return bool(self._model)
 
-    def begin(self, model: str, act: Callable[[], object] | None = None) -> None:
-        """Lets the draft, or another prompt that ``act`` sends, wait for a model, given by its path or id."""
-        self._model, self._act = model, act or self._send_draft
+    def begin(self, model: str) -> None:
+        """Lets the draft wait for a model, given by its path or id."""
+        self._model = model
         self._composer.wait(True)
-
-    def _send_draft(self) -> None:
-        self._send(self._composer.text)
 
     @Slot()
     def take_back(self) -> None:
@@ -49,11 +45,11 @@ class Waiting(QObject):
 
     @Slot()
     def _look(self) -> None:
-        """Sends the prompt if its model is loaded and idle; takes it back if another model or none is chosen."""
+        """Sends the draft if its model is loaded and idle; takes it back if another model or none is chosen."""
         if not self.is_on:
             return
-        if self._context.answering != self._model:
+        if self._context.present != self._model:
             self.take_back()
-        elif not self._context.is_borrowing and not self._context.reason_to_wait():
+        elif not self._context.reason_to_wait():
             self.take_back()
-            self._act()
+            self._send(self._composer.text)

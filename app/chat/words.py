@@ -8,7 +8,6 @@ from pathlib import Path
 from app.state.chat.conversation import Answer
 from app.state.chat.language import is_foreign
 from app.state.chat.prompts import Suggestion
-from app.state.chat.routing import has_gaps
 from app.state.run.canvas import BlockState, CanvasState
 from app.state.run.figures import rate_text
 from app.state.unlearned import unlearned_line
@@ -17,6 +16,7 @@ from engine import catalog
 from engine.catalog import TALK
 from engine.tasks import skills, wording
 from engine.tasks.tool_questions import NO_TOOL, tool_for
+from engine.text.outline import spans
 
 LONGEST_RIGHT = 60  # characters; a longer right answer is not shown
 
@@ -181,7 +181,7 @@ def doubt(prompt: str, answer: Answer) -> Caveat | None:
     if answer.model == TALK.id and answer.status == "done" and is_foreign(prompt):
         return Caveat(tr("{model} writes English only: to this prompt it can only guess.", model=TALK.title), ())
     traits = catalog.traits(Path(answer.model).name, answer.adapter)
-    is_other = answer.rewriting is not None or has_gaps(prompt)  # no program knows what belongs there
+    is_other = answer.rewriting is not None or any(spans(prompt))  # no program knows what belongs there
     if not traits.wants_wording or answer.status != "done" or answer.figures.is_cut or is_other:
         return None
     if traits.taught == "tools" and tool_for(prompt):

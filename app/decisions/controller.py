@@ -21,8 +21,9 @@ from app.system.folders import ensure
 from app.system.i18n import tr
 from app.system.timers import later
 from engine import DECIDER, Recording, SafelightError
+from engine.catalog import SMALL
 from engine.files import read_json, write_json
-from engine.service import ServiceReply
+from engine.service import LoadedModel, ServiceReply
 
 NAME = "questions.json"  # in the data folder
 FILE_BYTES = 32 * 2**20  # far more than usual questions and the longest text, 100 000 characters, take
@@ -41,7 +42,6 @@ class DecisionsController(QObject):
         self.setParent(page)  # so that no signal arrives after the page is deleted
         self.decider = StateDecider(context, self)
         self._problem = ""  # of the last decision
-        self._awaits = False  # the decider is being loaded for a decision
         one = page.one
         one.column.offer([sample.title for sample in samples()])
         self._recall()
@@ -49,7 +49,7 @@ class DecisionsController(QObject):
         context.at_end(self.remember)
         one.decide.clicked.connect(self.decide)
         one.stop.clicked.connect(self.stop)
-        one.load.clicked.connect(lambda: context.borrow(DECIDER))
+        one.load.clicked.connect(lambda: context.load(SMALL))
         one.column.examples.activated.connect(self._show_sample)
         one.column.state.textChanged.connect(self._changed)
         one.column.joint.toggled.connect(self._changed)
@@ -62,7 +62,6 @@ class DecisionsController(QObject):
         context.register_busy(self)
         context.arrived.connect(self.take)
         context.busy_changed.connect(self.refresh)
-        context.model_changed.connect(self._go_on)
         self.refresh()
 
     def enter(self) -> None:
@@ -128,19 +127,19 @@ class DecisionsController(QObject):
 
     def _reason(self) -> str:
         """Returns why nothing can be decided now, as a sentence; empty if something can."""
-        model = self._context.model
-        return self._context.reason_to_wait() or ("" if model is None or self._takes_own else words.obstacle(model))
+        model = self._model
+        return self._context.reason_to_wait() or ("" if model is None else words.obstacle(model))
 
     @property
-    def _takes_own(self) -> bool:
-        """True if the text is decided by the embedded model for decisions, which is loaded first."""
+    def _model(self) -> LoadedModel | None:
+        """What decides: the part of the loaded model that was made for it, or that model."""
         model = self._context.model
-        return self._context.is_auto and model is not None and model.path_or_id != DECIDER
+        return None if model is None else model.part(DECIDER)
 
     @Slot()
     def decide(self) -> None:
         """Asks the questions about the state; if something is missing, a message is shown at its field."""
-        one, model = self.page.one, self._context.model
+        one, model = self.page.one, self._model
         if self._reason() or model is None or not one.questions.drafts:
             return
         state = one.column.state.raw()
@@ -151,21 +150,8 @@ class DecisionsController(QObject):
         if is_empty or has_problem:
             return
         self._problem = ""
-        self._awaits = self._takes_own
-        if self._awaits:
-            self._context.borrow(DECIDER)
-            return
         self.decider.decide(model, state, one.questions.drafts, is_joint=one.column.joint.isChecked())
         self._context.busy_changed.emit()
-
-    @Slot()
-    def _go_on(self) -> None:
-        """Decides once the model that it takes is there; not if another was chosen meanwhile, or loading failed."""
-        model, loading = self._context.model, self._context.loading
-        if self._awaits and (model is not None or loading is None or loading.path_or_id != DECIDER):
-            self._awaits = False
-            if model is not None and model.path_or_id == DECIDER:
-                self.decide()
 
     @Slot()
     def stop(self) -> None:
@@ -190,9 +176,9 @@ class DecisionsController(QObject):
     def refresh(self) -> None:
         """Updates messages and buttons after a change of model, questions, state or running decision."""
         context, one = self._context, self.page.one
-        model, busy, drafts = context.model, self.is_busy, one.questions.drafts
-        reason, caution, is_right = "" if busy else self._reason(), "", self._takes_own
-        if model is not None and not is_right:
+        model, busy, drafts = self._model, self.is_busy, one.questions.drafts
+        reason, caution, is_right = "" if busy else self._reason(), "", False
+        if model is not None:
             advice = words.advice(model)
             caution = advice or words.unlearned(model, one.column.state.raw(), drafts)
             is_right = not (advice or words.obstacle(model))
@@ -202,7 +188,7 @@ class DecisionsController(QObject):
             message=reason or missing or caution,
             fault=self._problem,
             can_decide=not reason and bool(drafts),
-            offer="" if busy or is_right or context.loading is not None else context.title_of(DECIDER),
+            offer="" if busy or is_right or context.loading is not None else context.title_of(SMALL),
         )
 
     @Slot(object)

@@ -47,7 +47,7 @@ def advice(model: LoadedModel) -> str:
     known = next((one for one in EMBEDDED if one.id == model.path_or_id), None)
     if known is None or known.decides_about == "texts":
         return ""
-    return tr("{model} was not trained to decide; Safelight Decisions was.", model=model.title)
+    return tr("{model} was not trained to decide.", model=model.title)
 
 
 def unlearned(model: LoadedModel, text: str, drafts: Sequence[QuestionDraft]) -> str:

@@ -20,12 +20,13 @@ from app.inspector.second_opinion import SecondOpinion
 from app.player.player import Player
 from app.system.i18n import tr
 from engine import ADAPTERS, Fork, Mark, Recording, SafelightError
-from engine.catalog import is_embedded
+from engine.catalog import PARTS, SMALL, is_embedded
 from engine.decoding.names import BY_TOKEN, FORKING, INFILLING, MEASURING, is_written_by
 from engine.service import (
     Capabilities,
     InfluenceMeasured,
     InfluenceRequest,
+    LoadedModel,
     PromptScored,
     RunAdvanced,
     RunEnded,
@@ -96,15 +97,21 @@ class GoingOn(QObject):
             self._context.busy_changed.emit()
 
     @property
+    def _model(self) -> LoadedModel | None:
+        """The loaded model, or the part of it that wrote the open run."""
+        model, trace = self._context.model, self._player.trace
+        return model if model is None or trace is None else model.part(trace.header.model.name)
+
+    @property
     def _able(self) -> Capabilities:
-        """The capabilities of the loaded model; no capabilities without a model."""
-        model = self._context.model
+        """The capabilities of that model; no capabilities without one."""
+        model = self._model
         return Capabilities() if model is None else model.capabilities
 
     @property
     def _has_its_model(self) -> bool:
         """True if the loaded model is that of the open run, or if the run does not record its model's fingerprint."""
-        model, trace = self._context.model, self._player.trace
+        model, trace = self._model, self._player.trace
         if model is None or trace is None:
             return False
         return trace.header.model.fingerprint in ("", model.fingerprint)
@@ -124,14 +131,15 @@ class GoingOn(QObject):
             return tr("{loading}.", loading=context.loading.text)
         if context.is_busy:
             return tr("A run is in progress; Esc stops it.")
-        if context.model is None:
+        model = self._model
+        if model is None:
             return tr("Load a model to change this run.")
         if not self._has_its_model:
             of = trace.header.model
             return tr("This run is by {model}; load that model to change it.", model=of.title or of.name)
         if can:
             return ""
-        return only_text(context.model) or tr("This cannot be done with {model}.", model=context.model.title)
+        return only_text(model) or tr("This cannot be done with {model}.", model=model.title)
 
     def refusal_to_fork(self, *, can: bool) -> str:
         """Returns why the open run cannot be forked now; empty if it can. ``can`` as in ``refusal``."""
@@ -171,13 +179,15 @@ class GoingOn(QObject):
         of = trace.header.model
         if not is_embedded(of.path) and of.path not in dict(context.models):
             return None
+        if of.path in PARTS:
+            return None if context.present == SMALL else ModelChoice(SMALL)
         return ModelChoice(of.path, next((one.id for one in ADAPTERS if one.title == of.adapter), None))
 
     @Slot()
     def refresh(self) -> None:
         """Updates the panels after a change: another model or run, or a run that began or ended."""
         context, needed = self._context, self.needed()
-        model = context.model if self._has_its_model else None
+        model = self._model if self._has_its_model else None
         offer = "" if needed is None else context.title_of(needed.path_or_id)
         self._forks.set_encoder(None if model is None else model.encode)
         self._forks.block(self.refusal_to_fork(can=self._able.forks), "" if self._never() else offer)
@@ -203,7 +213,7 @@ class GoingOn(QObject):
         if needed is None:
             return False
         self._waiting = then
-        self._context.borrow(needed.path_or_id, needed.adapter)
+        self._context.load(needed.path_or_id, needed.adapter)
         return True
 
     @Slot(object)
@@ -278,7 +288,7 @@ class GoingOn(QObject):
             self._encode_and_measure(position, text)
 
     def _encode_and_measure(self, position: int, text: str) -> None:
-        model = self._context.model
+        model = self._model
         ids = [] if model is None or not text else model.encode(text)
         if len(ids) != 1:
             said = tr("{text} is {count} tokens; it must be one.", text=token_words(text), count=len(ids))
@@ -324,7 +334,7 @@ class GoingOn(QObject):
 
     def _refusal_to_opine(self) -> str:
         """Returns why the open run's text cannot be read now; empty if it can."""
-        model = self._context.model
+        model = self._model
         reads = model is not None and BY_TOKEN in model.decoders and not is_remote(model.path_or_id)
         return self._unread() or self.refusal(can=reads, decoders=model.decoders if model is not None else ())
 
@@ -342,7 +352,9 @@ class GoingOn(QObject):
             decoder=BY_TOKEN, token_thoughts=False, max_new_tokens=1, pinned=(), thinking_tokens=None
         )
         ids = (*trace.header.prompt_ids, *text)
-        request = RunRequest("completion", (), config, 0, ids=ids, prompt_scores=0, keep=False)
+        request = RunRequest(
+            "completion", (), config, 0, ids=ids, prompt_scores=0, keep=False, part=trace.header.model.name
+        )
         self._read = request, trace
         self._opinion.show_problem("")
         self._context.busy_changed.emit()

@@ -319,7 +319,7 @@ class ModelsController(QObject):
         loaded = next((entry.title for entry in small if entry == self._states.holder), "")
         status = tr("● {model} is loaded", model=loaded) if loaded else ""
         about = " · ".join(filter(None, (tr("They come with Safelight"), status)))
-        self.page.small.say(words.small_title(len(small)), about)
+        self.page.small.say(tr("The small models one by one"), about)
         untried = sum(place == "experimental" for place in self._places.values())
         self.page.experimental.say(words.experimental_title(untried), tr("Nobody here has run their published weights"))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from app.system.i18n import tr
 from engine import PUBLISHED, EmbeddedModel, PublishedModel, SafelightError
-from engine.catalog import AUTOREGRESSIVE, GEMMA_SHAPE, TALK, installed
+from engine.catalog import ASSETS, AUTOREGRESSIVE, GEMMA_SHAPE, PARTS, SMALL, SMALL_TITLE, TALK, installed
 from engine.files import read_json
 from engine.hub.download import unfinished
 from engine.hub.record import Record
@@ -123,7 +123,7 @@ def entries(
         local: folders and files that the user added.
     """
     embedded = sorted(installed(), key=lambda model: model.id != TALK.id)
-    found = [_embedded(model) for model in embedded]
+    found = [_all_small(embedded), *(_embedded(model) for model in embedded)]
     to_download = [_published(model, folder) for model in published]
     found += sorted(to_download, key=lambda entry: (entry.writes == "word by word", entry.bytes_total))
     known = {entry.key for entry in found}
@@ -148,7 +148,7 @@ def place_of(entry: ModelEntry, recommended: str) -> Place:
     if entry.key == recommended:
         return "hero"
     if entry.group == "embedded":
-        return "small"
+        return "own" if entry.key == SMALL else "small"
     if entry.group != "published" or entry.state != "absent":
         return "own"
     return "experimental" if entry.is_experimental and entry.shape != GEMMA_SHAPE else "catalog"
@@ -175,6 +175,15 @@ def _embedded(model: EmbeddedModel) -> ModelEntry:
         model.id, "embedded", "ready", model.title, tr(model.purpose), model.folder, model.id,
         bytes_here=_size(model.folder), writes="word by word" if model.id == TALK.id else "diffusion",
     )  # fmt: skip
+
+
+def _all_small(models: Iterable[EmbeddedModel]) -> ModelEntry:
+    """Returns the entry of the small models as one."""
+    here = sum(_size(model.folder) for model in models if model.id in PARTS)
+    purpose = tr("each prompt goes to the one that was made for it")
+    return ModelEntry(
+        SMALL, "embedded", "ready", tr(SMALL_TITLE), purpose, ASSETS / "models" / SMALL, SMALL, bytes_here=here
+    )
 
 
 def _published(model: PublishedModel, folder: Path) -> ModelEntry:

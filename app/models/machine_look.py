@@ -10,7 +10,6 @@ from PySide6.QtCore import QObject, Signal, Slot
 from app.models import tasks
 from app.models.jobs import JobEnded, Jobs, ModelJob
 from app.state.models.recommendation import Choice, Recommendation, recommend
-from engine.catalog import TALK
 from engine.memory.machine import Machine
 
 if TYPE_CHECKING:
@@ -52,5 +51,5 @@ class MachineLook(QObject):
             self.machine, plans = cast("tuple[Machine, dict[Choice, Plan]]", ended.result)
             needs = {choice: plan.total_bytes for choice, plan in plans.items() if self._has_disk(choice[0])}
             free = min(plan.free_bytes for plan in plans.values()) + self._held()
-            self.recommended = recommend(self.machine, needs, free, has_talk=TALK.is_here)
+            self.recommended = recommend(self.machine, needs, free)
             self.changed.emit()

@@ -9,6 +9,7 @@ from app.models import tasks, words
 from app.models.entries import ModelEntry
 from app.models.jobs import JobEnded, Jobs, ModelJob
 from app.system.i18n import tr
+from engine.catalog import SMALL
 from engine.memory.machine import Machine
 from engine.model_files import is_gguf
 
@@ -71,4 +72,6 @@ class MemoryPlans:
 
 
 def _countable(entry: ModelEntry) -> bool:
+    if entry.key == SMALL:
+        return False
     return entry.state in ("ready", "gguf") or (entry.shape != "" and entry.state in ("absent", "unfinished"))

@@ -288,16 +288,11 @@ def place_title(place: Place) -> str:
     """Returns the heading over a part of the page."""
     return {
         "hero": tr("For this machine"),
-        "own": tr("Downloaded and added"),
+        "own": tr("On this computer"),
         "small": tr("Comes with Safelight"),
         "catalog": tr("More models to download"),
         "experimental": "",
     }[place]
-
-
-def small_title(count: int) -> str:
-    """Returns the text of the row that stands for the models that come with the app."""
-    return trn("{count} small model", "{count} small models", count)
 
 
 def experimental_title(count: int) -> str:

@@ -27,15 +27,15 @@ from app.state.adapters import with_adapter
 from app.state.chat.attachment import AttachedPicture, Attachment
 from app.state.chat.calls import Decision, ToolCall
 from app.state.chat.conversation import Answer, ChatState, Turn, user_message
-from app.state.chat.prompts import worded
 from app.state.chat.rewriting import Rewriting, can_fill, of_prompt
-from app.state.chat.routing import unread_by
 from app.state.chat.versions import Versions
 from app.system.i18n import tr
 from app.tools.toolbox import Toolbox
 from engine import GenerationConfig, SafelightError
+from engine.catalog import GAPS
 from engine.pictures import Picture
 from engine.service import LoadedModel, PromptRead, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
+from engine.service.small import part_for, worded
 from engine.text.message import Message, with_images
 from engine.text.output_format import OutputFormat
 from engine.tools.tool import Tool
@@ -205,7 +205,8 @@ class Session(QObject):
         pictures: tuple[AttachedPicture, ...] = (),
         rewriting: Rewriting | None = None,
     ) -> None:
-        """Sends a prompt at the end of the path. Without ``pictures``, those ``carried`` go with it.
+        """Sends a prompt at the end of the path, to the ``part`` that it is for. Without ``pictures``, those
+        ``carried`` go with it.
 
         The answer to a prompt with gaps is that text, filled in by a model that can; ``rewriting`` says otherwise.
 
@@ -216,16 +217,30 @@ class Session(QObject):
             SafelightError: the settings are inconsistent, the model cannot read the pictures, or another window is
                 answering the conversation.
         """
+        model = self.part(model, user_message(prompt, attachments, pictures), rewriting=rewriting)
         answer = self._new_answer(model, rewriting=rewriting)
         turn = self.chat.ask(prompt, answer, attachments, pictures or self.carried(model))
         self._start(turn, model)
+
+    def part(
+        self, model: LoadedModel, asked: Message, at: Turn | None = None, rewriting: Rewriting | None = None
+    ) -> LoadedModel:
+        """Returns the part of a model that answers a message, asked next or in place of the turn ``at``; the model
+        itself if it has no parts."""
+        if not model.parts:
+            return model
+        tools = [tool.called for tool in self.offered(model)]
+        messages = self.chat.messages_with(asked, at)
+        return model.part(part_for(messages, tools) if rewriting is None else GAPS)
 
     def ask_again(self, turn: Turn, model: LoadedModel, rewriting: Rewriting | None = None) -> None:
         """Answers a turn on the path again, with another seed, in the same manner or by ``rewriting``.
 
         Raises like ``ask``.
         """
-        answer = self._new_answer(model, len(turn.answers), rewriting or turn.answer.rewriting)
+        rewriting = rewriting or turn.answer.rewriting
+        model = self.part(model, turn.message, turn, rewriting)
+        answer = self._new_answer(model, len(turn.answers), rewriting)
         self.chat.ask_again(turn, answer)
         self._start(turn, model)
 
@@ -253,6 +268,7 @@ class Session(QObject):
 
     def edit(self, turn: Turn, prompt: str, model: LoadedModel) -> None:
         """Sends another version of a turn's prompt, on a new branch. Raises like ``ask``."""
+        model = self.part(model, user_message(prompt, turn.attachments, turn.pictures), turn)
         self._start(self.chat.edit(turn, prompt, self._new_answer(model)), model)
 
     def carried(self, model: LoadedModel) -> tuple[AttachedPicture, ...]:
@@ -266,7 +282,7 @@ class Session(QObject):
         return self._calls.offered(model)
 
     def _new_answer(self, model: LoadedModel, version: int = 0, rewriting: Rewriting | None = None) -> Answer:
-        seed, config = self._values.next_seed(version), self._values.config(model.defaults)
+        seed, config = self._values.next_seed(version), self._values.config(model.defaults, model.decoders)
         is_text = not model.capabilities.steps
         answer = Answer(title_of(model), seed, config, model.path_or_id, model.adapter, is_text)
         answer.rewriting = rewriting if can_fill(model, config) else None
@@ -285,7 +301,7 @@ class Session(QObject):
         self._removed = None
         room = reserve(answer.config, model)
         tools = self._calls.offered(model) if how is None else ()
-        messages = chat.messages(turn, unread_by(model.path_or_id), with_tools=model.reads_tools)
+        messages = chat.messages(turn, with_tools=model.reads_tools)
         if how is not None:
             asked = user_message(how.wording(turn.prompt), turn.attachments, turn.pictures)
             messages = (*messages[:-1], asked, *how.further())
@@ -303,6 +319,7 @@ class Session(QObject):
             outline=() if how is None else how.outline,
             noise=0.0 if how is None else how.noise,
             is_seed_set=self._values.seed is not None,
+            part=model.path_or_id,
         )
         self._run = _Run(request.run_id, chat, turn, answer, model, chat.id is None, request, tools)
         path = self._path_to(turn)
@@ -316,7 +333,7 @@ class Session(QObject):
     ) -> tuple[tuple[Message, ...], tuple[Picture, ...]]:
         """Returns messages and pictures without the pictures that the model does not read or that are missing."""
         found: dict[str, Picture | None] = {}
-        messages = worded(visible(messages, model), model)
+        messages = visible(worded(model.path_or_id, messages), model)
         for image in (image for message in messages for image in message.get("images", ())):
             get = self.library.pictures.get
             found[image["digest"]] = get(image["digest"], image["width"], image["height"])
@@ -425,7 +442,7 @@ class Session(QObject):
         request = RunRequest(
             "chat", (*first.messages, *further), first.config, first.seed, first.think, first.reserve,
             pictures=first.pictures, tools=first.tools, output_format=first.output_format,
-            is_seed_set=first.is_seed_set,
+            is_seed_set=first.is_seed_set, part=first.part,
         )  # fmt: skip
         self._run = replace(run, id=request.run_id)
         run.answer.status = "developing"  # what went before stays, even if this run fails at once

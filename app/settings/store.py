@@ -13,6 +13,7 @@ from app.settings.preferences import ELSEWHERE, SECTIONS, Folder, Preference, Pr
 from app.settings.spec import LAYER, PACE, SAMPLER, Choice, Setting
 from app.settings.values import SettingsValues
 from app.system.i18n import tr
+from engine.catalog import SMALL
 from engine.config import LARGEST_SEED
 
 KEYS = {
@@ -26,6 +27,7 @@ KEYS = {
     "server_open": "server/open",
 }
 LONGEST_PATH = 4096  # characters
+_AUTO = "safelight-auto"  # the small models, as earlier versions called them
 
 
 def default_settings() -> QSettings:
@@ -196,6 +198,8 @@ def read_model(settings: QSettings) -> tuple[str, str | None] | None:
     model, adapter = (settings.value(f"model/{name}") for name in ("last", "adapter"))
     if not _is_place(model):
         return None
+    if model == _AUTO:
+        return SMALL, None
     return str(model), str(adapter) if _is_place(adapter) else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -69,13 +70,14 @@ class SettingsValues:
         else:
             self.overrides[name] = value
 
-    def config(self, defaults: GenerationConfig) -> GenerationConfig:
-        """Returns the settings of a run."""
-        return defaults.replace(**self._changes(defaults))
+    def config(self, defaults: GenerationConfig, decoders: Sequence[str] = ()) -> GenerationConfig:
+        """Returns the settings of a run; ``decoders`` are those of a part of the loaded model."""
+        return defaults.replace(**self._changes(defaults, decoders))
 
-    def _changes(self, defaults: GenerationConfig) -> dict[str, Any]:
+    def _changes(self, defaults: GenerationConfig, decoders: Sequence[str]) -> dict[str, Any]:
         """Returns the values that differ from the defaults, limited to settings that the decoder uses."""
-        present = self.present_decoding
+        shared = [name for name in decoders if name in self.decoders]
+        present = self.decoding.among(shared or decoders or self.decoders)
         own = present.settings
         changes: dict[str, Any] = {name: value for name, value in self.overrides.items() if name in own}
         if changes.get("t_max", defaults.t_min) < defaults.t_min:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QDir, QObject, Slot
 from PySide6.QtWidgets import QFileDialog
 
-from app.context import SUDOKU, AppContext, ModelChoice
+from app.context import SUDOKU, AppContext
 from app.pictures.files import Pasted
 from app.session.session import title_of
 from app.settings.values import later_seed
@@ -13,9 +13,9 @@ from app.state.adapters import adapters_for, title_of_adapter
 from app.sudoku.page import SudokuPage
 from app.sudoku.picture_reader import PictureReader
 from app.sudoku.puzzle_runner import PuzzleJob, PuzzleRunner
-from app.sudoku.solving import obstacle, race_models, unadapted
+from app.sudoku.solving import obstacle, race_models, solver, unadapted
 from app.system.i18n import tr
-from engine import SUDOKU as SUDOKU_MODEL
+from engine.catalog import SMALL
 from engine.service import AdapterChanged, ServiceReply
 from engine.tasks import sudoku
 
@@ -38,6 +38,7 @@ class SudokuController(QObject):
         column = page.column
         column.solve.clicked.connect(self.solve)
         column.race.clicked.connect(self.race)
+        column.load.clicked.connect(lambda: context.load(SMALL))
         column.again.clicked.connect(self._try_again)
         column.stop.clicked.connect(self.stop)
         column.adapter_chosen.connect(self._adapt)
@@ -73,7 +74,7 @@ class SudokuController(QObject):
 
     @property
     def is_busy(self) -> bool:
-        """True while a puzzle is being solved or read, or a model loaded for one."""
+        """True while a puzzle is being solved or read, or an adapter set."""
         return self.runner.is_busy or self.reader.is_busy
 
     def reason_to_wait(self) -> str:
@@ -86,7 +87,7 @@ class SudokuController(QObject):
 
     @Slot()
     def solve(self) -> None:
-        """Solves the puzzle with the loaded model, or with Safelight Sudoku if that cannot write a board."""
+        """Solves the puzzle with the loaded model."""
         self._solve(self._context.values.next_seed())
 
     @Slot()
@@ -94,20 +95,18 @@ class SudokuController(QObject):
         self._solve(later_seed(self._seed, 1))
 
     def _solve(self, seed: int) -> None:
-        page, model = self.page, self._context.model
-        if self._reason() or not page.check.runs:
+        page, model = self.page, solver(self._context.model)
+        if self._reason() or model is None or not page.check.runs:
             return
-        wanted = ModelChoice(SUDOKU_MODEL) if self._takes_own() else None
         self._seed = seed
-        title = title_of(model) if model is not None and wanted is None else self._context.title_of(SUDOKU_MODEL)
-        facts = tr("{model}, seed {seed}", model=title, seed=seed)
+        facts = tr("{model}, seed {seed}", model=title_of(model), seed=seed)
         page.expect(tr("{facts}, given digits kept", facts=facts) if page.keeps_givens else facts)
-        self.runner.begin(PuzzleJob(wanted, page.puzzle.cells, seed, page.keeps_givens))
+        self.runner.begin(PuzzleJob(page.puzzle.cells, seed, page.keeps_givens))
 
     @Slot()
     def race(self) -> None:
         """Opens the Race page, where two models solve the puzzle."""
-        if not self._reason() and self.page.check.runs:
+        if not self._waits() and self.page.check.runs:
             self._context.race(sudoku.to_prompt(self.page.puzzle.cells), race_models())
 
     @Slot()
@@ -126,7 +125,7 @@ class SudokuController(QObject):
     @Slot(object)
     def read_picture(self, source: Pasted) -> None:
         """Reads a puzzle from a picture with Safelight Sight. The loaded model stays, as does the puzzle until then."""
-        reason = self._reason()
+        reason = self._waits()
         if reason:
             self.page.refuse(reason)
             return
@@ -136,8 +135,8 @@ class SudokuController(QObject):
     @Slot(str)
     def _adapt(self, path_or_id: str) -> None:
         model = self._context.model
-        if model is not None and not self._reason() and (path_or_id or None) != model.adapter:
-            self.runner.begin(PuzzleJob(ModelChoice(model.path_or_id, path_or_id or None)))
+        if model is not None and not self._waits() and (path_or_id or None) != model.adapter:
+            self.runner.begin(PuzzleJob(adapter=path_or_id or None))
 
     @Slot()
     def _ask_adapter(self) -> None:
@@ -155,18 +154,15 @@ class SudokuController(QObject):
         offered = [(path, title_of_adapter(path)) for path in (*fitting, *self._folders)]
         self.page.column.show_adapters(offered, "" if model is None else model.adapter or "")
 
-    def _reason(self) -> str:
-        """Returns why nothing can be run now; empty if something can. A missing model is no reason: one is offered."""
+    def _waits(self) -> str:
+        """Returns what has to end or be loaded first; empty for nothing. To read a picture needs no model."""
         reason = self._context.reason_to_wait()
         return "" if reason and self._context.model is None and self._context.loading is None else reason
 
-    def _takes_own(self) -> bool:
-        """Returns True if Safelight Sudoku solves the puzzle, which is loaded first: the loaded model was not made for
-        it, and the user did not choose that one, or it cannot write a board."""
-        model = self._context.model
-        if model is None or obstacle(model):
-            return True
-        return self._context.is_auto and model.traits.prompt_format != "sudoku"
+    def _reason(self) -> str:
+        """Returns why no puzzle can be solved now; empty if one can."""
+        model = solver(self._context.model)
+        return self._context.reason_to_wait() or ("" if model is None else obstacle(model))
 
     @Slot()
     def refresh(self) -> None:
@@ -180,18 +176,17 @@ class SudokuController(QObject):
         waits = self._preparing() if busy else reason
         can_run = not busy and not reason and check.runs
         column.show_solving(busy, waits, can_run=can_run, skips=self.runner.skips)
+        column.race.setEnabled(not busy and not self._waits() and check.runs)
+        column.load.setVisible(bool(reason) and not self._waits())  # another model is missing, and nothing else
         takes = model is not None and model.capabilities.adapters
         why = "" if takes or model is None else unadapted(model)
-        column.allow_adapters(takes and not busy and not reason, why=why)
+        column.allow_adapters(takes and not busy and not self._waits(), why=why)
 
     def _preparing(self) -> str:
         """Returns what a run waits for; empty once it is running."""
         if self.reader.is_busy:
             return self.reader.progress
-        if self.runner.is_running or not self.runner.is_busy:
-            return ""
-        loading = self._context.loading
-        return loading.text if loading is not None else tr("Changing the adapter")
+        return "" if self.runner.is_running else tr("Changing the adapter")
 
     @Slot(object)
     def take(self, replies: list[ServiceReply]) -> None:

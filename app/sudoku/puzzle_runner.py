@@ -1,4 +1,4 @@
-"""Runs one puzzle at a time. The engine holds one model, so a job first loads its model and sets its adapter.
+"""Runs one puzzle at a time, or sets an adapter.
 
 Each request to the engine waits for the reply to the one before. Has no widgets.
 """
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QObject, Signal, Slot
 
-from app.context import AppContext, ModelChoice
-from app.sudoku.solving import obstacle, settings
+from app.context import AppContext
+from app.sudoku.solving import obstacle, settings, solver
 from app.system.i18n import tr
 from engine import Recording, SafelightError
 from engine.service import AdapterChanged, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
@@ -19,19 +19,12 @@ from engine.tasks import sudoku
 
 @dataclass(frozen=True, eq=False)
 class PuzzleJob:
-    """A puzzle for a model. Without a puzzle, the model is only loaded; without a model, the loaded one solves it."""
+    """A puzzle for the loaded model; without a puzzle, an adapter for it."""
 
-    model: ModelChoice | None = None
     puzzle: str = ""  # 81 digits, 0 for a blank
     seed: int = 0
     keeps_givens: bool = False
-
-
-@dataclass(frozen=True)
-class _Load:
-    """A request to load a model."""
-
-    path_or_id: str
+    adapter: str | None = None
 
 
 @dataclass(frozen=True)
@@ -41,7 +34,7 @@ class _Adapt:
     path_or_id: str | None
 
 
-_Awaited = _Load | _Adapt | RunRequest  # a request whose reply is awaited
+_Awaited = _Adapt | RunRequest  # a request whose reply is awaited
 
 
 class PuzzleRunner(QObject):
@@ -58,8 +51,6 @@ class PuzzleRunner(QObject):
         self._job: PuzzleJob | None = None
         self._awaited: _Awaited | None = None
         self._view: Recording | None = None
-        self._is_stopping = False  # stop after the awaited reply
-        context.model_changed.connect(self._model_changed)
         context.backend.pacing.revealed.connect(self._grow)
 
     @property
@@ -69,7 +60,7 @@ class PuzzleRunner(QObject):
 
     @property
     def is_running(self) -> bool:
-        """True while a puzzle is being solved, rather than a model loaded for it."""
+        """True while a puzzle is being solved, rather than an adapter set."""
         return isinstance(self._awaited, RunRequest)
 
     @property
@@ -80,8 +71,12 @@ class PuzzleRunner(QObject):
     def begin(self, job: PuzzleJob) -> None:
         """Begins a job; only while there is none."""
         assert self._job is None
-        self._job, self._awaited, self._view, self._is_stopping = job, None, None, False
-        self._ask()
+        self._job, self._awaited, self._view = job, None, None
+        if job.puzzle:
+            self._run(job)
+        else:
+            self._awaited = _Adapt(job.adapter)
+            self._context.backend.set_adapter(job.adapter)
         self.changed.emit()
 
     def stop(self) -> None:
@@ -89,55 +84,18 @@ class PuzzleRunner(QObject):
         match self._awaited:
             case RunRequest():
                 self._context.backend.stop()
-            case _Load():
-                self._end()  # loading continues
             case _Adapt():
-                self._is_stopping = True
-
-    def _ask(self) -> None:
-        """Requests what the job needs next: its model, its adapter, or its run.
-
-        Ends the job if the model or adapter is not there after its reply: then another one was chosen.
-        """
-        job, model, asked = self._job, self._context.model, self._awaited
-        assert job is not None
-        want = job.model
-        if want is not None and (model is None or model.path_or_id != want.path_or_id):
-            if asked is not None:
-                self._end()
-                return
-            self._awaited = _Load(want.path_or_id)
-            self._make_ready(want, bool(job.puzzle))
-        elif want is not None and model is not None and model.adapter != want.adapter:
-            if isinstance(asked, _Adapt):
-                self._end()
-                return
-            self._awaited = _Adapt(want.adapter)
-            self._make_ready(want, bool(job.puzzle))
-        elif job.puzzle:
-            self._run(job)
-        else:
-            self._end()
-
-    def _make_ready(self, want: ModelChoice, is_for_puzzle: bool) -> None:
-        """Requests a model, or its adapter. For a puzzle it is only borrowed; otherwise it stays."""
-        context, model = self._context, self._context.model
-        is_there = model is not None and model.path_or_id == want.path_or_id
-        if is_for_puzzle:
-            context.borrow(want.path_or_id, want.adapter if is_there else None)
-        elif is_there:
-            context.backend.set_adapter(want.adapter)
-        else:
-            context.load(want.path_or_id)
+                self._end()  # it is set all the same
 
     def _run(self, job: PuzzleJob) -> None:
-        context, model = self._context, self._context.model
+        context, model = self._context, solver(self._context.model)
         problem = tr("No model is loaded. Choose one above") if model is None else obstacle(model)
         if model is None or problem:
             self._fail(problem)
             return
+        config = context.values.config(model.defaults, model.decoders)
         try:
-            config = settings(model, context.values.config(model.defaults), job.puzzle, keep=job.keeps_givens)
+            config = settings(model, config, job.puzzle, keep=job.keeps_givens)
         except SafelightError as error:
             self._fail(str(error))
             return
@@ -155,27 +113,11 @@ class PuzzleRunner(QObject):
             self.ended.emit(problem)
         self.changed.emit()
 
-    @Slot()
-    def _model_changed(self) -> None:
-        """Continues the job if its model was loaded; ends it if loading failed or another one was chosen."""
-        if not isinstance(self._awaited, _Load):
-            return
-        model, loading, wanted = self._context.model, self._context.loading, self._awaited.path_or_id
-        if model is not None and model.path_or_id == wanted:
-            self._ask()
-            self.changed.emit()
-        elif loading is None or loading.path_or_id != wanted:
-            self._end()  # the context has said why
-
     def take(self, reply: ServiceReply) -> None:
         """Processes replies of the engine and ignores those to requests of others."""
         match reply:
-            case AdapterChanged(path_or_id, _, problem) if self._awaited == _Adapt(path_or_id):
-                if problem or self._is_stopping:
-                    self._end()  # the context has said why
-                else:
-                    self._ask()
-                    self.changed.emit()
+            case AdapterChanged(path_or_id) if self._awaited == _Adapt(path_or_id):
+                self._end()  # where it failed, the context has said why
             case RunStarted() | RunAdvanced() | RunEnded():
                 asked = self._awaited
                 if isinstance(asked, RunRequest) and asked.run_id == reply.run_id and self._job is not None:

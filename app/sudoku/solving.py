@@ -22,6 +22,11 @@ def race_models() -> tuple[ModelChoice, ModelChoice]:
     return ModelChoice(BASE), ModelChoice(SUDOKU) if adapter is None else ModelChoice(BASE, adapter)
 
 
+def solver(model: LoadedModel | None) -> LoadedModel | None:
+    """Returns what solves puzzles while a model is loaded: the part that was made for them, or the model itself."""
+    return None if model is None else model.part(SUDOKU)
+
+
 def obstacle(model: LoadedModel) -> str:
     """Returns why a model cannot solve puzzles, as a sentence; empty if it can."""
     if not model.capabilities.steps:

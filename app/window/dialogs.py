@@ -22,7 +22,7 @@ from app.system.i18n import tr
 from app.window.appearance import Appearance
 from app.window.sidebar.rows import shown_title
 from engine import SafelightError
-from engine.catalog import installed
+from engine.catalog import SMALL, SMALL_TITLE, installed
 
 
 class Dialogs(QObject):
@@ -57,7 +57,7 @@ class Dialogs(QObject):
         from app.window.storage import Storage
 
         context = self._context
-        tools = ToolsPanel(context.tools, lambda: None if context.is_auto else context.model)  # in auto another calls
+        tools = ToolsPanel(context.tools, lambda: context.model)
         context.model_changed.connect(tools.refresh)
         further = [(tr("Tools"), tools), (tr("Storage and privacy"), Storage(context.folders))]
         opened = SettingsDialog(context.preferences, context.values, context.settings, self._parent, further=further)
@@ -175,7 +175,7 @@ def _chats(context: AppContext) -> Iterator[Action]:
 
 
 def _models(context: AppContext) -> Iterator[Action]:
-    known = {**{model.id: model.title for model in installed()}, **dict(context.models)}
+    known = {SMALL: tr(SMALL_TITLE), **{model.id: model.title for model in installed()}, **dict(context.models)}
     for path_or_id, title in known.items():
         yield Action(f"model {path_or_id}", title, tr("Load the model"), functools.partial(context.load, path_or_id))
 

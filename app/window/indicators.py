@@ -15,7 +15,6 @@ from app.system import memory_use
 from app.system.i18n import tr, trn
 from app.window.statusbar import StatusBar
 from app.window.topbar import TopBar
-from engine.catalog import AUTO, AUTO_TITLE
 from engine.service import AdapterChanged, MemoryUsed, ServiceReply, is_remote
 
 MEMORY_MS = 2000  # between two measurements of the process's memory
@@ -62,9 +61,8 @@ class Indicators(QObject):
     def show_model(self) -> None:
         """Shows which model is loaded or being loaded."""
         model, loading = self._context.model, self._context.loading
-        automatic = (AUTO, tr(AUTO_TITLE)) if self._context.is_auto else None
         if model is not None:
-            self._topbar.chooser.show_model(*(automatic or (model.path_or_id, model.title)))
+            self._topbar.chooser.show_model(model.path_or_id, model.title)
             size = parameters(model.parameter_count) if model.parameter_count else ""
             where = tr("remote") if is_remote(model.path_or_id) else model.device.upper()
             untried = tr("experimental") if model.is_news and model.device != "cpu" else ""
@@ -75,8 +73,7 @@ class Indicators(QObject):
             self._strip.allow(model.settings, only_text(model))
             self._status.show_model(title_of(model), model.device, model.threads, model.device_reason, model.kernels)
             return
-        chosen = ("", "") if loading is None else (loading.path_or_id, loading.title)
-        self._topbar.chooser.show_model(*(automatic or chosen))
+        self._topbar.chooser.show_model(*(("", "") if loading is None else (loading.path_or_id, loading.title)))
         self._topbar.facts.clear()
         self._status.show_model(None)
 

@@ -15,12 +15,12 @@ from app.design.fonts import TEXT_BODY, TEXT_SMALL, px, ui_font
 from app.design.tokens import color
 from app.system.i18n import tr
 from engine import PUBLISHED
-from engine.catalog import AUTO, AUTO_TITLE, installed
+from engine.catalog import SMALL, SMALL_TITLE, installed
 from engine.service import is_remote
 
 Index = QModelIndex | QPersistentModelIndex
 PURPOSE = Qt.ItemDataRole.UserRole + 1
-MANAGE, OPEN_FOLDER = "manage-models", "open-folder"  # data of the last entries
+ONE_BY_ONE, MANAGE, OPEN_FOLDER = "one-by-one", "manage-models", "open-folder"  # data of the last entries
 SIDE, ABOVE, SEPARATOR = 12, 5, 9  # pixels at 100 %
 MOST_WIDTH = 520  # pixels of an entry's texts at 100 %
 
@@ -94,17 +94,27 @@ class ModelList(ChoiceBox):
         self.setItemDelegate(ModelDelegate(self))
         self.activated.connect(self._choose)
         self._shown = ("", "")  # the model's id or folder, and its title
+        self._others: Sequence[tuple[str, str]] = ()
+        self._is_open = False  # the small models are listed one by one
         self.offer_models(())
 
     def offer_models(self, others: Sequence[tuple[str, str]]) -> None:
-        """Lists the installed models and these, each a folder and a title; the selection stays."""
+        """Lists the small models and these, each a folder and a title; the selection stays."""
+        self._others = others
+        self._fill()
+
+    def _fill(self) -> None:
+        small = {model.id: model for model in installed()}
         self.clear()
-        self._add(0, tr(AUTO_TITLE), AUTO, tr("each prompt goes to the small model that was made for it"))
-        for model in installed():
-            self._add(self.count(), model.title, model.id, tr(model.purpose))
-        for path, title in others:
-            if self.findData(path) < 0:
+        self._add(0, tr(SMALL_TITLE), SMALL, tr("each prompt goes to the one that was made for it"))
+        for path, title in self._others:
+            if path not in small and self.findData(path) < 0:
                 self._add(self.count(), title, path, purpose_of(path, title))
+        if self._is_open or self._shown[0] in small:
+            for model in small.values():
+                self._add(self.count(), model.title, model.id, tr(model.purpose))
+        else:
+            self._add(self.count(), tr("The small models one by one…"), ONE_BY_ONE, tr("to load one of them alone"))
         self.insertSeparator(self.count())
         self._add(self.count(), tr("Manage models…"), MANAGE, tr("download, import or convert; local server"))
         self._add(self.count(), tr("Open a folder…"), OPEN_FOLDER, tr("load a model from a folder on this computer"))
@@ -120,6 +130,9 @@ class ModelList(ChoiceBox):
     def show_model(self, path_or_id: str, title: str) -> None:
         """Shows which model is loaded or being loaded; an unknown folder is added to the list. Empty: no model."""
         self._shown = path_or_id, title
+        if self.findData(path_or_id) < 0 and any(model.id == path_or_id for model in installed()):
+            self._fill()  # which shows it
+            return
         place = self.findData(path_or_id) if path_or_id else -1
         if place < 0 and path_or_id:
             place = self.findData(MANAGE) - 1  # before the separator
@@ -129,7 +142,11 @@ class ModelList(ChoiceBox):
     @Slot(int)
     def _choose(self, place: int) -> None:
         chosen = self.itemData(place)
-        if chosen in (MANAGE, OPEN_FOLDER):
+        if chosen == ONE_BY_ONE:
+            self._is_open = True
+            self._fill()
+            self.showPopup()
+        elif chosen in (MANAGE, OPEN_FOLDER):
             self.show_model(*self._shown)  # the selection is restored until another model is chosen
             (self.manage_asked if chosen == MANAGE else self.folder_asked).emit()
         elif chosen != self._shown[0]:

@@ -12,7 +12,7 @@ from app.settings import store
 from app.system import logs
 from app.system.crash_handler import one_line
 from app.system.i18n import tr
-from engine import SKILLS, catalog
+from engine import catalog
 
 REOPENING_MS = 3000  # after this time a reopened conversation counts as harmless
 
@@ -32,7 +32,7 @@ class Reopening(QObject):
     def __init__(self, context: AppContext) -> None:
         super().__init__()
         self._context, self._settings = context, context.settings
-        self._first = ModelChoice(catalog.AUTO)
+        self._first = ModelChoice(catalog.SMALL)
         self._noted: ModelChoice | None = None
         context.session.listed.connect(self._note)
         context.session.path_changed.connect(self._note)
@@ -45,18 +45,16 @@ class Reopening(QObject):
 
     @Slot()
     def load_model(self) -> None:
-        """Loads the model of the start; if that fails, the skills model."""
+        """Loads the model of the start."""
         first = self._first
         if not catalog.title(first.path_or_id):
             store.write_loading(self._settings, first.path_or_id)
-        is_auto = first.path_or_id == catalog.AUTO
-        otherwise = None if first.path_or_id == SKILLS else ModelChoice(SKILLS, is_auto=is_auto)
-        self._context.load(first.path_or_id, first.adapter, otherwise)
+        self._context.load(first.path_or_id, first.adapter)
 
     def _last_model(self) -> ModelChoice:
         last = store.read_model(self._settings)
         if last is None:
-            return ModelChoice(catalog.AUTO)
+            return ModelChoice(catalog.SMALL)
         if store.read_loading(self._settings) != last[0]:
             return ModelChoice(*last)
         store.write_loading(self._settings, None)
@@ -66,12 +64,12 @@ class Reopening(QObject):
                 model=self._context.title_of(last[0]),
             )
         )
-        return ModelChoice(catalog.AUTO)
+        return ModelChoice(catalog.SMALL)
 
     @Slot()
     def _note_model(self) -> None:
-        choice = ModelChoice(catalog.AUTO) if self._context.is_auto else self._context.own_choice
-        if self._context.choice is None or choice is None or choice == self._noted:
+        choice = self._context.choice
+        if choice is None or choice == self._noted:
             return
         self._noted = choice
         store.write_model(self._settings, choice.path_or_id, choice.adapter)

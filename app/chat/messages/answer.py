@@ -30,7 +30,7 @@ from app.state.chat.attachment import with_attachments
 from app.state.chat.conversation import Answer, Turn
 from app.state.run.canvas import BlockState
 from app.system.i18n import tr
-from engine.catalog import EmbeddedModel
+from engine import catalog
 from engine.service import LoadedModel
 
 LEAST_GROWTH = 200
@@ -388,14 +388,14 @@ class AnswerView(QWidget):
             self.delete.setVisible(versions > 1 and not active)
             self.delete.setEnabled(not self._is_busy)
 
-    def _offer_others(self, models: Sequence[EmbeddedModel]) -> None:
+    def _offer_others(self, models: Sequence[str]) -> None:
         """Lists the models that can be asked instead of the one that answered; hides the button if there are none."""
         menu = self._others
-        titles = [tr("Ask {model} instead", model=model.title) for model in models]
+        titles = [tr("Ask {model} instead", model=catalog.title(model)) for model in models]
         if titles != [act.text() for act in menu.actions()]:
             menu.clear()
             for model, title in zip(models, titles, strict=True):
-                menu.addAction(title, partial(self._ask_other, model.id))
+                menu.addAction(title, partial(self._ask_other, model))
         self.others.setVisible(bool(models))
 
 

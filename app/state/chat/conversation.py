@@ -6,7 +6,7 @@ path through the tree is shown, the ``turns``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -359,32 +359,25 @@ class ChatState:
         asked.branch.remove(asked.turn)
         return asked.turn
 
-    def messages(self, turn: Turn, unread: Collection[str] = (), *, with_tools: bool = False) -> tuple[Message, ...]:
+    def messages(self, turn: Turn, *, with_tools: bool = False) -> tuple[Message, ...]:
         """Returns the model's messages for a turn on the path: all turns before it, then its prompt.
 
-        Turns that models with the ids ``unread`` answered are left out, and so are calls of tools, unless
-        ``with_tools``: not every template writes them.
+        Calls of tools are left out unless ``with_tools``: not every template writes them.
         """
-        turns = self.turns
-        place = next(index for index, other in enumerate(turns) if other is turn)
-        return self._history(turns[:place], turn.message, unread, with_tools)
+        return self.messages_with(turn.message, turn, with_tools=with_tools)
 
-    def messages_with(self, message: Message, unread: Collection[str] = ()) -> tuple[Message, ...]:
-        """Returns the model's messages if this message is asked next; ``unread`` as in ``messages``."""
-        return self._history(self.turns, message, unread)
-
-    def _history(
-        self, earlier: list[Turn], asked: Message, unread: Collection[str], with_tools: bool = False
-    ) -> tuple[Message, ...]:
-        """Returns the system prompt, the earlier turns, and the message to answer.
+    def messages_with(self, asked: Message, at: Turn | None = None, *, with_tools: bool = False) -> tuple[Message, ...]:
+        """Returns the model's messages if this one is asked next, or in place of the turn ``at``.
 
         Turns with an empty answer are left out, as templates require alternating roles. Thinking is not included.
         """
+        turns = self.turns
+        earlier = turns if at is None else turns[: next(place for place, turn in enumerate(turns) if turn is at)]
         messages: list[Message] = []
         if self.system_prompt.strip():
             messages.append({"role": "system", "content": self.system_prompt})
         for turn in earlier:
-            if turn.answer.text.strip() and turn.answer.model not in unread:
+            if turn.answer.text.strip():
                 messages.append(turn.message)
                 if with_tools:
                     messages += (message for made in turn.answer.rounds for message in made.messages)

@@ -6,13 +6,13 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.state.chat.attachment import Attachment
+from app.state.chat.attachment import Attachment, with_attachments
 from app.system.i18n import tr, trn
 from engine import SafelightError
 from engine.catalog import TALK, Traits
 from engine.service import LoadedModel
-from engine.tasks import skills, sudoku, tool_questions, wording
-from engine.text.message import Message
+from engine.service.small import puzzle_in
+from engine.tasks import skills, sudoku, tool_questions
 
 if TYPE_CHECKING:
     from engine.tasks.drawings import Scene
@@ -47,7 +47,7 @@ def suggestions(traits: Traits, rng: random.Random) -> list[Suggestion]:
 
 
 def auto_suggestions(rng: random.Random) -> list[Suggestion]:
-    """Returns prompts for the choice among the small models: some that develop on a canvas, and own words."""
+    """Returns prompts for the small models as one: some that develop on a canvas, and own words."""
     canvas, puzzle = skills.suggestions(), sudoku.generate(rng, 34, 34)
     board = Suggestion(tr("Solve this Sudoku"), sudoku.to_prompt(puzzle.board))
     if not TALK.is_here:
@@ -94,21 +94,6 @@ def _bins() -> list[tuple[str, int]]:
     ]
 
 
-def worded(messages: tuple[Message, ...], model: LoadedModel) -> tuple[Message, ...]:
-    """Returns messages in the wording that the model was trained on, if it knows no other."""
-    if not model.traits.wants_wording:
-        return messages
-
-    def normal(text: str) -> str:
-        is_for_tool = model.traits.taught == "tools" and tool_questions.tool_for(text)
-        return tool_questions.normal(text) if is_for_tool else wording.normal(text)
-
-    return tuple(
-        {**message, "content": normal(message["content"])} if message["role"] == "user" else message
-        for message in messages
-    )
-
-
 def prepare(traits: Traits, text: str) -> str:
     """Returns the prompt in the form that the model reads.
 
@@ -120,7 +105,7 @@ def prepare(traits: Traits, text: str) -> str:
     if traits.prompt_format == "text":
         return text.strip()
     try:
-        return sudoku.to_prompt(sudoku.parse(text))
+        return sudoku.to_prompt(puzzle_in(text) or sudoku.parse(text))
     except sudoku.PuzzleError as error:
         if any(ch.isdigit() for ch in text):
             raise SafelightError(f"The {error}.") from error
@@ -151,6 +136,8 @@ def prepare_with_files(
                 trn("Write what to do with the file.", "Write what to do with the files.", len(attachments))
             )
         return prepare(traits, text), tuple(attachments)
+    if board := puzzle_in(with_attachments(text, attachments)):
+        return sudoku.to_prompt(board), ()
     if text.strip() or len(attachments) > 1:
         raise SafelightError(tr("This model reads one puzzle at a time: write it, or attach one file that holds it."))
     return prepare(traits, attachments[0].text), ()

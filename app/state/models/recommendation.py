@@ -15,8 +15,7 @@ from engine.catalog import (
     LLADA2_MINI,
     QWEN_0_6B,
     QWEN_1_7B,
-    SKILLS,
-    TALK,
+    SMALL,
     WEDLM_8B,
 )
 from engine.memory.machine import Machine
@@ -64,22 +63,20 @@ class Recommendation:
     note: Note
 
 
-def recommend(machine: Machine, needs: Mapping[Choice, int], free: int, *, has_talk: bool = True) -> Recommendation:
-    """Recommends the best model that fits now with memory to spare, else a small one that is here.
+def recommend(machine: Machine, needs: Mapping[Choice, int], free: int) -> Recommendation:
+    """Recommends the best model that fits now with memory to spare, else the small ones, which are here.
 
     Args:
         needs: bytes of memory by choice, with a context of ``CONTEXT`` tokens, on the card if it is usable.
         free: bytes that a model could take now, on the card if it is usable.
-        has_talk: Safelight Talk is installed.
     """
     if machine.is_usable and machine.card is not None:
         room, order = min(machine.card.total_bytes - LEFT_ON_CARD, free), CARD
     else:
         left = max(LEFT_IN_MEMORY, round(LEFT_SHARE * machine.memory_bytes))
         room, order = min(machine.memory_bytes, free) - left, PROCESSOR
-    here = TALK.id if has_talk else SKILLS
     fitting = (repo for repo, how in order if needs.get((repo, how), room + 1) <= room)
-    return Recommendation(next(fitting, here), machine.is_usable, _note(machine))
+    return Recommendation(next(fitting, SMALL), machine.is_usable, _note(machine))
 
 
 def _note(machine: Machine) -> Note:

@@ -16,6 +16,7 @@ from app.pictures.thumb import PictureThumb
 from app.state.chat.attachment import AttachedPicture
 from app.sudoku.words import bin_tip, bin_title
 from app.system.i18n import tr, trn
+from engine.catalog import SMALL_TITLE
 from engine.pictures import Picture
 from engine.tasks.sudoku import BINS
 
@@ -70,6 +71,7 @@ class Column(QWidget):
         self.reason.setAccessibleName(tr("Why the puzzle cannot be solved now"))
         tip = tr("Opens the Race page, where two models solve this puzzle side by side")
         self.race = button(tr("Race this"), tr("Race two models on this puzzle"), role="plain", tip=tip)
+        self.load = button(tr("Load {model}", model=tr(SMALL_TITLE)), role="plain")
         self.keep = QCheckBox(tr("Keep the given digits"))
         explanation = tr("Off, the model writes all 81 cells and may change a given digit. On, it cannot.")
         self.keep.setAccessibleDescription(explanation)
@@ -93,7 +95,7 @@ class Column(QWidget):
         self.adapter.activated.connect(self._choose_adapter)
 
     def _lay_out(self, explanation: str) -> None:
-        doing = flow_of(self.solve, self.stop, self.race, gap=12)
+        doing = flow_of(self.solve, self.stop, self.load, self.race, gap=12)
         note = label(explanation, "caption", wrap=True)
         note.setContentsMargins(30, 0, 0, 0)  # under the switch's text
         chooser = row_of(self.adapter_title, (self.adapter, 1), spacing=12)
@@ -137,8 +139,7 @@ class Column(QWidget):
             self.solve.setVisible(not busy)
             self.stop.setVisible(busy)
             self.solve.setEnabled(can_run)
-        for made in (self.race, self.again):
-            made.setEnabled(can_run)
+        self.again.setEnabled(can_run)
         self.solve.setToolTip(waits)
         self.reason.setText(waits)
         self.reason.setVisible(bool(waits))
