@@ -139,7 +139,10 @@ class FakeEngine(LocalBackend):
         yield from super()._steps(model, task, record)
 
     def sibling(self) -> FakeEngine:
-        return FakeEngine(self._recorder.folder)
+        """Another one like it, whose runs are listed with those of this one."""
+        other = FakeEngine(self._recorder.folder)
+        other.able, other.requests, other.prompts = self.able, self.requests, self.prompts
+        return other
 
     def check_model(self, path: str) -> None:
         if path == "missing":

@@ -61,7 +61,8 @@ def as_taught(prompt: str) -> str:
     """Returns a task of the skills, or a question for a tool, in the wording of the training texts; others as they
     are."""
     text = simple(prompt)
-    return tool_questions.normal(text) if tool_questions.tool_for(text) else normal(prompt)
+    is_for_tool_alone = tool_questions.tool_for(text) and not is_taught(text)
+    return tool_questions.normal(text) if is_for_tool_alone else normal(prompt)
 
 
 def normal(prompt: str) -> str:

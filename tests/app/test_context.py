@@ -16,8 +16,8 @@ from app.context import AppContext, Lazy, ModelChoice
 from app.design import themes
 from app.settings import store
 from app.window.pages import PAGES
-from engine import BASE, SKILLS, SUDOKU
-from engine.catalog import AUTO
+from engine import SKILLS, SUDOKU
+from engine.catalog import SMALL
 from engine.service import LoadFailed, ModelLoaded, ModelUnloaded
 
 Open = Callable[..., AppContext]
@@ -112,20 +112,21 @@ def test_a_model_that_was_asked_for_twice_is_the_latter(open_context: Open) -> N
     assert context.model is again
 
 
-def test_without_a_model_before_none_is_there(qtbot: QtBot, open_context: Open) -> None:
+def test_without_a_model_before_the_small_ones_are_loaded(qtbot: QtBot, open_context: Open) -> None:
     context = open_context(None)
     said: list[str] = []
     context.said.connect(lambda message, _details: said.append(message))
     context.load("missing")
-    qtbot.waitUntil(lambda: context.loading is None)
-    assert context.model is None
-    context.load("missing", otherwise=ModelChoice(SKILLS))
-    qtbot.waitUntil(lambda: context.model is not None)
-    assert context.choice == ModelChoice(SKILLS)
-    assert [text.rpartition(" cannot be loaded: ")[2] for text in said] == [
-        "there is no model at missing.",
-        "there is no model at missing. Safelight Skills is loaded instead.",
-    ]
+    qtbot.waitUntil(lambda: context.choice == ModelChoice(SMALL))
+    assert said == ["missing cannot be loaded: there is no model at missing. Small models is loaded instead."]
+
+
+def test_what_fails_twice_ends_without_a_model(open_context: Open) -> None:
+    context = open_context(None)
+    for broken in ("missing", SMALL):
+        context.load("missing") if broken == "missing" else None
+        context.take([LoadFailed(broken, "no")])
+    assert (context.loading, context.model) == (None, None)
 
 
 def test_what_the_engine_has_meanwhile_is_not_taken_for_what_it_had(qtbot: QtBot, open_context: Open) -> None:
@@ -289,66 +290,3 @@ def test_pages_that_are_gone_are_told_nothing_more(open_context: Open) -> None:
     for signal in (context.busy_changed, context.model_changed, context.settings_changed, themes.changed):
         signal.emit()
     assert not any(map(shiboken6.isValid, pages))
-
-
-def test_a_borrowed_model_is_given_back_once_and_only_when_nothing_runs(qtbot: QtBot, open_context: Open) -> None:
-    context = open_context()
-    context.borrow(SUDOKU)
-    qtbot.waitUntil(lambda: context.model is not None and context.model.path_or_id == SUDOKU)
-    context.borrow(BASE)  # another page, before the first has given it back
-    qtbot.waitUntil(lambda: context.model is not None and context.model.path_or_id == BASE)
-    assert context.own_choice == ModelChoice(SKILLS)
-    busy = Task("Something is being done")
-    context.register_busy(busy)
-    context.give_back()
-    assert context.loading is None
-    busy.reason = ""
-    context.give_back()
-    qtbot.waitUntil(lambda: context.choice == ModelChoice(SKILLS))
-    context.give_back()
-    assert context.loading is None
-    context.borrow(SUDOKU)
-    context.load(SUDOKU)  # chosen by hand meanwhile: it stays
-    qtbot.waitUntil(lambda: context.choice == ModelChoice(SUDOKU))
-    context.give_back()
-    assert (context.loading, context.choice) == (None, ModelChoice(SUDOKU))
-
-
-@pytest.mark.parametrize("broken", ["missing", "crash"])
-def test_a_second_model_that_a_page_cannot_have_leaves_it_known_whose_turn_it_is(
-    qtbot: QtBot, open_context: Open, broken: str
-) -> None:
-    context = open_context()
-    context.borrow(SUDOKU)
-    qtbot.waitUntil(lambda: context.choice == ModelChoice(SUDOKU))
-    context.borrow(broken)
-    qtbot.waitUntil(lambda: context.choice == ModelChoice(SUDOKU))
-    context.give_back()
-    qtbot.waitUntil(lambda: context.choice == ModelChoice(SKILLS))
-
-
-def test_the_choice_among_the_small_models_outlives_what_is_loaded(qtbot: QtBot, open_context: Open) -> None:
-    context = open_context(AUTO)
-    assert (context.is_auto, context.choice) == (True, ModelChoice(SKILLS))  # without the package of Talk
-    context.route(SUDOKU)
-    qtbot.waitUntil(lambda: context.choice == ModelChoice(SUDOKU))
-    assert context.is_auto
-    context.borrow(BASE)
-    qtbot.waitUntil(lambda: context.choice == ModelChoice(BASE))
-    assert context.is_auto
-    assert context.is_borrowing
-    context.give_back()
-    qtbot.waitUntil(lambda: context.choice == ModelChoice(SUDOKU))
-    assert context.is_auto
-    context.load("missing")
-    assert not context.is_auto
-    qtbot.waitUntil(lambda: context.choice == ModelChoice(SUDOKU))
-    assert context.is_auto
-    context.load(SKILLS)
-    qtbot.waitUntil(lambda: context.choice == ModelChoice(SKILLS))
-    assert not context.is_auto
-    context.load(AUTO)
-    qtbot.waitUntil(lambda: context.model is not None)
-    context.unload()
-    qtbot.waitUntil(lambda: context.model is None)
-    assert not context.is_auto

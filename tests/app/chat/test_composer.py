@@ -365,10 +365,11 @@ def test_there_is_an_end_to_files_and_each_can_be_removed(composer: Composer, tm
 def test_a_puzzle_may_come_as_a_file() -> None:
     board = sudoku.generate(random.Random(1), 40, 40).board
     file, other = Attachment("puzzle.txt", board), Attachment("a", "x")
-    assert prepare_with_files(traits(SUDOKU), " ", (file,)) == (sudoku.to_prompt(board), ())
-    for text, files in (("solve", (file,)), ("", (file, other))):
-        with pytest.raises(SafelightError, match="one puzzle at a time"):
-            prepare_with_files(traits(SUDOKU), text, files)
+    for text, files in ((" ", (file,)), ("Solve this", (file,)), ("", (file, other))):
+        assert prepare_with_files(traits(SUDOKU), text, files) == (sudoku.to_prompt(board), ())
+    assert prepare_with_files(traits(SUDOKU), f"Solve this:\n{board}", ()) == (sudoku.to_prompt(board), ())
+    with pytest.raises(SafelightError, match="one puzzle at a time"):
+        prepare_with_files(traits(SUDOKU), board, (file,))
     assert prepare_with_files(traits(SKILLS), " sum up ", (other,)) == ("sum up", (other,))
     with pytest.raises(SafelightError, match="Write what to do with the file"):
         prepare_with_files(traits(SKILLS), " ", (other,))

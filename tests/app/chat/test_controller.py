@@ -279,24 +279,3 @@ def test_suggestions_are_sent_and_fit_the_model(qtbot: QtBot, open_chat: Open, f
     qtbot.waitUntil(lambda: chat.context.model is not None)
     assert len(chat.page.welcome.suggestions.prompts) == 3
     assert sudoku.givens(sudoku.parse(chat.page.welcome.suggestions.prompts[0])) == 34
-
-
-def test_a_question_about_the_draft_goes_with_it_and_others_stay(
-    qtbot: QtBot, open_chat: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("engine.catalog.PackagedModel.is_here", True)
-    chat = open_chat()
-    notice, edit = chat.page.notice, chat.page.composer.edit
-    ask(qtbot, chat, "Tell me something.")
-    assert [choice.text() for choice in notice.choices] == ["Ask Safelight Talk", "Ask Safelight Skills anyway"]
-    assert not chat.session.chat.turns
-    edit.insertPlainText("!")
-    assert not notice.is_asking
-    notice.show_question("Which one?", [("This one", lambda: None)])
-    edit.insertPlainText("?")
-    assert notice.is_asking
-    ask(qtbot, chat, "Tell me more.")
-    notice.choices[1].click()
-    idle(qtbot, chat)
-    assert [turn.prompt for turn in chat.session.chat.turns] == ["Tell me more."]
-    assert chat.page.composer.is_empty

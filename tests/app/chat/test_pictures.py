@@ -281,8 +281,6 @@ def test_a_model_that_cannot_see_says_so_and_the_draft_stays(
     composer.send.click()
     assert "only reads text" in composer.hint.text()
     assert (composer.text, len(composer.pictures.chips)) == ("What is it?", 1)
-    assert [choice.text() for choice in chat.notice.choices] == ["Ask Safelight Sight"]
-    assert chat.notice.message.text().startswith("Safelight Skills only reads text.")
     assert fake.configs == []
     assert chat._session.chat.turns == []
 

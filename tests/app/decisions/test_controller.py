@@ -14,7 +14,6 @@ from app.decisions.controller import NAME, DecisionsController, read_questions
 from app.state.decisions.drafts import QuestionDraft
 from app.state.decisions.samples import samples
 from engine import DECIDER, SKILLS
-from engine.catalog import AUTO
 from engine.tasks.decisions.questions import Option, YesNo
 from tests.app.decisions.far_engine import FarEngine
 
@@ -65,39 +64,6 @@ def test_a_small_model_that_was_not_trained_for_it_may_be_asked_and_another_is_o
     qtbot.waitUntil(lambda: one.message.text() == "")
     assert one.decide.isEnabled()
     assert not one.load.isVisible()
-
-
-def test_in_auto_the_model_that_was_made_for_it_decides_by_itself(
-    qtbot: QtBot, opened: Callable[..., DecisionsController]
-) -> None:
-    page = opened(model=AUTO)
-    one, context = page.page.one, page._context
-    qtbot.waitUntil(one.decide.isEnabled)
-    assert (one.message.text(), one.load.isVisible()) == ("", False)
-    assert context.model is not None
-    assert context.model.path_or_id != DECIDER
-    one.decide.click()
-    qtbot.waitUntil(lambda: one._reading is not None and one._reading.is_over)
-    assert context.model.path_or_id == DECIDER
-    assert context.is_auto
-    assert one.questions.cards[0].answer is not None
-    one.decide.click()  # it is there now
-    idle(qtbot, page)
-    context.give_back()
-    assert context.is_auto
-
-
-def test_a_model_that_was_chosen_meanwhile_is_not_asked(
-    qtbot: QtBot, opened: Callable[..., DecisionsController]
-) -> None:
-    page = opened(model=AUTO)
-    one, context = page.page.one, page._context
-    qtbot.waitUntil(one.decide.isEnabled)
-    one.decide.click()
-    context.load(SKILLS)
-    qtbot.waitUntil(lambda: context.model is not None)
-    assert not page.is_busy
-    assert one._reading is None
 
 
 def test_words_that_the_small_model_never_learned_are_named(opened: Callable[..., DecisionsController]) -> None:

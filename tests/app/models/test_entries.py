@@ -15,7 +15,7 @@ from app.models.entries import ModelEntry, actions, entries
 from app.models.jobs import JobKind, JobProgress, Phase
 from app.models.words import action_text, amount, disk_line, download_tip, duration, progress_line
 from engine import PUBLISHED, PublishedModel
-from engine.catalog import DLLM_0_6B, GEMMA_4_BIT, TALK, installed
+from engine.catalog import DLLM_0_6B, GEMMA_4_BIT, SMALL, TALK, installed
 from engine.hub.record import MARK, Record, RemoteFile
 from engine.hub_cache import repo_folder
 from engine.memory import footprint
@@ -36,7 +36,7 @@ def model(folder: Path, **config: object) -> Path:
 
 def test_an_empty_disk_has_the_embedded_and_the_published(tmp_path: Path) -> None:
     found = by_key(tmp_path / "none")
-    small = sorted((m.id for m in installed()), key=lambda id: id != TALK.id)  # Talk first
+    small = [SMALL, *sorted((m.id for m in installed()), key=lambda id: id != TALK.id)]  # Talk first
     assert list(found)[: len(small)] == small
     assert set(found) - set(small) == {m.repo for m in PUBLISHED}
     assert {e.state for e in found.values() if e.group == "embedded"} == {"ready"}

@@ -29,7 +29,7 @@ from app.models.entries import Action
 from app.models.rows import ModelRow
 from app.system.secret import HUB_TOKEN, Secret
 from engine import EMBEDDED, SKILLS, PublishedModel
-from engine.catalog import resolve
+from engine.catalog import SMALL, resolve
 from engine.hub.record import size_of
 from engine.hub_cache import repo_folder
 from engine.memory.plan import Plan
@@ -485,9 +485,9 @@ def test_models_whose_weights_nobody_has_run_are_one_folded_row(qtbot: QtBot, mo
     models.refresh()
     models.page.show()
     fold = models.page.experimental.fold
-    assert (fold.text(), listed(models)) == ("▸ 1 experimental model to download", [REPO, GATED])
+    assert (fold.text(), listed(models)) == ("▸ 1 experimental model to download", [SMALL, REPO, GATED])
     qtbot.mouseClick(fold, Qt.MouseButton.LeftButton)
-    assert listed(models) == [REPO, GATED, new.repo]
+    assert listed(models) == [SMALL, REPO, GATED, new.repo]
     assert models.page.rows[new.repo].facts.text() == "Diffusion · Apache-2.0 · not run by us yet"
     assert models.page.rows[new.repo].buttons["download"] in models.page.rows[new.repo].tab_order()
 

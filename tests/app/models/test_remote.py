@@ -134,7 +134,8 @@ def test_what_only_a_canvas_allows_is_off_and_says_why(qtbot: QtBot, open_window
     assert "runs on another server" in window.pages["server"].widget.card.served.text()
     window.show_page(SUDOKU)
     column = window.pages["sudoku"].page.column
-    assert (column.reason.text(), column.adapter.isEnabled()) == ("", False)
+    assert (column.reason.text(), column.adapter.isEnabled()) == (why, False)
+    assert not column.load.isHidden()
     assert column.adapter.toolTip() == "The server that runs this model chooses its adapter."
     context = window.context
     assert context.model is not None

@@ -18,7 +18,6 @@ from app.sudoku.words import SAMPLE
 from app.system.i18n import use
 from engine import BASE, SKILLS
 from engine import SUDOKU as MODEL
-from engine.catalog import AUTO
 from engine.tasks import sudoku
 from tests.app.marked import Brackets, unmarked
 from tests.app.sudoku.solver_engine import POSITIONS, SolverEngine
@@ -168,28 +167,22 @@ def test_a_failure_is_one_sentence_and_the_page_goes_on(qtbot: QtBot, open_sudok
 # ---------------------------------------------------------------------------------------------------------- models
 
 
-def test_a_model_that_cannot_write_a_board_is_replaced_by_one_click(qtbot: QtBot, open_sudoku: Open) -> None:
+def test_where_the_model_cannot_write_a_board_the_small_ones_are_offered_and_solve_it(
+    qtbot: QtBot, open_sudoku: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SolverEngine, "sibling", lambda _self: SolverEngine())
     opened = open_sudoku(SKILLS)
-    one = opened.page
-    assert (one.column.reason.text(), one.column.solve.text()) == ("", "Solve")
-    one.column.solve.click()
-    assert one.column.reason.text().startswith("Loading Safelight Sudoku: ")
+    column = opened.page.column
+    assert column.reason.text().startswith("Safelight Skills cannot write a board: ")
+    assert not column.solve.isEnabled()
+    column.load.click()
+    assert column.reason.text().startswith("Loading Small models: ")
+    qtbot.waitUntil(column.solve.isEnabled)
+    assert not column.load.isVisible()
+    column.solve.click()
     idle(qtbot, opened)
-    assert opened.context.model is not None
-    assert opened.context.model.path_or_id == MODEL
-    assert one.column.verdict.text().startswith("Solved")
-    assert one.column.solve.text() == "Solve"
-
-
-def test_in_auto_it_is_solved_by_the_model_that_was_made_for_it(qtbot: QtBot, open_sudoku: Open) -> None:
-    opened = open_sudoku(AUTO)
-    opened.context.route(BASE)  # it could write a board
-    qtbot.waitUntil(lambda: opened.context.model is not None)
-    opened.page.column.solve.click()
-    idle(qtbot, opened)
-    assert opened.context.model is not None
-    assert opened.context.model.path_or_id == MODEL
-    assert opened.context.is_auto
+    assert column.verdict.text().startswith("Solved")
+    assert column.run_facts.text().startswith("Safelight Sudoku, seed ")
 
 
 def test_an_adapter_is_put_on_and_taken_off(

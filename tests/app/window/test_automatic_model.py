@@ -1,19 +1,18 @@
-"""The window where the model is chosen for each prompt: what the header says, and what the next start loads."""
+"""The window with the small models as one: what the header says, and what the next start loads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from PySide6.QtCore import QSettings
-from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.context import ModelChoice
 from app.settings import store
-from app.tools.panel import ToolsPanel
 from app.window.main_window import MainWindow
 from engine import SKILLS, SUDOKU
-from engine.catalog import AUTO
+from engine.catalog import SMALL
 
 Open = Callable[..., MainWindow]
 
@@ -27,33 +26,17 @@ def start(qtbot: QtBot, window: MainWindow) -> str:
     return said
 
 
-def test_a_fresh_install_takes_a_model_for_each_prompt(qtbot: QtBot, open_window: Open, settings: QSettings) -> None:
+@pytest.mark.parametrize("stored", ["", "safelight-auto"])
+def test_a_fresh_install_and_an_older_one_take_the_small_models(
+    qtbot: QtBot, open_window: Open, settings: QSettings, stored: str
+) -> None:
+    if stored:
+        store.write_model(settings, stored, None)
     window = open_window(None)
-    chooser, context = window.topbar.chooser, window.context
-    assert chooser.itemData(0) == AUTO
-    assert start(qtbot, window) == chooser.currentText() == "Small models (auto)"
-    assert window.status.labels["model"].text() == "Safelight Skills"
-    assert store.read_model(settings) == (AUTO, None)
-    context.route(SUDOKU)
-    qtbot.waitUntil(lambda: context.choice == ModelChoice(SUDOKU))
-    assert chooser.currentText() == "Small models (auto)"
-    assert window.status.labels["model"].text() == "Safelight Sudoku"
-    assert store.read_model(settings) == (AUTO, None)
-    assert start(qtbot, window) == "Small models (auto)"
-    assert context.is_auto
-
-
-def test_the_tools_page_counts_for_no_model_that_was_taken_by_itself(qtbot: QtBot, open_window: Open) -> None:
-    window = open_window(None)
-    start(qtbot, window)
-    window.dialogs.open_settings()
-    settings = QApplication.activeModalWidget()
-    assert settings is not None
-    (panel,) = settings.findChildren(ToolsPanel)
-    assert panel._model() is None
-    window.context.load(SUDOKU)
-    qtbot.waitUntil(lambda: panel._model() is not None)
-    settings.close()
+    chooser, status = window.topbar.chooser, window.status.labels["model"]
+    assert start(qtbot, window) == chooser.currentText() == status.text() == "Small models"
+    assert window.context.choice == ModelChoice(SMALL)
+    assert store.read_model(settings) == (SMALL, None)
 
 
 def test_a_single_model_stays_the_choice_at_the_next_start(
@@ -62,8 +45,6 @@ def test_a_single_model_stays_the_choice_at_the_next_start(
     store.write_model(settings, SUDOKU, None)
     window = open_window(None)
     assert start(qtbot, window) == "Safelight Sudoku"
-    assert window.context.choice == ModelChoice(SUDOKU)
-    assert not window.context.is_auto
     window.topbar.chooser.model_chosen.emit(SKILLS)
     qtbot.waitUntil(lambda: window.context.choice == ModelChoice(SKILLS))
     assert window.topbar.chooser.currentText() == "Safelight Skills"

@@ -16,6 +16,7 @@ from app.settings import store
 from app.window.main_window import MainWindow
 from engine import BASE, SKILLS
 from engine import SUDOKU as PUZZLES
+from engine.catalog import SMALL
 from tests.app.sudoku.solver_engine import SolverEngine
 
 Open = Callable[..., MainWindow]
@@ -68,10 +69,10 @@ def test_a_remembered_model_that_is_gone_is_replaced_and_said(
     window.reopening.expect_model()
     window.reopening.load_model()
     assert store.read_loading(settings) == "missing"
-    qtbot.waitUntil(lambda: window.context.choice == ModelChoice(SKILLS))
-    assert said(window).endswith("there is no model at missing. Safelight Skills is loaded instead.")
+    qtbot.waitUntil(lambda: window.context.choice == ModelChoice(SMALL))
+    assert said(window).endswith("there is no model at missing. Small models is loaded instead.")
     assert store.read_loading(settings) == ""
-    assert store.read_model(settings) == (SKILLS, None)
+    assert store.read_model(settings) == (SMALL, None)
 
 
 def test_a_model_whose_loading_ended_the_app_is_not_loaded_again_by_itself(
@@ -82,7 +83,7 @@ def test_a_model_whose_loading_ended_the_app_is_not_loaded_again_by_itself(
     window = open_window(None)
     window.reopening.expect_model()
     assert window.context.loading is not None
-    assert window.context.loading.path_or_id == SKILLS
+    assert window.context.loading.path_or_id == SMALL
     assert "closed while loading it" in said(window)
     window.reopening.expect_model()  # once is enough
     assert window.context.loading.path_or_id == str(tmp_path)
@@ -115,7 +116,7 @@ def test_every_place_has_the_same_model_at_every_moment(
     )
     QApplication.sendEvent(window.topbar.chooser, over)  # scrolling over it chooses nothing
     assert shown(window) == (SKILLS, [f"● {SKILLS}"], "Solve")
-    window.actions_by_name.run("sudoku-solve")
+    window.topbar.chooser.model_chosen.emit(PUZZLES)
     assert shown(window)[:2] == (PUZZLES, [f"○ {PUZZLES}"])
     qtbot.waitUntil(lambda: not window.context.is_busy and window.context.model is not None, timeout=60_000)
     assert shown(window) == (PUZZLES, [f"● {PUZZLES}"], "Solve")

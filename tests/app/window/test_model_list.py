@@ -8,9 +8,9 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from app.window.model_list import MANAGE, OPEN_FOLDER, PURPOSE, ModelList
+from app.window.model_list import MANAGE, ONE_BY_ONE, OPEN_FOLDER, PURPOSE, ModelList
 from engine import PUBLISHED, SKILLS, SUDOKU
-from engine.catalog import AUTO, installed
+from engine.catalog import SMALL, installed
 
 HOSTED = "http://127.0.0.1:8000/v1#org/model"
 
@@ -24,13 +24,29 @@ def listed(qtbot: QtBot) -> ModelList:
     return made
 
 
-def test_installed_models_come_first_then_the_others_then_the_ways_to_more(listed: ModelList) -> None:
-    entries = [listed.itemData(place) for place in range(listed.count())]
-    known = [AUTO, *(model.id for model in installed())]
-    assert entries == [*known, "/models/26b", HOSTED, None, MANAGE, OPEN_FOLDER]
+def entries(listed: ModelList) -> list[str | None]:
+    return [listed.itemData(place) for place in range(listed.count())]
+
+
+def test_the_small_models_come_first_then_the_others_and_single_small_ones_are_folded(listed: ModelList) -> None:
+    own, more = [SMALL, "/models/26b", HOSTED], [None, MANAGE, OPEN_FOLDER]
+    small = [model.id for model in installed()]
+    assert entries(listed) == [*own, ONE_BY_ONE, *more]
+    listed.show_model("/models/26b", "26B")
+    listed.activated.emit(listed.findData(ONE_BY_ONE))
+    assert entries(listed) == [*own, *small, *more]
+    assert (listed.view().isVisible(), listed.currentData()) == (True, "/models/26b")
+    listed.hidePopup()
+
+
+def test_a_single_small_model_that_is_loaded_opens_the_fold(listed: ModelList) -> None:
+    listed.show_model(SUDOKU, "Safelight Sudoku")
+    assert listed.currentData() == SUDOKU
+    assert ONE_BY_ONE not in entries(listed)
 
 
 def test_each_entry_says_what_it_is_for(listed: ModelList) -> None:
+    listed.show_model(SUDOKU, "Safelight Sudoku")
     for place in range(listed.count()):
         if title := listed.itemText(place):
             purpose = listed.itemData(place, PURPOSE)

@@ -105,6 +105,7 @@ def answered(small: tuple[SmallBackend, LoadedModel], request: RunRequest) -> tu
     ("text", "part", "answer"),
     [
         ("what's 12+7?", TASKS, "19"),
+        ("47+5 =", TASKS, "52"),
         ("Sort 9 4 7 2 6.", TASKS, "2 4 6 7 9"),
         ("Monday, [[...]], Wednesday.", GAPS, "Monday, Tuesday, Wednesday."),
         (LINES, SUDOKU, " ".join(SOLVED[row : row + 9] for row in range(0, 81, 9))),

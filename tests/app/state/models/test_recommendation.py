@@ -18,8 +18,7 @@ from engine.catalog import (
     GEMMA_4_BIT,
     GEMMA_ORIGINAL,
     LLADA2_MINI,
-    SKILLS,
-    TALK,
+    SMALL,
     WEDLM_8B,
 )
 from engine.memory.machine import Machine
@@ -54,7 +53,7 @@ def needs() -> Needs:
         (NO_DRIVER, LLADA2_MINI, "no driver"),
         (without(32, "AMD", total_bytes=24 * 2**30), GEMMA_4_BIT, "AMD"),
         (without(16, "Apple"), LLADA2_MINI, "Apple"),
-        (without(4), TALK.id, "no card"),
+        (without(4), SMALL, "no card"),
         (without(8), FAST_DLLM_1_5B, "no card"),
         (without(64), GEMMA_4_BIT, "no card"),
     ],
@@ -73,7 +72,7 @@ def test_the_best_that_fits(needs: Needs, machine: Machine, key: str, note: str)
         (14_000_000_000, WEDLM_8B),
         (8_500_000_000, FAST_DLLM_1_5B),
         (8_300_000_000, DLLM_0_6B),
-        (8_000_000_000, TALK.id),
+        (8_000_000_000, SMALL),
     ],
 )
 def test_what_is_recommended_runs_with_what_is_free_now(needs: Needs, free: int, key: str) -> None:
@@ -83,10 +82,6 @@ def test_what_is_recommended_runs_with_what_is_free_now(needs: Needs, free: int,
 def test_what_does_not_fit_on_the_disk_is_not_recommended(needs: Needs) -> None:
     counted = {choice: need for choice, need in needs(without(64)).items() if choice[0] != GEMMA_4_BIT}
     assert recommend(without(64), counted, PLENTY).key == LLADA2_MINI
-
-
-def test_without_talk_a_small_one_is_left(needs: Needs) -> None:
-    assert recommend(without(4), needs(without(4)), PLENTY, has_talk=False).key == SKILLS
 
 
 def test_the_start_page_promises_what_is_recommended(needs: Needs) -> None:
