@@ -24,7 +24,7 @@ from app.export.gif import as_pillow
 from app.state.race.lanes import LaneSpec
 from app.window.main_window import MainWindow
 from engine import BASE, DECIDER, GAPS, SKILLS, TOOLS, WEDLM
-from engine.catalog import AUTO
+from engine.catalog import SMALL
 from engine.tools.declared import EXAMPLES, ToolServer
 
 FRAME_MS = 80
@@ -90,15 +90,15 @@ def answer(window: MainWindow, film: Film, prompt: str) -> None:
 
 def talk(window: MainWindow, film: Film, _prompt: str) -> None:
     """First words of a fresh install, to the model that each prompt is for."""
-    window.context.load(AUTO)
+    window.context.load(SMALL)
     wait_for(lambda: window.context.model is not None and window.context.loading is None, "the model")
     window.context.values.overrides["max_new_tokens"] = TALK_TOKENS
     window.context.apply_values()
     settle()
     chat, session = window.pages.chat(), window.context.session
 
-    def is_answered(number: int) -> bool:  # the model that a prompt is for may be loaded first
-        return len(session.chat.turns) == number and session.active is None and not window.context.is_busy
+    def is_answered(number: int) -> bool:
+        return len(session.chat.turns) == number and session.active is None
 
     for number, prompt in enumerate(TALK_PROMPTS, start=1):
         chat.page.composer.edit.setPlainText(prompt)

@@ -207,7 +207,7 @@ class ChatController(QObject):
         return found if model is None or model.parts else [SMALL] if found else []
 
     def ask_other(self, turn: Turn, model: str) -> None:
-        """Answers a turn by another model, given by its id, which is loaded for that if it is no part of this one."""
+        """Answers a turn by a part of the small models, which are loaded for that if necessary; by its id."""
         loaded = self._context.model
         if loaded is not None and loaded.part(model) is not loaded:
             self.again(turn, model)

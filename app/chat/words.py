@@ -14,7 +14,9 @@ from app.state.unlearned import unlearned_line
 from app.system.i18n import tr, trn
 from engine import catalog
 from engine.catalog import TALK
+from engine.service.small import TASKS
 from engine.tasks import skills, wording
+from engine.tasks.checking import missing
 from engine.tasks.tool_questions import NO_TOOL, tool_for
 from engine.text.outline import spans
 
@@ -165,31 +167,43 @@ def _seconds(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class Caveat:
-    """A warning about an answer in a sentence or two, and similar prompts that the model was trained on."""
+    """A warning about an answer in a sentence or two, similar prompts that the model was trained on, and the id of a
+    model that was trained on this one."""
 
     text: str
-    nearest: tuple[Suggestion, ...]
+    nearest: tuple[Suggestion, ...] = ()
+    taught: str = ""
 
 
 def doubt(prompt: str, answer: Answer) -> Caveat | None:
     """Returns a warning about an answer that ended by itself; None if there is no reason to doubt it.
 
     A model trained on skills is checked: the prompt must be one of its tasks, in its wording, and the answer right.
-    Questions for a tool are not, unless the model says that it has none.
+    Questions for a tool are not, unless the model says that it has none. Of Talk's answers, sums and sorts are checked.
     Answers of other models cannot be checked; ``Answer.notices`` reports blocks that did not converge.
     """
-    if answer.model == TALK.id and answer.status == "done" and is_foreign(prompt):
-        return Caveat(tr("{model} writes English only: to this prompt it can only guess.", model=TALK.title), ())
+    if answer.model == TALK.id:
+        return _doubt_talk(prompt, answer) if answer.status == "done" else None
     traits = catalog.traits(Path(answer.model).name, answer.adapter)
     is_other = answer.rewriting is not None or any(spans(prompt))  # no program knows what belongs there
     if not traits.wants_wording or answer.status != "done" or answer.figures.is_cut or is_other:
         return None
     if traits.taught == "tools" and tool_for(prompt):
-        return Caveat(_no_tool(), ()) if answer.text.strip() == NO_TOOL else None
+        if answer.text.strip() == NO_TOOL:
+            return Caveat(_no_tool())
+        if answer.rounds or not wording.is_taught(prompt):
+            return None
     if answer.is_empty:  # which is said anyway
         return Caveat(_near(), _nearest(prompt))
     text = _wrong(prompt, answer) if wording.is_taught(prompt) else _untaught(prompt)
     return Caveat(text, _nearest(prompt)) if text else None
+
+
+def _doubt_talk(prompt: str, answer: Answer) -> Caveat | None:
+    if is_foreign(prompt):
+        return Caveat(tr("{model} writes English only: to this prompt it can only guess.", model=TALK.title))
+    right = "" if answer.figures.is_cut else missing(prompt, answer.text)
+    return Caveat(_should_be(right), taught=TASKS if wording.is_taught(prompt) else "") if right else None
 
 
 def _no_tool() -> str:
@@ -205,11 +219,13 @@ def _wrong(prompt: str, answer: Answer) -> str:
     right = skills.solve(asked)
     if right is None or skills.check(asked, answer.text):
         return ""
+    return " ".join((_should_be(right), tr("Its wording may be new to the model."), _near()))
+
+
+def _should_be(right: str) -> str:
     if "\n" in right or len(right) > LONGEST_RIGHT:
-        said = tr("Checked by a program: this is wrong.")
-    else:
-        said = tr("Checked by a program: this is wrong, it should be “{right}”.", right=right)
-    return " ".join((said, tr("Its wording may be new to the model."), _near()))
+        return tr("Checked by a program: this is wrong.")
+    return tr("Checked by a program: this is wrong, it should be “{right}”.", right=right)
 
 
 def _untaught(prompt: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QTimer, Signal, Slot
 from PySide6.QtGui import QGuiApplication, QHideEvent
@@ -10,11 +10,10 @@ from PySide6.QtWidgets import (
     QApplication,
     QDialog,
     QFrame,
-    QPushButton,
     QWidget,
 )
 
-from app.design.controls import FlowLayout, button, chain_tabs, label, restyle
+from app.design.controls import FlowLayout, button, label, restyle
 from app.design.fonts import TEXT_BODY, canvas_font
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.text_field import PlainText
@@ -60,12 +59,12 @@ class Notice(QFrame):
         self._details = ""
         self._host: QWidget | None = None  # the widget that it floats over
         self._column: QWidget | None = None  # the widget whose width it takes
-        self._is_asking = False
         self._undo: Callable[[], object] | None = None
-        self.choices: list[QPushButton] = []  # the answers to a question
+        self._further: Callable[[], object] | None = None
         self.message = label("", wrap=True, selectable=True)
         self.message.setAccessibleName(tr("Message"))
         self.details = button(tr("Details"), tr("Show the details of the error"), clicked=self._open_details)
+        self.further = button("", role="plain", clicked=self._go_further)
         self.undo = button(tr("Undo"), tr("Undo the deletion"), clicked=self._undo_it)
         self._leaving = QTimer(self)
         self._leaving.setInterval(STAYS_MS)
@@ -73,7 +72,7 @@ class Notice(QFrame):
         self.dismiss = button(tr("Dismiss"), tr("Dismiss the message"), clicked=self.hide)
         strip = QWidget()
         self._buttons = FlowLayout(strip, gap=16, row_gap=4)
-        for widget in (self.undo, self.details, self.dismiss):
+        for widget in (self.further, self.undo, self.details, self.dismiss):
             self._buttons.addWidget(widget)
         self.setLayout(column_of(self.message, strip, margins=(12, 8, 12, 8), spacing=8))
         self.hide()
@@ -119,20 +118,16 @@ class Notice(QFrame):
 
     def show_message(self, message: str, details: str = "") -> None:
         """Shows an error; ``details`` may be a traceback."""
-        self._show(message, details, None)
+        self._show(message, details)
 
     def show_undo(self, message: str, undo: Callable[[], object]) -> None:
         """Shows what was done; ``undo`` reverts it."""
-        self._show(message, "", undo)
-
-    def show_question(self, message: str, choices: Sequence[tuple[str, Callable[[], object]]]) -> None:
-        """Asks a question, with a button for each answer: its text and its action. The first one is focused."""
-        self._show(message, "", None, choices)
-        self.choices[0].setFocus()
+        self._show(message, undo=undo)
 
     def show_done(self, message: str, title: str, act: Callable[[], object]) -> None:
         """Confirms for a while what was done; a button with this title runs the next step."""
-        self._show(message, "", None, [(title, act)], is_done=True)
+        self.further.setText(title)
+        self._show(message, further=act)
         self._leaving.start()
 
     def leave_undo(self) -> None:
@@ -140,47 +135,21 @@ class Notice(QFrame):
         if self._undo is not None:
             self.hide()
 
-    @property
-    def is_asking(self) -> bool:
-        """True if a question is shown."""
-        return self._is_asking and not self.isHidden()
-
     def _show(
         self,
         message: str,
-        details: str,
-        undo: Callable[[], object] | None,
-        choices: Sequence[tuple[str, Callable[[], object]]] = (),
-        *,
-        is_done: bool = False,
+        details: str = "",
+        undo: Callable[[], object] | None = None,
+        further: Callable[[], object] | None = None,
     ) -> None:
         self._leaving.stop()
-        self._is_asking = bool(choices) and not is_done
-        restyle(self, "tone", "done" if is_done or undo is not None else "")
-        for made in self.choices:
-            self._buttons.removeWidget(made)
-            made.hide()
-            made.deleteLater()
-        self.choices = []
-        for text, act in choices:
-            self.choices.append(self._choice(text, act))
-        chain_tabs(self.message, self.choices)
-        self._details, self._undo = details, undo
+        restyle(self, "tone", "done" if further is not None or undo is not None else "")
+        self._details, self._undo, self._further = details, undo, further
         self.message.setText(message)
+        self.further.setVisible(further is not None)
         self.details.setVisible(bool(details))
         self.undo.setVisible(undo is not None)
         self.show()
-
-    def _choice(self, text: str, act: Callable[[], object]) -> QPushButton:
-        made = button(text, role="link" if self.choices else "plain")  # the first is the most usual answer
-
-        def choose() -> None:
-            self.hide()
-            act()
-
-        made.clicked.connect(choose)
-        self._buttons.insertWidget(len(self.choices), made)
-        return made
 
     @Slot()
     def _leave(self) -> None:
@@ -194,6 +163,12 @@ class Notice(QFrame):
         self.hide()
         if undo is not None:
             undo()
+
+    @Slot()
+    def _go_further(self) -> None:
+        self.hide()
+        if self._further is not None:
+            self._further()
 
     @Slot()
     def _open_details(self) -> None:

@@ -82,6 +82,8 @@ class AnswerView(QWidget):
         self.remarks.setAccessibleName(tr("Remark"))
         self.nearest = SuggestionBar()  # similar prompts that the model was trained on
         self.retry = button(tr("Regenerate"), tr("Try the answer again"), role="plain")
+        self.taught = button("", role="plain")  # asks a model that was trained on this
+        self._taught = ""
         self.stop = button(tr("■ Stop"), role="plain")
         self.again = button(
             tr("Regenerate"), tr("Regenerate the answer"), tip=tr("Answers once more with a new seed (Ctrl+R)")
@@ -114,7 +116,12 @@ class AnswerView(QWidget):
         head = row_of(self.speaker, STRETCH, self.versions, margins=(PAD, 0, PAD, 0))
         self._canvas_column = column_of(margins=(PAD, 0, PAD, 0), spacing=8)
         remark = column_of(
-            self.remarks, self.nearest, (self.retry, 0, Qt.AlignmentFlag.AlignLeft), margins=(PAD, 4, PAD, 0), spacing=8
+            self.remarks,
+            self.nearest,
+            (self.taught, 0, Qt.AlignmentFlag.AlignLeft),
+            (self.retry, 0, Qt.AlignmentFlag.AlignLeft),
+            margins=(PAD, 4, PAD, 0),
+            spacing=8,
         )
         self.acts = ActionRow(
             self,
@@ -153,6 +160,7 @@ class AnswerView(QWidget):
         self.stop.clicked.connect(lambda: commands.stop())
         for again in (self.again, self.retry):
             again.clicked.connect(lambda: commands.again(turn))
+        self.taught.clicked.connect(lambda: commands.ask_other(turn, self._taught))
         self.delete.clicked.connect(lambda: commands.delete_answer(turn, turn.answers.shown))
         self.inspect.clicked.connect(lambda: commands.inspect(turn))
         self.nearest.picked.connect(lambda prompt: commands.pick(prompt))
@@ -185,6 +193,7 @@ class AnswerView(QWidget):
             *self.canvases,
             self.remarks,
             *self.nearest.chips,
+            self.taught,
             *self.replay.tab_stops(),
             self.retry,
             self.status.more,
@@ -269,6 +278,9 @@ class AnswerView(QWidget):
         if self.nearest.offer(() if found is None else found.nearest):
             self._rebuilt()
         self.nearest.setVisible(found is not None)
+        self._taught = "" if found is None else found.taught
+        self.taught.setText(tr("Ask {model}", model=catalog.title(self._taught)))
+        self.taught.setVisible(bool(self._taught))
 
     def reveal(self, share: float) -> None:
         """Shows another share (0 to 1) of the latest step."""
@@ -375,7 +387,7 @@ class AnswerView(QWidget):
             self.again.setVisible(not active and not retries)
             self.retry.setVisible(retries)
             self._offer_others(() if active else self._find_others())
-            for widget in (self.again, self.retry, self.others):
+            for widget in (self.again, self.retry, self.taught, self.others):
                 widget.setEnabled(self._can_ask)
             has_text = not active and bool(answer.text.strip())
             self.copy.setVisible(has_text)

@@ -123,6 +123,14 @@ def test_another_part_is_asked_instead_and_its_answer_is_a_version(qtbot: QtBot,
     chat.again_last()  # by the one that wrote it
     qtbot.waitUntil(lambda: len(view.turn.answers) == 3)
     assert answered(qtbot, chat, 1) == [TALK.id]
+    view.turn.prompt, view.turn.answer.text = "Sort 9 4 3.", "3 9 4"
+    view.refresh()
+    assert view.remarks.text() == "Checked by a program: this is wrong, it should be “3 4 9”."
+    assert view.taught.text() == f"Ask {tasks}"
+    view.taught.click()
+    qtbot.waitUntil(lambda: len(view.turn.answers) == 4)
+    assert answered(qtbot, chat, 1) == [TASKS]
+    assert not view.taught.isVisible()
     chat.edit(view.turn, "Spell banana")
     qtbot.waitUntil(lambda: chat._context.session.chat.turns[0].prompt == "Spell banana")
     assert answered(qtbot, chat, 1) == [TASKS]

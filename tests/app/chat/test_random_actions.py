@@ -123,8 +123,6 @@ class Walk:
         view = self.view()
         if view is not None:
             self.click(view.answer.again)
-            if self.page.notice.is_asking:  # another model wrote the answer
-                self.click(self.random.choice(self.page.notice.choices))
 
     def change(self) -> None:
         """Change a part of an answer or all of it, or decide on the changes of a revision."""

@@ -182,8 +182,6 @@ Cause = Callable[[QtBot, ChatController], object]
 
 def ask_again(qtbot: QtBot, chat: ChatController) -> None:
     chat.again_last()
-    if chat.notice.is_asking:
-        chat.notice.choices[0].click()
     answered(qtbot, chat)
 
 

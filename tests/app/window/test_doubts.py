@@ -13,6 +13,7 @@ from app.state.chat.conversation import Answer
 from app.window.main_window import MainWindow
 from engine import BASE, SKILLS, SUDOKU, TOOLS, GenerationConfig
 from engine.catalog import TALK
+from engine.service.small import TASKS
 from engine.tasks import skills
 from tests.fake_engine import FakeEngine
 
@@ -61,6 +62,15 @@ def test_talk_says_that_it_writes_english_only(prompt: str, is_foreign: bool) ->
     assert said == ("Safelight Talk writes English only: to this prompt it can only guess." if is_foreign else "")
 
 
+def test_sums_and_sorts_of_talk_are_checked_and_the_one_that_learned_them_is_named() -> None:
+    said = "Checked by a program: this is wrong, it should be “{}”."
+    for prompt, right, taught in (("17 * 23", "391", ""), ("What is 47 + 5?", "52", TASKS)):
+        found = doubt(prompt, answered("It is 49.", TALK.id))
+        assert found is not None
+        assert (found.text, found.taught, found.nearest) == (said.format(right), taught, ())
+        assert doubt(prompt, answered(f"It is {right}.", TALK.id)) is None
+
+
 def test_of_other_models_and_of_answers_under_way_nothing_is_said() -> None:
     assert doubt("Wie geht es dir heute?", answered("x", "/models/large")) is None
     assert doubt("Say hi", answered("x", "/models/large")) is None
@@ -72,6 +82,7 @@ def test_of_other_models_and_of_answers_under_way_nothing_is_said() -> None:
     assert "adds the example tools" in off.text
     assert not off.nearest
     assert doubt("Reverse the word fig.", answered("gfi", TOOLS)) is not None
+    assert doubt("What is 47 + 5?", answered("77", TOOLS)) is not None
     under_way = answered("")
     under_way.status = "developing"
     assert doubt("Say hi", under_way) is None

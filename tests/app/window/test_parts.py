@@ -288,6 +288,6 @@ def test_an_export_is_confirmed_by_a_notice_that_shows_the_file(
     notice = window.pages.chat().page.notice
     qtbot.waitUntil(notice.isVisible)
     assert notice.message.text() == "Exported one.md"
-    notice.choices[0].click()
+    notice.further.click()
     assert shown == [str(tmp_path)]
     assert not notice.isVisible()

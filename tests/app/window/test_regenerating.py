@@ -12,6 +12,7 @@ from app.context import ModelChoice
 from app.state.chat.conversation import Answer
 from app.window.main_window import MainWindow
 from engine import BASE, SKILLS, SUDOKU
+from engine.catalog import SMALL
 from tests.app.sudoku.solver_engine import SolverEngine
 from tests.app.window.asking import ask
 from tests.fake_engine import FakeEngine
@@ -58,8 +59,8 @@ def test_the_loaded_model_answers_again_whoever_wrote_the_answer(qtbot: QtBot, o
 def test_what_was_asked_for_lapses_with_its_model(qtbot: QtBot, open_window: Open) -> None:
     window = open_window(SKILLS)
     ask(qtbot, window, "hello")
-    window.pages.chat().ask_other(window.context.session.chat.turns[0], BASE)
+    window.pages.chat().ask_other(window.context.session.chat.turns[0], SMALL)
     window.context.load(SUDOKU)  # another is chosen meanwhile
     qtbot.waitUntil(lambda: window.context.choice == ModelChoice(SUDOKU))
-    load(qtbot, window, BASE)
+    load(qtbot, window, SMALL)
     assert len(answers(window)) == 1
