@@ -299,7 +299,8 @@ class AppContext(QObject):
         if held is not None:
             said = f"{said} {tr('{model} stays loaded.', model=held.title)}"
         elif returns:
-            said = f"{said} {tr('{model} is loaded instead.', model=self.title_of(before.path_or_id))}"
+            back = tr("{model} is loaded instead.", model=self.title_of(before.path_or_id))
+            said = f"{said} {tr('The small models are loaded instead.') if before.path_or_id == SMALL else back}"
         self.say(said, failed.details)
         self.loading = None
         if returns:

@@ -132,7 +132,7 @@ class DecisionsController(QObject):
 
     @property
     def _model(self) -> LoadedModel | None:
-        """What decides: the part of the loaded model that was made for it, or that model."""
+        """The part of the loaded model that was made for decisions, or that model itself."""
         model = self._context.model
         return None if model is None else model.part(DECIDER)
 
@@ -188,7 +188,7 @@ class DecisionsController(QObject):
             message=reason or missing or caution,
             fault=self._problem,
             can_decide=not reason and bool(drafts),
-            offer="" if busy or is_right or context.loading is not None else context.title_of(SMALL),
+            offers=not (busy or is_right or context.loading is not None),
         )
 
     @Slot(object)

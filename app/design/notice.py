@@ -64,7 +64,7 @@ class Notice(QFrame):
         self.message = label("", wrap=True, selectable=True)
         self.message.setAccessibleName(tr("Message"))
         self.details = button(tr("Details"), tr("Show the details of the error"), clicked=self._open_details)
-        self.further = button("", role="plain", clicked=self._go_further)
+        self.further = button("", tr("Go on"), role="plain", clicked=self._go_further)
         self.undo = button(tr("Undo"), tr("Undo the deletion"), clicked=self._undo_it)
         self._leaving = QTimer(self)
         self._leaving.setInterval(STAYS_MS)

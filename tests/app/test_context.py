@@ -118,7 +118,7 @@ def test_without_a_model_before_the_small_ones_are_loaded(qtbot: QtBot, open_con
     context.said.connect(lambda message, _details: said.append(message))
     context.load("missing")
     qtbot.waitUntil(lambda: context.choice == ModelChoice(SMALL))
-    assert said == ["missing cannot be loaded: there is no model at missing. Small models is loaded instead."]
+    assert said == ["missing cannot be loaded: there is no model at missing. The small models are loaded instead."]
 
 
 def test_what_fails_twice_ends_without_a_model(open_context: Open) -> None:

@@ -14,6 +14,7 @@ from app.inspector.guide.guide import Guide
 from app.inspector.guide.steps import CELL, COUNTED
 from app.window.main_window import MainWindow
 from engine import SKILLS
+from engine.catalog import SMALL
 
 MOST_MS = 60_000
 LEFT = Qt.MouseButton.LeftButton
@@ -61,8 +62,7 @@ def test_by_keys(qtbot: QtBot, window: MainWindow) -> None:
     qtbot.keyClick(QApplication.focusWidget(), Qt.Key.Key_Space)
     assert not guide.is_on
     assert window.pages.current is window.pages.chat()
-    context = window.context
-    qtbot.waitUntil(lambda: context.model is not None and context.model.path_or_id == SKILLS, timeout=MOST_MS)
+    assert window.context.present == SMALL  # which the run needed
 
 
 def test_by_the_user_s_own_clicks(qtbot: QtBot, window: MainWindow) -> None:

@@ -82,7 +82,7 @@ class AnswerView(QWidget):
         self.remarks.setAccessibleName(tr("Remark"))
         self.nearest = SuggestionBar()  # similar prompts that the model was trained on
         self.retry = button(tr("Regenerate"), tr("Try the answer again"), role="plain")
-        self.taught = button("", role="plain")  # asks a model that was trained on this
+        self.taught = button("", tr("Ask the model that learned this"), role="plain")
         self._taught = ""
         self.stop = button(tr("■ Stop"), role="plain")
         self.again = button(

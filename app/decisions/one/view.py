@@ -32,7 +32,7 @@ class OneState(QWidget):
         self.strip = CanvasStrip()
         self.decide = button(tr("Decide"), role="primary", tip=tr("Ask the model (Ctrl+Return)"))
         self.stop = button(tr("Stop"), role="plain")
-        self.load = button("", role="plain")
+        self.load = button(tr("Load the small models"), role="plain")
         self.message = label("", "caption", wrap=True)
         self.fault = label("", "error", wrap=True)
         self._buttons = FocusGroup(self.decide, self.stop, self.load)
@@ -82,22 +82,20 @@ class OneState(QWidget):
             self.questions.mark_chosen(question)
             self.strip.choose_question(question)
 
-    def show_doing(self, *, is_busy: bool, message: str, fault: str, can_decide: bool, offer: str) -> None:
+    def show_doing(self, *, is_busy: bool, message: str, fault: str, can_decide: bool, offers: bool) -> None:
         """Shows the state of the page.
 
         Args:
             is_busy: A decision is running.
             message: What the user waits for, or should know.
             fault: Why the last decision failed.
-            offer: Title of a model to load; empty for none.
+            offers: The small models can be loaded.
         """
         with self._buttons:
             self.stop.setVisible(is_busy)
             self.decide.setVisible(not is_busy)
             self.decide.setEnabled(can_decide)
-            if offer:
-                self.load.setText(tr("Load {model}", model=offer))
-            self.load.setVisible(bool(offer))
+            self.load.setVisible(offers)
         for line, text in ((self.message, message), (self.fault, fault)):
             line.setText(text)
             line.setVisible(bool(text))

@@ -96,9 +96,7 @@ STEPS = (
     ),
     GuideStep(
         "See the rest change",
-        lambda _seen: tr(
-            "Run it with this change. The small Sudoku model is loaded for that; the chat gets its own back later."
-        ),
+        lambda _seen: tr("Run it with this change."),
         CONTINUE,
         lambda seen: seen.changed_steps > 0,
         cell=CELL,

@@ -16,7 +16,6 @@ from app.pictures.thumb import PictureThumb
 from app.state.chat.attachment import AttachedPicture
 from app.sudoku.words import bin_tip, bin_title
 from app.system.i18n import tr, trn
-from engine.catalog import SMALL_TITLE
 from engine.pictures import Picture
 from engine.tasks.sudoku import BINS
 
@@ -71,7 +70,7 @@ class Column(QWidget):
         self.reason.setAccessibleName(tr("Why the puzzle cannot be solved now"))
         tip = tr("Opens the Race page, where two models solve this puzzle side by side")
         self.race = button(tr("Race this"), tr("Race two models on this puzzle"), role="plain", tip=tip)
-        self.load = button(tr("Load {model}", model=tr(SMALL_TITLE)), role="plain")
+        self.load = button(tr("Load the small models"), role="plain")
         self.keep = QCheckBox(tr("Keep the given digits"))
         explanation = tr("Off, the model writes all 81 cells and may change a given digit. On, it cannot.")
         self.keep.setAccessibleDescription(explanation)

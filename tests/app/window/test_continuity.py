@@ -70,7 +70,7 @@ def test_a_remembered_model_that_is_gone_is_replaced_and_said(
     window.reopening.load_model()
     assert store.read_loading(settings) == "missing"
     qtbot.waitUntil(lambda: window.context.choice == ModelChoice(SMALL))
-    assert said(window).endswith("there is no model at missing. Small models is loaded instead.")
+    assert said(window).endswith("there is no model at missing. The small models are loaded instead.")
     assert store.read_loading(settings) == ""
     assert store.read_model(settings) == (SMALL, None)
 
