@@ -260,7 +260,7 @@ class ChatPage(QWidget):
             for turn in self._path:
                 answer = turn.answer
                 if answer.kept is None and answer not in self._models:
-                    self._models[answer] = self._model
+                    self._models[answer] = self._model.part(answer.model)
 
     def _show_state(self, view: TurnView) -> None:
         is_busy = self._chat.active is not None

@@ -281,8 +281,8 @@ class InspectorController(QObject):
         known = self._live.get(header.id, trace if trace is not None and trace.header.id == header.id else None)
         if known is not None:
             return known.piece
-        is_loaded = model is not None and model.fingerprint == header.model.fingerprint
-        return model.piece if model is not None and is_loaded else None
+        part = None if model is None else model.part(header.model.name)
+        return part.piece if part is not None and part.fingerprint == header.model.fingerprint else None
 
     def _key(self, trace: Recording) -> str:
         if trace.path is not None:

@@ -22,7 +22,7 @@ from app.system.folders import ensure
 from app.system.i18n import tr
 from app.system.timers import later
 from engine import SafelightError
-from engine.catalog import installed
+from engine.catalog import SMALL, installed
 from engine.config import is_decoder
 from engine.files import read_json, write_json
 from engine.service import is_remote
@@ -161,10 +161,10 @@ class LaneChooser(QWidget):
         return ""
 
     def _models(self) -> list[Entry]:
-        """Returns path and title of the models that may race: those on this machine."""
+        """Returns path and title of the models that may race: single ones on this machine."""
         here = [known.id for known in installed() if known.folder.exists()]
         found = dict.fromkeys((*here, *(path for path, _ in self._context.models)))
-        return [(path, self._context.title_of(path)) for path in found if not is_remote(path)]
+        return [(path, self._context.title_of(path)) for path in found if path != SMALL and not is_remote(path)]
 
     def _decoders(self, model: str) -> tuple[str, ...]:
         """Returns a model's decoders; none while its files are being read, or if they cannot be."""

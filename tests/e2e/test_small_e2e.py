@@ -41,6 +41,7 @@ def ask(qtbot: QtBot, window: MainWindow, text: str) -> tuple[str, str]:
 
 def test_each_prompt_is_answered_by_its_part(qtbot: QtBot, window: MainWindow) -> None:
     model, composer = window.context.model, window.pages.chat().page.composer
+    assert model is not None
     assert ask(qtbot, window, "what's 12+7?") == (TASKS, "19")
     assert ask(qtbot, window, "Monday, [[...]], Wednesday.") == (GAPS, "Monday, Tuesday, Wednesday.")
     question, scene = next(iter(SUGGESTED.items()))
@@ -50,6 +51,7 @@ def test_each_prompt_is_answered_by_its_part(qtbot: QtBot, window: MainWindow) -
     assert ask(qtbot, window, "What shape is blue?")[0] == SIGHT  # of the drawing before
     assert ask(qtbot, window, f"Solve this Sudoku:\n{PUZZLE}")[0] == PUZZLES
     assert window.pages.chat().page.turns[-1].answer.board.is_on
+    assert window.pages.chat().page.turns[0].answer._model is model.part(TASKS)  # which reads its canvas
     assert window.context.model is model
 
 

@@ -44,6 +44,7 @@ def loaded(fake: Any) -> LoadedModel:
         "traits": Traits(),
         "defaults": fake.defaults,
         "vocab_size": 64,
+        "parts": (),
         "piece": lambda token: chr(ord("a") + token % 26),
         "is_special": lambda token: token == 1,
         "decode": decode,

@@ -13,6 +13,7 @@ from app.race.controller import RaceController
 from app.race.lanes import NAME, read_lanes
 from app.state.race.lanes import LaneSpec
 from engine import BASE, SKILLS, WEDLM
+from engine.catalog import SMALL
 from tests.fake_engine import FakeEngine
 
 Open = Callable[..., AppContext]
@@ -68,6 +69,13 @@ def test_lanes_are_added_changed_removed_and_remembered(qtbot: QtBot, page: Race
     lanes.remember()
     again = opened(qtbot, open_context())
     assert again.lanes.specs == lanes.specs
+
+
+def test_a_lane_is_one_model(page: RaceController) -> None:
+    page._context.offer_models([(SMALL, "Small models"), ("/models/mine", "Mine")])
+    offered = page.lanes.rows[0].model
+    assert offered.findData("/models/mine") > 0
+    assert offered.findData(SMALL) < 0
 
 
 @pytest.mark.parametrize(
