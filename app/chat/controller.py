@@ -34,6 +34,7 @@ from app.state.chat.prompts import (
     prepare_with_files,
     reading_note,
 )
+from app.state.chat.rewriting import can_fill
 from app.system.i18n import tr
 from engine import SafelightError, catalog
 from engine.catalog import SMALL, TALK
@@ -199,8 +200,9 @@ class ChatController(QObject):
 
     def others(self, turn: Turn) -> list[str]:
         """Returns the ids of the models that could answer a turn instead of the one that did, the best first."""
-        model, tools = self._context.model, [tool.called for tool in self._context.tools.offered]
-        found = [part_for(self._session.chat.messages(turn), tools)]
+        model, chat = self._context.model, self._session.chat
+        messages = chat.messages(turn) if turn in chat.turns else (turn.message,)
+        found = [part_for(messages, [tool.called for tool in self._context.tools.offered])]
         if TALK.is_here and not turn.pictures and TALK.id not in found:
             found.append(TALK.id)
         found = [part for part in found if part != turn.answer.model]
@@ -396,6 +398,7 @@ class ChatController(QObject):
         if model is not None:
             usual = model.part(usual_part())
             config = values.config(usual.defaults, usual.decoders)
+            self.page.composer.fills = bool(model.parts) or can_fill(model, config)
             room = reserve(config, usual)
             tools = tuple(tool.function for tool in self._session.offered(usual))
             counting = PromptCount(model.count_tokens, model.image_cost, config.image_tokens, tools)

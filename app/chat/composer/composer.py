@@ -41,6 +41,7 @@ class Composer(QWidget):
         self._blocked = ""
         self._can_wait = False
         self._is_waiting = False
+        self.fills = True  # the model fills in gaps
         self._message = ""
         self._reading = ""
         self._blind = ""
@@ -238,7 +239,11 @@ class Composer(QWidget):
         self.send.setAccessibleDescription(blocked)
         pictured = tr("Reading the picture…") if self.pictures.is_reading else ""
         blind = self._blind if self.pictures.chips else ""
-        gaps = trn("Enter fills in the gap", "Enter fills in the {count} gaps", self._gaps) if self._gaps else ""
+        gaps = (
+            trn("Enter fills in the gap", "Enter fills in the {count} gaps", self._gaps)
+            if self._gaps and self.fills
+            else ""
+        )
         usual = gaps or self._caution or tr("Enter sends, Shift+Enter starts a new line")
         said = (self._message, pictured, blocked, blind, self.meter.remark, self._reading, usual)
         self.hint.setText(next(text for text in said if text))

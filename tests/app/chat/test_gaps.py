@@ -76,6 +76,8 @@ def test_too_long_a_gap_is_said_and_the_draft_stays(qtbot: QtBot, open_chat: Any
 def test_a_model_that_writes_word_by_word_gets_the_text_as_it_is(qtbot: QtBot, open_chat: Any, fake: Any) -> None:
     fake.decoders = ("autoregressive",)
     chat = open_chat()
+    chat.page.composer.set_text(GAPPED)
+    assert "gap" not in chat.page.composer.hint.text()
     ask(qtbot, chat, GAPPED)
     idle(qtbot, chat)
     assert fake.requests[-1].outline == ()
