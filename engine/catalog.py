@@ -186,8 +186,6 @@ TALK = PackagedModel(
 )
 KNOWN = (*EMBEDDED, TALK)
 """The models with a title, a purpose and traits; see ``installed``."""
-AUTO, AUTO_TITLE = "safelight-auto", "Small models (auto)"
-"""A choice instead of a model: each prompt goes to the installed model that was made for it."""
 ADAPTERS = (
     EmbeddedAdapter(
         "sudoku-lora", "Sudoku adapter", "teaches Safelight Base to solve Sudokus", "safelight-base", _PUZZLES
@@ -419,10 +417,8 @@ def traits(name: str, adapter: str | None = None) -> Traits:
 
 
 def title(id: str) -> str:
-    """Returns the title of a known model, or of the choice among them; empty for others."""
-    if id == SMALL:
-        return SMALL_TITLE
-    return AUTO_TITLE if id == AUTO else next((model.title for model in KNOWN if model.id == id), "")
+    """Returns the title of a known model, or of the small ones as one; empty for others."""
+    return SMALL_TITLE if id == SMALL else next((model.title for model in KNOWN if model.id == id), "")
 
 
 def caution(id: str) -> str:

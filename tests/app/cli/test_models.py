@@ -10,7 +10,7 @@ import pytest
 from app.cli.main import main
 from app.cli.window import _place_of
 from engine import SKILLS, found
-from engine.catalog import AUTO, installed, resolve
+from engine.catalog import SMALL, installed, resolve
 from tests.engine import gguf_files
 from tests.engine.stores import hugging_face, lm_studio, ollama
 
@@ -62,5 +62,5 @@ def test_other_commands_take_the_names(places: dict[str, Path], capsys: Capture)
 def test_the_window_opens_with_a_name(places: dict[str, Path]) -> None:
     for name, path in places.items():
         assert _place_of(name) == str(path)
-    for name in (None, SKILLS, AUTO, "http://host:1/v1", "no/thing", str(places["small-Q8_0"])):
+    for name in (None, SKILLS, SMALL, "http://host:1/v1", "no/thing", str(places["small-Q8_0"])):
         assert _place_of(name) == name
