@@ -239,11 +239,8 @@ class Composer(QWidget):
         self.send.setAccessibleDescription(blocked)
         pictured = tr("Reading the picture…") if self.pictures.is_reading else ""
         blind = self._blind if self.pictures.chips else ""
-        gaps = (
-            trn("Enter fills in the gap", "Enter fills in the {count} gaps", self._gaps)
-            if self._gaps and self.fills
-            else ""
-        )
+        filled = self._gaps if self.fills else 0
+        gaps = trn("Enter fills in the gap", "Enter fills in the {count} gaps", filled) if filled else ""
         usual = gaps or self._caution or tr("Enter sends, Shift+Enter starts a new line")
         said = (self._message, pictured, blocked, blind, self.meter.remark, self._reading, usual)
         self.hint.setText(next(text for text in said if text))
