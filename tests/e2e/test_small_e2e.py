@@ -85,6 +85,10 @@ def test_a_run_of_a_part_goes_on_and_after_another_model_the_small_ones_are_load
     first = inspector.page.player.trace
     assert first is not None
     assert inspector.going_on.refusal_to_fork(can=True) == ""
+    view = inspector.page.change.influence
+    inspector.page.player.go(2)
+    view.asked.emit(1, 20)
+    qtbot.waitUntil(lambda: view.influence is not None, timeout=RUN_MS)
     for opinion in range(2):
         if opinion:
             context.load(SKILLS)
