@@ -353,7 +353,7 @@ class GoingOn(QObject):
         )
         ids = (*trace.header.prompt_ids, *text)
         request = RunRequest(
-            "completion", (), config, 0, ids=ids, prompt_scores=0, keep=False, part=trace.header.model.name
+            "completion", (), config, 0, ids=ids, prompt_scores=0, keep=False, prepared_for=trace.header.model.name
         )
         self._read = request, trace
         self._opinion.show_problem("")

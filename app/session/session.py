@@ -319,7 +319,7 @@ class Session(QObject):
             outline=() if how is None else how.outline,
             noise=0.0 if how is None else how.noise,
             is_seed_set=self._values.seed is not None,
-            part=model.path_or_id,
+            prepared_for=model.path_or_id,
         )
         self._run = _Run(request.run_id, chat, turn, answer, model, chat.id is None, request, tools)
         path = self._path_to(turn)
@@ -442,7 +442,7 @@ class Session(QObject):
         request = RunRequest(
             "chat", (*first.messages, *further), first.config, first.seed, first.think, first.reserve,
             pictures=first.pictures, tools=first.tools, output_format=first.output_format,
-            is_seed_set=first.is_seed_set, part=first.part,
+            is_seed_set=first.is_seed_set, prepared_for=first.prepared_for,
         )  # fmt: skip
         self._run = replace(run, id=request.run_id)
         run.answer.status = "developing"  # what went before stays, even if this run fails at once

@@ -84,7 +84,6 @@ class RunRequest:
     adapter: str | None = None  # for this run, a folder or an embedded one's id; "": none; None: the one attached
     prepared_for: str = ""  # the model, by its path or id, in whose words it is; see ``engine.service.small``
     is_seed_set: bool = True  # False: the seed was drawn, and servers of other kinds choose their own
-    part: str = ""  # of a model in parts, the id of the one that it is for; empty: the one that was made for it
     run_id: str = field(default_factory=new_id)
     cancel: threading.Event = field(default_factory=threading.Event)
 

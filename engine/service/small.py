@@ -156,8 +156,6 @@ def _as_read(part: LoadedModel, request: RunRequest) -> dict[str, Any]:
 
 def _part_of(request: RunRequest) -> str:
     """Returns the id of the part that a request is for."""
-    if request.part:
-        return request.part
     if request.source is not None:
         return request.source.header.model.name
     match request.kind:
