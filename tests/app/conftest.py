@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from app.window.main_window import MainWindow
 
 
+PATIENCE_MS = 30_000  # the first load of a process imports what loads models
+
+
 @pytest.fixture
 def fake() -> FakeEngine:
     """An engine without tensors."""
@@ -41,7 +44,7 @@ def open_context(qtbot: QtBot, fake: FakeEngine, settings: QSettings) -> Iterato
         opened.append(context)
         if model is not None:
             context.load(model)
-            qtbot.waitUntil(lambda: context.model is not None)
+            qtbot.waitUntil(lambda: context.model is not None, timeout=PATIENCE_MS)
         return context
 
     yield open_one
@@ -71,7 +74,7 @@ def open_window(
             window.show()
         if model is not None:
             context.load(model)
-            qtbot.waitUntil(lambda: context.model is not None)
+            qtbot.waitUntil(lambda: context.model is not None, timeout=PATIENCE_MS)
         return window
 
     yield open_one

@@ -41,7 +41,7 @@ def idle(qtbot: QtBot, page: RaceController) -> None:
 
 def test_lanes_are_added_changed_removed_and_remembered(qtbot: QtBot, page: RaceController, open_context: Open) -> None:
     lanes, one = page.lanes, page.page.one
-    qtbot.waitUntil(lambda: lanes.titles[1] == "Safelight WeDLM · Autoregressive")
+    qtbot.waitUntil(lambda: lanes.titles[1] == "Safelight WeDLM · Autoregressive", timeout=30_000)
     assert [row.isVisible() for row in lanes.rows] == [True, True, False, False]
     assert not lanes.rows[0].remove.isVisible()
     lanes.add.click()
