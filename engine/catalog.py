@@ -27,8 +27,6 @@ class Traits:
     """``skills``: the tasks of ``engine.tasks.skills``, in their wording, and nothing else. ``tools``: so, too, and the
     questions of ``engine.tasks.tool_questions``."""
     canvas_columns: int | None = None  # cells of a row of its canvas; None for as many as fit
-    introduction: str = ""  # what it is for
-    placeholder: str = "Ask something"  # of an empty composer
 
     @property
     def wants_wording(self) -> bool:
@@ -117,43 +115,18 @@ class PublishedModel:
     listed: str = ""  # the day on which ``download_bytes`` was read, as 2026-11-21; empty: reckoned from parameters
 
 
-_SKILLS = Traits(
-    taught="skills",
-    introduction="A very small model for small text tasks.",
-    placeholder="A small task",
-)
-_GAPS = Traits(
-    taught="skills",
-    introduction="A very small model that fills in the gaps of small texts, and does small text tasks.",
-    placeholder="Monday, [[…]], Wednesday",
-)
-_TOOLS = Traits(
-    taught="tools",
-    introduction="A very small model that calls tools: a calculator, a clock, a word counter and a table of countries. "
-    "Add them under Settings, Tools. It does small text tasks, too.",
-    placeholder="What time is it in Tokyo?",
-)
+_SKILLS = Traits(taught="skills")
+_TOOLS = Traits(taught="tools")
 _PUZZLES = Traits(
     prompt_format="sudoku",
     taught="puzzles",
     canvas_columns=10,  # nine digits and the line's end
-    introduction="A very small model that solves Sudoku puzzles: easy ones take a few steps, hard ones many, and some "
-    "fail.",
-    placeholder="81 digits, 0 for a blank",
 )
-_DECISIONS = Traits(
-    taught="decisions",
-    introduction="A very small model for small decisions. It writes no text: ask it on the Decisions page.",
-    placeholder="Ask on the Decisions page",
-)
-_SIGHT = Traits(
-    taught="drawings",
-    introduction="A very small model that sees small drawings: shapes, their colours and places, and numbers.",
-    placeholder="A drawing, and a question about it",
-)
+_DECISIONS = Traits(taught="decisions")
+_SIGHT = Traits(taught="drawings")
 EMBEDDED = (
     EmbeddedModel("safelight-skills", "Safelight Skills", "small text tasks and small talk", _SKILLS),
-    EmbeddedModel("safelight-gaps", "Safelight Gaps", "fills in the gaps of small texts; text skills, too", _GAPS),
+    EmbeddedModel("safelight-gaps", "Safelight Gaps", "fills in the gaps of small texts; text skills, too", _SKILLS),
     EmbeddedModel("safelight-tools", "Safelight Tools", "calls the example tools; text skills, too", _TOOLS),
     EmbeddedModel("safelight-sudoku", "Safelight Sudoku", "solves Sudoku puzzles", _PUZZLES),
     EmbeddedModel(

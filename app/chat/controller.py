@@ -19,7 +19,6 @@ from app.chat.waiting import Waiting
 from app.context import MODELS, AppContext
 from app.design import themes
 from app.design.notice import Notice
-from app.pictures.files import drawing_of
 from app.pictures.source import PictureSource
 from app.presets.picker import PresetPicker
 from app.presets.preset import Preset
@@ -29,11 +28,7 @@ from app.state.chat.attachment import AttachedPicture, Attachment
 from app.state.chat.calls import Decision, ToolCall, ToolRound
 from app.state.chat.conversation import Turn, user_message
 from app.state.chat.counting import PromptCount
-from app.state.chat.prompts import (
-    prepare,
-    prepare_with_files,
-    reading_note,
-)
+from app.state.chat.prompts import prepare, prepare_with_files
 from app.state.chat.rewriting import can_fill
 from app.system.i18n import tr
 from engine import SafelightError, catalog
@@ -162,13 +157,9 @@ class ChatController(QObject):
             self._waiting.begin(model)
 
     def pick(self, prompt: str) -> None:
-        """Sends a suggested prompt, or puts it into the composer if it cannot be sent now or is about a drawing."""
+        """Sends a suggested prompt, or puts it into the composer if it cannot be sent now."""
         composer = self.page.composer
-        if (scene := self._introducing.scenes.get(prompt)) is not None:
-            composer.set_text(prompt)
-            composer.pictures.set_pictures(())
-            composer.pictures.add([drawing_of(scene)])
-        elif self._context.reason_to_wait():
+        if self._context.reason_to_wait():
             composer.set_text(prompt)
         elif self._can_ask() and self._ask(prompt, ()):
             composer.edit.history.remember(prompt)
@@ -341,7 +332,6 @@ class ChatController(QObject):
         session.think = self.presets.current.think
         self._mark_preset()
         composer.edit.history.set_conversation([turn.prompt for turn in session.chat.turns])
-        self._note_reading()
         composer.meter.touch()
         self._context.busy_changed.emit()
 
@@ -368,14 +358,6 @@ class ChatController(QObject):
         else:
             composer.note_blind("" if model.capabilities.images else cannot_see(model.title))
             self._hold_back()
-        self._note_reading()
-
-    def _note_reading(self) -> None:
-        """Says what of the conversation a chosen model does not read, if there is anything to read."""
-        model, chat = self._context.model, self._session.chat
-        matters = model is not None and not model.parts and (chat.turns or chat.system_prompt.strip())
-        carries = model is not None and bool(self._session.carried(model))
-        self.page.composer.note_reading(reading_note(model, carries) if model is not None and matters else "")
 
     @Slot(object)
     def _adapted(self, replies: list[ServiceReply]) -> None:
@@ -413,7 +395,6 @@ class ChatController(QObject):
         self._context.values.overrides, self._context.values.decoding = dict(preset.overrides), preset.decoding
         self._context.apply_values()
         self.page.composer.meter.touch()
-        self._note_reading()
 
     def _begin_with(self, outline: str) -> None:
         """Puts a preset's text with gaps into the composer, unless something was written there."""

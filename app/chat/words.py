@@ -7,10 +7,8 @@ from pathlib import Path
 
 from app.state.chat.conversation import Answer
 from app.state.chat.language import is_foreign
-from app.state.chat.prompts import Suggestion
 from app.state.run.canvas import BlockState, CanvasState
 from app.state.run.figures import rate_text
-from app.state.unlearned import unlearned_line
 from app.system.i18n import tr, trn
 from engine import catalog
 from engine.catalog import TALK
@@ -167,11 +165,9 @@ def _seconds(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class Caveat:
-    """A warning about an answer in a sentence or two, similar prompts that the model was trained on, and the id of a
-    model that was trained on this one."""
+    """A warning about an answer in a sentence or two, and the id of a model that was trained on its prompt."""
 
     text: str
-    nearest: tuple[Suggestion, ...] = ()
     taught: str = ""
 
 
@@ -193,10 +189,8 @@ def doubt(prompt: str, answer: Answer) -> Caveat | None:
             return Caveat(_no_tool())
         if answer.rounds or not wording.is_taught(prompt):
             return None
-    if answer.is_empty:  # which is said anyway
-        return Caveat(_near(), _nearest(prompt))
-    text = _wrong(prompt, answer) if wording.is_taught(prompt) else _untaught(prompt)
-    return Caveat(text, _nearest(prompt)) if text else None
+    text = _wrong(prompt, answer) if wording.is_taught(prompt) else _untaught()
+    return Caveat(text) if text and not answer.is_empty else None  # of an empty one that is said anyway
 
 
 def _doubt_talk(prompt: str, answer: Answer) -> Caveat | None:
@@ -210,16 +204,12 @@ def _no_tool() -> str:
     return tr("The tool for this is off. Settings, Tools has a button that adds the example tools.")
 
 
-def _nearest(prompt: str) -> tuple[Suggestion, ...]:
-    return tuple(Suggestion(near, near) for near in wording.nearest(prompt))
-
-
 def _wrong(prompt: str, answer: Answer) -> str:
     asked = wording.normal(prompt)  # as the model read it
     right = skills.solve(asked)
     if right is None or skills.check(asked, answer.text):
         return ""
-    return " ".join((_should_be(right), tr("Its wording may be new to the model."), _near()))
+    return _should_be(right)
 
 
 def _should_be(right: str) -> str:
@@ -228,13 +218,8 @@ def _should_be(right: str) -> str:
     return tr("Checked by a program: this is wrong, it should be “{right}”.", right=right)
 
 
-def _untaught(prompt: str) -> str:
-    said = unlearned_line(wording.unknown_words(prompt)) or tr(
+def _untaught() -> str:
+    return tr(
         "This small model does a few kinds of tasks, each in its own wording, and this is none of them: "
         "what it wrote is a guess."
     )
-    return f"{said} {_near()}"
-
-
-def _near() -> str:
-    return tr("Nearest to what it learned:")

@@ -179,9 +179,8 @@ class DecisionsController(QObject):
         model, busy, drafts = self._model, self.is_busy, one.questions.drafts
         reason, caution, is_right = "" if busy else self._reason(), "", False
         if model is not None:
-            advice = words.advice(model)
-            caution = advice or words.unlearned(model, one.column.state.raw(), drafts)
-            is_right = not (advice or words.obstacle(model))
+            caution = words.advice(model)
+            is_right = not (caution or words.obstacle(model))
         missing = "" if drafts else tr("Add a question, or choose an example.")
         one.show_doing(
             is_busy=busy,

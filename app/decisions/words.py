@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from app.state.decisions.drafts import Kind, QuestionDraft
-from app.state.decisions.vocabulary import unknown_words
 from app.state.run.answers import share_words
-from app.state.unlearned import unlearned_line
 from app.system.i18n import tr
-from engine import DECIDER
 from engine.catalog import EMBEDDED
 from engine.service import LoadedModel
 from engine.tasks.decisions.answers import TypedAnswer
@@ -48,8 +43,3 @@ def advice(model: LoadedModel) -> str:
     if known is None or known.decides_about == "texts":
         return ""
     return tr("{model} was not trained to decide.", model=model.title)
-
-
-def unlearned(model: LoadedModel, text: str, drafts: Sequence[QuestionDraft]) -> str:
-    """Returns a caution about words that the small decider was not trained on; empty for all other models."""
-    return unlearned_line(unknown_words(text, drafts)) if model.path_or_id == DECIDER else ""

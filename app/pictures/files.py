@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QBuffer, QByteArray, QIODevice
 from PySide6.QtGui import QImage, QImageWriter
@@ -12,9 +11,6 @@ from app.system.i18n import tr
 from engine import SafelightError
 from engine.files import open_regular, read_bytes
 from engine.pictures import MOST_BYTES, Picture, is_picture, open_picture
-
-if TYPE_CHECKING:
-    from engine.tasks.drawings import Scene
 
 HEAD_BYTES = 16
 
@@ -29,15 +25,6 @@ def is_picture_file(path: str) -> bool:
             return is_picture(file.read(HEAD_BYTES))
     except (SafelightError, OSError):
         return False
-
-
-def drawing_of(scene: Scene) -> QImage:
-    """Returns a drawing of a scene for a prompt, at twice the usual size so that people can look at it."""
-    from engine.tasks import drawings  # imports Pillow, which most starts do not need
-
-    pixels = drawings.draw(scene, 2 * drawings.SIDE)
-    height, width, channels = pixels.shape
-    return QImage(pixels.tobytes(), width, height, channels * width, QImage.Format.Format_RGB888).copy()
 
 
 def read_picture(source: Pasted) -> tuple[str, Picture]:

@@ -73,7 +73,6 @@ class DecoderWords:
 
     title: str
     explanation: str
-    answers: str  # a sentence on how answers develop
     settings: tuple[str, ...]
     diffusion_remark: str = ""  # a remark that is shown if the model has block diffusion, too
 
@@ -83,50 +82,42 @@ _WORDS = {
     BLOCK_DIFFUSION: DecoderWords(
         "Block diffusion",
         "A block begins as noise, and all of its places are denoised together until they are sure.",
-        "Answers begin as noise, and all of their places develop at once.",
         ("t_max", "max_denoising_steps"),
     ),
     "autoregressive": DecoderWords(
         "Autoregressive",
         "One token at a time, from left to right, one pass for each.",
-        "Answers are written from left to right, one token at a time.",
         _DRAWING,
         "The models that come with Safelight were not trained for it.",
     ),
     "causal_parallel": DecoderWords(
         "Causal parallel (WeDLM)",
         "Masks ahead of the text are predicted together, and each pass writes those it is sure of.",
-        "Answers are written from left to right, several tokens at a time.",
         ("sampling_temperature",),
     ),
     "masked_diffusion": DecoderWords(
         "Masked block diffusion",
         "A block begins as masks, and each pass writes the places it is sure of.",
-        "Answers are written a block at a time, the surest places first.",
         ("accept_probability", "sampling_temperature"),
     ),
     "self_speculation": DecoderWords(
         "Self-speculation",
         "A draft of several tokens is checked from left to right, and written as far as it holds.",
-        "Answers are drafted several tokens at a time, and written as far as the draft holds.",
         _DRAWING,
     ),
     "block_causal": DecoderWords(
         "Block-causal diffusion",
         "A block begins as masks and sees all of itself; each pass writes the places it is sure of, or a few of them.",
-        "Answers are written a block at a time, the surest places first.",
         ("max_denoising_steps", "accept_probability", *_DRAWING),
     ),
     "bidirectional": DecoderWords(
         "Bidirectional diffusion",
         "The whole answer begins as masks, and each step reads the prompt and all of it in both directions.",
-        "Answers begin as masks, and each step writes a few of their places, the surest first.",
         ("max_denoising_steps", *_DRAWING),
     ),
     "sub_blocks": DecoderWords(
         "Block diffusion by parts",
         "A block begins as masks. Each part of it is filled in turn, and each step writes the places it is sure of.",
-        "Answers are written a part of a block at a time, the surest places first.",
         ("accept_probability", *_DRAWING),
     ),
 }
@@ -147,12 +138,6 @@ def decoder_explanation(name: str, decoders: Sequence[str] = ()) -> str:
         return ""
     more = tr(words.diffusion_remark) if words.diffusion_remark and BLOCK_DIFFUSION in decoders else ""
     return " ".join(filter(None, (tr(words.explanation), more)))
-
-
-def answers_in_words(name: str) -> str:
-    """Describes in a sentence how answers develop with a decoder; empty for an unknown one."""
-    words = _WORDS.get(name)
-    return "" if words is None else tr(words.answers)
 
 
 def rule_title(rule: str) -> str:

@@ -30,14 +30,6 @@ _PATTERNS = {
 }
 _QUESTIONS = {kind: re.compile("|".join(parts), re.IGNORECASE | re.ASCII) for kind, parts in _PATTERNS.items()}
 _ORDERS = ("Calculate", "Add", "Multiply", "Divide", "Take", "Tell", "Look", "Find")  # words that begin no question
-SUGGESTED = (
-    "What time is it in Tokyo?",
-    "What is 37 * (46 + 2)?",
-    "What is the capital of Peru?",
-    "How many words: the owl sat on a tree",
-    "24 boxes hold 36 eggs each. How many in all?",
-)
-"""Questions to suggest to users."""
 
 
 def tool_for(prompt: str) -> str:

@@ -6,9 +6,7 @@ import random
 
 import pytest
 
-from app.state.decisions.drafts import QuestionDraft
 from app.state.decisions.samples import samples
-from app.state.decisions.vocabulary import unknown_words
 from engine.tasks.decisions.questions import OneOf, Option, Score, YesNo
 from engine.tasks.decisions.wording import user_text
 from small_models import decision_examples as examples
@@ -84,12 +82,3 @@ def test_a_table_has_states_with_the_right_answers_to_its_questions() -> None:
             solved = rules.solve(state, question)
             assert solved is not None
             assert solved.answer == answer
-
-
-def test_no_word_of_a_training_example_is_unknown() -> None:
-    rng = random.Random(3)
-    for form in examples.FORMS:
-        for _ in range(60):
-            decision = examples.sample(rng, "train", form).decision
-            drafts = tuple(map(QuestionDraft.from_question, decision.questions))
-            assert unknown_words(decision.state, drafts) == []

@@ -72,7 +72,7 @@ def test_a_gap_is_filled_and_another_seed_is_a_version(qtbot: QtBot, window: Mai
     assert (states[:8] == CellState.GIVEN).all()
     assert (states[8:24] == CellState.SETTLED).all()
     assert block.ending_mask.sum() == 64 - 16 - len("Monday, , Wednesday, Thursday.")
-    assert not answer.nearest.isVisible()  # no program knows what belongs into a gap
+    assert not answer.remarks.isVisible()  # no program knows what belongs into a gap
     qtbot.keyClick(window, Key.Key_R, CONTROL)
     idle(qtbot, window)
     assert len(answer.turn.answers) == 2

@@ -6,18 +6,19 @@ from collections.abc import Callable
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 
 from app.context import DECISIONS, SUDOKU
 from app.decisions.controller import DecisionsController
-from app.pictures.files import drawing_of
 from app.sudoku.controller import SudokuController
 from app.window.main_window import MainWindow
 from engine import GAPS, SIGHT, SKILLS
 from engine import SUDOKU as PUZZLES
 from engine.catalog import SMALL
 from engine.service.small import TASKS
-from engine.tasks.drawings import SUGGESTED
+from engine.tasks.drawings import picture_of
+from tests.drawn import DRAWN
 
 RUN_MS = 120_000
 PUZZLE = "003100064080000302000500087070005000000009400805000000004000030050007000700801096"
@@ -44,8 +45,8 @@ def test_each_prompt_is_answered_by_its_part(qtbot: QtBot, window: MainWindow) -
     assert model is not None
     assert ask(qtbot, window, "what's 12+7?") == (TASKS, "19")
     assert ask(qtbot, window, "Monday, [[...]], Wednesday.") == (GAPS, "Monday, Tuesday, Wednesday.")
-    question, scene = next(iter(SUGGESTED.items()))
-    composer.pictures.add([drawing_of(scene)])
+    question, scene = next(iter(DRAWN.items()))
+    composer.pictures.add([QImage.fromData(picture_of(scene).data)])
     qtbot.waitUntil(lambda: not composer.pictures.is_reading)
     assert ask(qtbot, window, question)[0] == SIGHT
     assert ask(qtbot, window, "What shape is blue?")[0] == SIGHT  # of the drawing before

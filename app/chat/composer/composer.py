@@ -43,7 +43,6 @@ class Composer(QWidget):
         self._is_waiting = False
         self.fills = True  # the model fills in gaps
         self._message = ""
-        self._reading = ""
         self._blind = ""
         self._caution = ""
         self._gaps = 0
@@ -145,12 +144,6 @@ class Composer(QWidget):
         restyle(self.hint, "tone", "now" if is_waiting else "")
         self._show_hint()
 
-    def note_reading(self, note: str) -> None:
-        """Shows which part of the conversation the model does not read, also in the context meter."""
-        self._reading = note
-        self.meter.note(note)
-        self._show_hint()
-
     def note_blind(self, reason: str) -> None:
         """Sets the reason why the model cannot see, shown while there are pictures; empty if it can."""
         self._blind = reason
@@ -242,7 +235,7 @@ class Composer(QWidget):
         filled = self._gaps if self.fills else 0
         gaps = trn("Enter fills in the gap", "Enter fills in the {count} gaps", filled) if filled else ""
         usual = gaps or self._caution or tr("Enter sends, Shift+Enter starts a new line")
-        said = (self._message, pictured, blocked, blind, self.meter.remark, self._reading, usual)
+        said = (self._message, pictured, blocked, blind, self.meter.remark, usual)
         self.hint.setText(next(text for text in said if text))
         self.larger.setVisible(
             bool(self._caution) and not self._gaps and not self._is_waiting

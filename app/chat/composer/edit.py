@@ -86,6 +86,7 @@ class PromptEdit(PromptField):
         self.takes_files = True
         self.history = PromptHistory()
         self._marks = GapMarks(self.document())
+        self.setPlaceholderText(tr("Ask something"))
         self.setAccessibleName(tr("Prompt"))
         self.setAccessibleDescription(
             tr("Enter sends, Shift+Enter starts a new line, the arrows up and down bring earlier prompts")

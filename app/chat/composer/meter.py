@@ -38,7 +38,6 @@ class ContextMeter(QWidget):
         self.fit: Fit | None = None
         self.text = ""
         self._short = ""  # shown if there is no room for the text
-        self._note = ""
         self._source: Source | None = None
         self._count: Count | None = None
         self._limit = self._reserve = 0
@@ -73,11 +72,6 @@ class ContextMeter(QWidget):
     def follow(self, source: Source) -> None:
         """Takes the conversation from ``source`` whenever it is counted."""
         self._source = source
-        self.touch()
-
-    def note(self, note: str) -> None:
-        """Sets a sentence about what the model does not read, so is not counted; empty if it reads everything."""
-        self._note = note
         self.touch()
 
     def set_model(self, count: Count | None, limit: int = 0, reserve: int = 0) -> None:
@@ -118,7 +112,7 @@ class ContextMeter(QWidget):
             limit=f"{found.limit:,}",
             reserve=f"{found.reserve:,}",
         )
-        self._show(found, numbers, "\n".join(part for part in (explained, self._note, remark(found)) if part))
+        self._show(found, numbers, "\n".join(filter(None, (explained, remark(found)))))
 
     @Slot(object)
     def _not_counted(self, error: Exception) -> None:

@@ -25,7 +25,6 @@ from app.chat.view_options import ViewOptions
 from app.chat.words import doubt, figures_line, remarks, status_line, wants_retry
 from app.design.controls import FocusGroup, button, label, show_stop
 from app.design.layouts import STRETCH, column_of, row_of
-from app.design.suggestion_bar import SuggestionBar
 from app.state.chat.attachment import with_attachments
 from app.state.chat.conversation import Answer, Turn
 from app.state.run.canvas import BlockState
@@ -80,7 +79,6 @@ class AnswerView(QWidget):
         self.status = FiguresLine()
         self.remarks = label("", "remark", wrap=True, selectable=True)
         self.remarks.setAccessibleName(tr("Remark"))
-        self.nearest = SuggestionBar()  # similar prompts that the model was trained on
         self.retry = button(tr("Regenerate"), tr("Try the answer again"), role="plain")
         self.taught = button("", tr("Ask the model that learned this"), role="plain")
         self._taught = ""
@@ -117,7 +115,6 @@ class AnswerView(QWidget):
         self._canvas_column = column_of(margins=(PAD, 0, PAD, 0), spacing=8)
         remark = column_of(
             self.remarks,
-            self.nearest,
             (self.taught, 0, Qt.AlignmentFlag.AlignLeft),
             (self.retry, 0, Qt.AlignmentFlag.AlignLeft),
             margins=(PAD, 4, PAD, 0),
@@ -163,7 +160,6 @@ class AnswerView(QWidget):
         self.taught.clicked.connect(lambda: commands.ask_other(turn, self._taught))
         self.delete.clicked.connect(lambda: commands.delete_answer(turn, turn.answers.shown))
         self.inspect.clicked.connect(lambda: commands.inspect(turn))
-        self.nearest.picked.connect(lambda prompt: commands.pick(prompt))
         self.copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(turn.answer.text))
         self.revise.clicked.connect(self.changing.open_panel)
         self._choose = partial(commands.choose_answer, turn)
@@ -192,7 +188,6 @@ class AnswerView(QWidget):
             *self.changing.tab_stops(),
             *self.canvases,
             self.remarks,
-            *self.nearest.chips,
             self.taught,
             *self.replay.tab_stops(),
             self.retry,
@@ -275,9 +270,6 @@ class AnswerView(QWidget):
         found = None if answer.is_active else doubt(self._asked, answer)
         said = ["" if answer.is_active else remarks(answer), "" if found is None else found.text]
         self.remarks.setText("\n".join(filter(None, said)))
-        if self.nearest.offer(() if found is None else found.nearest):
-            self._rebuilt()
-        self.nearest.setVisible(found is not None)
         self._taught = "" if found is None else found.taught
         self.taught.setText(tr("Ask {model}", model=catalog.title(self._taught)))
         self.taught.setVisible(bool(self._taught))

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from app.state.chat.attachment import Attachment, with_attachments
 from app.system.i18n import tr, trn
 from engine import SafelightError
 from engine.catalog import TALK, Traits
-from engine.service import LoadedModel
 from engine.service.small import puzzle_in
-from engine.tasks import skills, sudoku, tool_questions
-
-if TYPE_CHECKING:
-    from engine.tasks.drawings import Scene
+from engine.tasks import skills, sudoku
 
 
 class Suggestion(NamedTuple):
@@ -27,26 +23,22 @@ class Suggestion(NamedTuple):
 
 def suggestions(traits: Traits, rng: random.Random) -> list[Suggestion]:
     """Returns prompts that show a model's abilities, the most instructive first; puzzles are new each time."""
-    match traits.taught:
-        case "puzzles":
-            puzzles = [(label, sudoku.generate(rng, givens, givens)) for label, givens in _bins()]
-            return [Suggestion(label, sudoku.to_prompt(puzzle.board)) for label, puzzle in puzzles]
-        case "decisions" | "drawings":  # decisions have their own page; for drawings see ``about_drawings``
-            texts: Sequence[str] = ()
-        case "skills":
-            texts = skills.suggestions()  # it was trained on these very words, in English
-        case "tools":
-            texts = tool_questions.SUGGESTED
-        case "anything":
-            texts = (
-                tr("Explain in two sentences why the sky is blue."),
-                tr("Write a short poem about a darkroom."),
-                tr("Write a Python function that reverses the words of a sentence."),
-            )
+    if traits.taught == "puzzles":
+        puzzles = [(label, sudoku.generate(rng, givens, givens)) for label, givens in _bins()]
+        return [Suggestion(label, sudoku.to_prompt(puzzle.board)) for label, puzzle in puzzles]
+    if traits.taught in ("decisions", "drawings"):  # decisions have their own page, and drawings have to be attached
+        return []
+    texts: Sequence[str] = (
+        tr("Explain in two sentences why the sky is blue."),
+        tr("Write a short poem about a darkroom."),
+        tr("Write a Python function that reverses the words of a sentence."),
+    )
+    if traits.wants_wording:
+        texts = skills.suggestions()  # it was trained on these very words, in English
     return [Suggestion(text, text) for text in texts]
 
 
-def auto_suggestions(rng: random.Random) -> list[Suggestion]:
+def small_suggestions(rng: random.Random) -> list[Suggestion]:
     """Returns prompts for the small models as one: some that develop on a canvas, and own words."""
     canvas, puzzle = skills.suggestions(), sudoku.generate(rng, 34, 34)
     board = Suggestion(tr("Solve this Sudoku"), sudoku.to_prompt(puzzle.board))
@@ -59,30 +51,6 @@ def auto_suggestions(rng: random.Random) -> list[Suggestion]:
     )
     shown = [Suggestion(text, text) for text in (canvas[0], canvas[5], canvas[2])]
     return [*shown, board, *(Suggestion(text, text) for text in own)]
-
-
-def about_drawings() -> dict[str, Scene]:
-    """Returns suggested questions, each with a drawing of its own, for a model that sees."""
-    from engine.tasks import drawings  # imports Pillow, which most starts do not need
-
-    return drawings.SUGGESTED
-
-
-def reading_note(model: LoadedModel, carries: bool = False) -> str:
-    """Returns a sentence about the parts of a conversation that a model does not read; empty if it reads all.
-
-    Args:
-        carries: True if a message without pictures is sent with the last ones.
-    """
-    if not model.reads_history and not model.reads_system:
-        if carries:
-            return tr("This model reads only your last message, and the last picture with it")
-        return tr("This model reads only your last message: nothing before it, no system prompt")
-    if not model.reads_history:
-        if carries:
-            return tr("This model reads the system prompt, and your last message with the last picture")
-        return tr("This model reads the system prompt and your last message, nothing between them")
-    return "" if model.reads_system else tr("This model does not read the system prompt")
 
 
 def _bins() -> list[tuple[str, int]]:

@@ -7,7 +7,6 @@ import json
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
-from engine.catalog import Traits
 from engine.errors import SafelightError, Sentence
 from engine.events import Event
 from engine.service.capabilities import Capabilities
@@ -29,7 +28,6 @@ DEVICE = "remote"
 BYTES_PER_TOKEN = 3.5  # of prose in UTF-8, a low estimate
 TOKENS_PER_MESSAGE = 5  # turn marks
 TOKENS_PER_IMAGE = 1_000  # of most models, a high estimate
-TRAITS = Traits(introduction="Another machine runs this model, and sends its answers as text.")
 
 
 class ForeignModel:
@@ -128,7 +126,6 @@ def _describe(model: RemoteModel, title: str) -> LoadedModel:
         kernels="vLLM" if model.kind == "vllm" else "",
         device_reason=Sentence("on the server {where}", where=model.address.origin),
         capabilities=Capabilities(structured=True, images=True, parallel_runs=PARALLEL_RUNS),
-        traits=TRAITS,
         decoders=("autoregressive",),
         settings=chat.SETTINGS,
     )

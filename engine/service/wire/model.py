@@ -112,8 +112,6 @@ def _traits(raw: Any) -> Traits:
         raw["prompt_format"],
         raw["taught"],
         None if columns is None else whole(raw, "canvas_columns", 1, MOST_CANVAS),
-        string(raw, "introduction", MOST_NAME),
-        string(raw, "placeholder", MOST_NAME),
     )
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from engine.tasks.drawings.asking import is_question
 from engine.tasks.drawings.drawing import SIDE, draw, picture_of
 from engine.tasks.drawings.scene import COLOURS, SHAPES, DrawnShape, Number, Scene
-from engine.tasks.drawings.suggested import SUGGESTED
 
 __all__ = [
     "COLOURS",
     "SHAPES",
     "SIDE",
-    "SUGGESTED",
     "DrawnShape",
     "Number",
     "Scene",

@@ -100,15 +100,8 @@ def test_an_answer_is_the_canvas_and_settles_into_text(qtbot: QtBot, open_chat: 
 @pytest.mark.parametrize(
     ("model", "decoders", "expected"),
     [
-        (SKILLS, ("block_diffusion",), "A very small model for small text tasks."),
-        ("other", ("block_diffusion",), "Answers begin as noise, and all of their places develop at once."),
-        ("other", ("autoregressive",), "Answers are written from left to right, one token at a time."),
-        (
-            WEDLM,
-            ("autoregressive", "causal_parallel"),
-            "A very small model for small text tasks. "
-            "Answers are written from left to right, several tokens at a time.",
-        ),
+        ("other", ("block_diffusion",), "A block begins as noise"),
+        (WEDLM, ("autoregressive", "causal_parallel"), "Masks ahead of the text"),
     ],
 )
 def test_an_introduction_says_how_the_decoder_writes(
@@ -118,11 +111,11 @@ def test_an_introduction_says_how_the_decoder_writes(
     chat = open_chat(model)
     introduction = chat.page.welcome.introduction
     assert isinstance(introduction, QLabel)
-    assert introduction.text() == expected
+    assert introduction.text().startswith(expected)
     if len(decoders) > 1:
         chat.context.values.decoding = DecodingChoice(decoders[0])
         chat.context.settings_changed.emit()
-        assert introduction.text().endswith("Answers are written from left to right, one token at a time.")
+        assert introduction.text().startswith("One token at a time")
 
 
 def test_stop_is_skip_while_a_computed_answer_is_shown(qtbot: QtBot, open_chat: Open, fake: Any) -> None:

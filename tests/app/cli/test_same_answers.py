@@ -14,17 +14,18 @@ import pytest
 from engine.catalog import DECIDER, GAPS, PARTS, SIGHT, SMALL, SUDOKU, TALK, TOOLS
 from engine.service import LocalBackend, RunEnded, RunRequest, RunStarted
 from engine.service.small import TASKS
-from engine.tasks.drawings import SUGGESTED, picture_of
+from engine.tasks.drawings import picture_of
 from engine.text.message import message_of
 from engine.tools.example_tools import TOOLS as EXAMPLE_TOOLS
 from tests.app.cli.calling import Capture, load_once, run
+from tests.drawn import DRAWN
 from tests.engine.server.served import CHAT, KEY, Arrivals, Served, serving
 
 SEED = 5
 PUZZLE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
 SOLVED = "534678912672195348198342567859761423426853791713924856961537284287419635345286179"
 LINES, GRID = ("\n".join(cells[row : row + 9] for row in range(0, 81, 9)) for cells in (PUZZLE, SOLVED))
-QUESTION, SCENE = "How many circles are there?", next(iter(SUGGESTED.values()))
+QUESTION, SCENE = "How many circles are there?", next(iter(DRAWN.values()))
 
 
 class Row(NamedTuple):

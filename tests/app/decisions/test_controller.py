@@ -13,7 +13,7 @@ from app.context import AppContext
 from app.decisions.controller import NAME, DecisionsController, read_questions
 from app.state.decisions.drafts import QuestionDraft
 from app.state.decisions.samples import samples
-from engine import DECIDER, SKILLS
+from engine import SKILLS
 from engine.tasks.decisions.questions import Option, YesNo
 from tests.app.decisions.far_engine import FarEngine
 
@@ -64,13 +64,6 @@ def test_a_small_model_that_was_not_trained_for_it_may_be_asked_and_another_is_o
     qtbot.waitUntil(lambda: one.message.text() == "")
     assert one.decide.isEnabled()
     assert not one.load.isVisible()
-
-
-def test_words_that_the_small_model_never_learned_are_named(opened: Callable[..., DecisionsController]) -> None:
-    one = opened(model=DECIDER).page.one
-    assert one.message.text() == ""
-    one.column.state.setPlainText("The number is 58. The mail is from Zoe.")
-    assert one.message.text() == ("This small model never learned the words “mail”, “from”: it can only guess.")
 
 
 def test_a_model_that_cannot_decide_is_named(

@@ -32,7 +32,7 @@ from engine import (
     StepFinished,
 )
 from engine.catalog import traits
-from engine.tasks import drawings, sudoku
+from engine.tasks import sudoku
 
 
 def decode(tokens: Iterable[int]) -> Reply:
@@ -325,9 +325,6 @@ def test_suggestions_fit_the_model() -> None:
     assert "What can you do?" in [suggestion.prompt for suggestion in prompts.suggestions(traits(SKILLS), rng)]
     assert prompts.suggestions(traits(DECIDER), rng) == []  # asked on a page of their own
     assert prompts.suggestions(traits(SIGHT), rng) == []
-    offered = prompts.about_drawings()
-    assert len(offered) == len(drawings.SUGGESTED)
-    assert all(map(drawings.is_question, offered))
     assert prompts.suggestions(traits("some-other-model"), rng)
 
 

@@ -11,7 +11,6 @@ import pytest
 from app.state.decisions.drafts import KINDS, QuestionDraft
 from app.state.decisions.reading import DecisionReading
 from app.state.decisions.samples import samples
-from app.state.decisions.vocabulary import unknown_words
 from engine import CanvasStarted, GenerationConfig, GenerationFinished, StepFinished
 from engine.events import SlotsRead
 from engine.service import RunAdvanced, RunEnded, RunRequest
@@ -47,11 +46,6 @@ def test_options_stay_between_a_choice_and_a_score_and_are_bounded() -> None:
     sides = draft.as_kind("yes-no")
     assert [option.name for option in sides.options] == ["yes", "no"]
     assert not sides.has_room
-
-
-def test_words_that_the_small_decider_never_saw_are_named_once_in_order() -> None:
-    drafts = (QuestionDraft.from_question(YesNo("Is this mail urgent?")),)
-    assert unknown_words("Dear Zoe, the mail is late.", drafts) == ["dear", "mail", "late", "this", "urgent"]
 
 
 def events_of(block: int, *logprobs: Sequence[float]) -> list[object]:

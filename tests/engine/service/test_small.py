@@ -12,14 +12,15 @@ from engine.pictures import Picture
 from engine.service import LoadedModel, LoadRequest, LocalBackend, ModelLoaded, RunRequest, RunStarted, run_alone
 from engine.service.small import TASKS, SmallBackend, part_for, prepared, puzzle_in, worded
 from engine.tasks.decisions.questions import Decision, YesNo
-from engine.tasks.drawings import SUGGESTED, picture_of
+from engine.tasks.drawings import picture_of
 from engine.text.message import Message, message_of
 from engine.tools.example_tools import TOOLS as EXAMPLE_TOOLS
+from tests.drawn import DRAWN
 
 PUZZLE = "003100064080000302000500087070005000000009400805000000004000030050007000700801096"
 LINES = "\n".join(PUZZLE[row : row + 9].replace("0", ".") for row in range(0, 81, 9))
 SOLVED = "523178964187694352496523187279465813361789425845312679914256738658937241732841596"
-QUESTION, SCENE = next(iter(SUGGESTED.items()))
+QUESTION, SCENE = next(iter(DRAWN.items()))
 
 
 def said(*texts: str) -> list[Message]:

@@ -1,4 +1,4 @@
-"""Questions to suggest to users, each with a drawing of its own."""
+"""Questions about drawings, each with a drawing of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def _shapes(*drawn: tuple[str, str, float, float, float, float]) -> Scene:
     return Scene(_WHITE, tuple(DrawnShape(kind, colour, COLOURS[colour], *place) for kind, colour, *place in drawn))
 
 
-SUGGESTED = {
+DRAWN = {
     "What color is the square?": _shapes(("square", "yellow", 0.27, 0.71, 0.12, 5.0)),
     "How many shapes are there?": _shapes(
         ("triangle", "purple", 0.67, 0.85, 0.10, -3.0),
