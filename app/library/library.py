@@ -261,17 +261,8 @@ class Library(Store):
         """True if messages outside this file, in a damaged one that was renamed, may use pictures."""
         return self.folder is not None and any(self.folder.glob(opening.ASIDE))
 
-    def duplicate(self, id: int) -> int:
-        """Copies a conversation with all its branches; returns the copy's id."""
-        now = self._clock()
-        whole = self.whole(id)
-        title = tr("{title} (copy)", title=whole.summary.title) if whole.summary.title else ""
-        return self.take(
-            replace(whole, summary=replace(whole.summary, title=title, created=now, updated=now, pinned=False))
-        )
-
     def take(self, whole: Whole) -> int:
-        """Adds an imported or copied conversation, completely or not at all, with new ids. Returns its id."""
+        """Adds an imported conversation, completely or not at all, with new ids. Returns its id."""
         for picture in whole.pictures:
             self.pictures.keep(picture)
         with self._writing():

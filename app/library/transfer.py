@@ -1,4 +1,4 @@
-"""Exports conversations to files and imports them: JSON with the whole tree, Markdown and HTML of the shown path.
+"""Exports conversations to files and imports them: JSON with the whole tree, Markdown of the shown path.
 
 ``to_json`` and ``from_json`` are inverse to each other, except for ids.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from app.library.errors import LibraryError
-from app.library.pages import to_html, to_markdown
+from app.library.pages import to_markdown
 from app.library.records import (
     LARGEST_SEED,
     LATEST,
@@ -277,4 +277,4 @@ def write_file(path: Path, whole: Whole, format: str) -> None:
     write_text(path, storable(WRITERS[format](whole)), private=True)
 
 
-WRITERS: dict[str, Callable[[Whole], str]] = {"markdown": to_markdown, "json": to_json, "html": to_html}
+WRITERS: dict[str, Callable[[Whole], str]] = {"markdown": to_markdown, "json": to_json}

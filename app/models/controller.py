@@ -364,8 +364,6 @@ class ModelsController(QObject):
                     self.page.rows[key].notice.show_message(refusal)
             case "pause":
                 self.jobs.pause(key)
-            case "verify":
-                self._work.submit(key, "verify", tasks.verify(entry))
             case "convert":
                 self._work.convert(entry, entry)
                 self._show_all()
@@ -376,7 +374,7 @@ class ModelsController(QObject):
 
     def _cancel(self, entry: ModelEntry) -> None:
         job = self.jobs.heavy_of(entry.key)
-        if job is not None and (job[0] == "verify" or job[1] == "queued"):
+        if job is not None and job[1] == "queued":
             self.jobs.cancel(entry.key)
             return
         self.refresh()  # to show its current size
@@ -437,9 +435,6 @@ class ModelsController(QObject):
             (row or self.page).notice.show_message(problem, ended.details)
         elif row is not None and ended.kind == "delete" and ended.result:
             self._states.said[ended.key] = tr("✓ Deleted: {size} freed", size=words.amount(cast(int, ended.result)))
-            self._show(ended.key)
-        elif row is not None and ended.kind == "verify" and ended.result:
-            self._states.said[ended.key] = tr("✓ Checked: every file is as it was written")
             self._show(ended.key)
         elif row is not None and ended.kind == "convert" and ended.result:
             self._states.said[ended.key] = tr("✓ Packed into 4 bits")

@@ -26,10 +26,7 @@ if TYPE_CHECKING:
 Group = Literal["embedded", "published", "stored", "local"]
 Writes = Literal["", "diffusion", "word by word"]
 State = Literal["ready", "absent", "unfinished", "unpacked", "missing", "gguf"]
-Action = Literal[
-    "load", "unload", "download", "resume", "pause", "cancel", "convert", "verify", "delete",
-    "remove",
-]  # fmt: skip
+Action = Literal["load", "unload", "download", "resume", "pause", "cancel", "convert", "delete", "remove"]
 ACTIONS: tuple[Action, ...] = get_args(Action)
 PACKED = "-packed"  # suffix of the folder that a conversion writes
 
@@ -64,7 +61,6 @@ class ModelEntry:
     quantization: str = "auto"  # for a memory plan before the weights are downloaded
     is_packed: bool = False  # the weights are already in 4 bits
     is_gated: bool = False
-    can_verify: bool = False
     source: str = ""  # name of the folder or file that an unfinished conversion reads
     writes: Writes = ""
     licence: str = ""
@@ -86,12 +82,9 @@ def actions(
         can_convert: True if its packed form neither exists nor is being made.
     """
     if job is not None:
-        kind, phase = job
-        if phase == "queued":
+        if job[1] == "queued":
             return ("cancel",)
-        if phase != "running":
-            return ()
-        return ("cancel",) if kind == "verify" else ("pause", "cancel")
+        return ("pause", "cancel") if job[1] == "running" else ()
     if entry.state == "absent":
         return ("download",) if entry.group == "published" else ("download", "remove")
     if entry.state in ("unfinished", "unpacked"):
@@ -104,8 +97,6 @@ def actions(
     if entry.group != "embedded":
         if not entry.is_packed and can_convert:
             found.append("convert")
-        if entry.can_verify:
-            found.append("verify")
         if entry.group == "local":
             found.append("remove")
         if entry.group != "local" or repo_of(entry.folder) is not None:
@@ -209,7 +200,6 @@ def _published(model: PublishedModel, folder: Path) -> ModelEntry:
         quantization=model.quantization,
         is_packed=model.quantization != "auto",
         is_gated=model.is_gated,
-        can_verify=whole and repo_of(place or earlier) is not None,
         writes=writes_of(model.model_type),
         licence=tr(model.licence),
         date=model.date,
@@ -239,7 +229,7 @@ def _stored(path: Path) -> ModelEntry | None:
         here = _size(path)
         return ModelEntry(
             key, "stored", "ready", _title(path), purpose, path, key,
-            bytes_here=here, is_packed=True, can_verify=True, writes=_writes(path),
+            bytes_here=here, is_packed=True, writes=_writes(path),
         )  # fmt: skip
     if os.path.lexists(path / PARTIAL):
         source = _json(path / PARTIAL).get("source")
@@ -287,11 +277,10 @@ def _file_entry(path: Path) -> ModelEntry:
 
 def _folder_entry(path: Path, group: Group) -> ModelEntry:
     """Returns the entry of a model folder that the user put there, or that is in the Hugging Face cache."""
-    store = os.path.lexists(path / MANIFEST)
     purpose = tr("a model folder of your own") if repo_of(path) is None else tr("from Hugging Face")
     return ModelEntry(
         str(path), group, "ready", model_title(path), purpose, path, str(path),
-        bytes_here=_size(path), is_packed=store or _is_packed(path), can_verify=store,
+        bytes_here=_size(path), is_packed=os.path.lexists(path / MANIFEST) or _is_packed(path),
         writes=_writes(path),
     )  # fmt: skip
 

@@ -24,10 +24,8 @@ from app.system.i18n import tr
 from engine import SafelightError
 from engine.errors import spoken
 
-JobKind = Literal[
-    "download", "convert", "verify", "delete", "plan", "token", "probe", "look", "find", "search", "closer"
-]  # fmt: skip
-HEAVY: tuple[JobKind, ...] = ("download", "convert", "verify")
+JobKind = Literal["download", "convert", "delete", "plan", "token", "probe", "look", "find", "search", "closer"]
+HEAVY: tuple[JobKind, ...] = ("download", "convert")
 LaneName = Literal["heavy", "light", "search", "hub"]
 Phase = Literal["queued", "running", "pausing", "cancelling"]
 STACK_BYTES = 16 * 2**20  # secondary threads have 0.5 MiB on macOS, too little for tensor libraries

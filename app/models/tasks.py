@@ -18,7 +18,7 @@ from app.models.jobs import Control
 from app.state.models.recommendation import CARD, CONTEXT
 from app.system.i18n import tr
 from app.system.secret import Secret
-from engine import PUBLISHED, SafelightError, found, hashes, hub_cache
+from engine import PUBLISHED, SafelightError, found, hub_cache
 from engine.files import clear, is_plain_file
 from engine.hub import download as downloads
 from engine.hub.record import DownloadProgress
@@ -48,17 +48,6 @@ def download(entry: ModelEntry, endpoint: str | None, tokens: Secret) -> Work:
         if control.cancel.is_set():
             downloads.discard(entry.repo)
         return None
-
-    return work
-
-
-def verify(entry: ModelEntry) -> Work:
-    """Checks the hashes of all files."""
-
-    def work(control: Control) -> object:
-        return hashes.verify(
-            entry.folder, lambda done, total: control.report(done / max(total, 1), done, total), control
-        )
 
     return work
 

@@ -56,7 +56,7 @@ def duration(seconds: float) -> str:
 def action_text(action: Action, entry: ModelEntry, job: JobKind | None = None, *, loading: bool = False) -> str:
     """Returns the text of a button; ``job`` is the running one, and ``loading`` means that the model is being
     loaded."""
-    cancel = {None: tr("Remove what is here"), "verify": tr("Stop checking")}.get(job, tr("Cancel and remove"))
+    cancel = tr("Remove what is here") if job is None else tr("Cancel and remove")
     resume = tr("Resume the conversion") if entry.state == "unpacked" else tr("Resume the download")
     return {
         "load": tr("Load"),
@@ -65,7 +65,6 @@ def action_text(action: Action, entry: ModelEntry, job: JobKind | None = None, *
         "resume": resume,
         "pause": tr("Pause"),
         "cancel": cancel,
-        "verify": tr("Check the files"),
         "convert": tr("Import") if is_gguf(entry.folder) else tr("Make a 4-bit copy"),
         "delete": tr("Delete from disk…"),
         "remove": tr("Remove from the list"),
@@ -81,7 +80,6 @@ def action_tip(action: Action) -> str:
         "resume": tr("Continues where it stopped"),
         "pause": tr("Keeps what is here"),
         "cancel": tr("Removes all of it"),
-        "verify": tr("Reads all files and compares their hashes"),
         "convert": tr("Writes a smaller copy to the data folder, most of it in 4 bits; the original stays"),
         "delete": tr("Removes its files from this computer"),
         "remove": tr("Its files stay where they are"),
@@ -110,7 +108,7 @@ def status(
             return tr("Pausing…")
         if phase == "cancelling":
             return tr("Cancelling…")
-        return {"download": tr("Downloading"), "convert": tr("Converting"), "verify": tr("Checking")}.get(kind, "")
+        return {"download": tr("Downloading"), "convert": tr("Converting")}.get(kind, "")
     here = amount(entry.bytes_here)
     if entry.state == "absent":
         return tr("Not downloaded")
@@ -131,7 +129,7 @@ def beginning_line(kind: JobKind, hub: str) -> str:
     """Describes a job before it reports progress; ``hub`` is the address of the downloads."""
     if kind == "download":
         return tr("Asking {host}…", host=hub.partition("://")[2])
-    return tr("Reading the files…") if kind == "verify" else tr("Starting…")
+    return tr("Starting…")
 
 
 def progress_line(progress: JobProgress) -> str:

@@ -94,7 +94,7 @@ class Exporting(Transfer):
         self._written.connect(self._report)
 
     def begin(self, conversation: int, form: str, path: Path) -> None:
-        """Writes a conversation as "markdown", "json" or "html"; ``exported`` or ``failed`` follows."""
+        """Writes a conversation as "markdown" or "json"; ``exported`` or ``failed`` follows."""
         if self._is_busy:
             self.failed.emit(tr("Another conversation is still being exported. Try again once it is done."))
             return

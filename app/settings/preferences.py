@@ -5,7 +5,7 @@ A name is an attribute of ``Preferences`` or, for the display of the canvas, of 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 
 from app.settings.spec import (
     LAYER,
@@ -15,7 +15,6 @@ from app.settings.spec import (
     Choice,
     Setting,
 )
-from app.settings.values import SettingsValues
 from engine.config import MOST_THREADS
 
 
@@ -106,13 +105,6 @@ OPEN_LOGS = Act(
     "Errors are written to a file on this computer. Prompts and answers are not.",
     "Open the log folder",
 )
-COPY_DIAGNOSTICS = Act(
-    "copy_diagnostics",
-    "Diagnostics",
-    "Versions, the device, these settings and the last lines of the log, to report an error. "
-    "No prompts, answers or access tokens.",
-    "Copy diagnostics",
-)
 SHOW_SERVER = Act(
     "show_server",
     "Local server",
@@ -131,7 +123,7 @@ SECTIONS = (
     PreferenceSection("Canvas", (VIEW, LAYER)),
     PreferenceSection("Engine", (THREADS, SHOW_SERVER)),
     PreferenceSection("Storage and privacy", (DATA_FOLDER, OFFLINE)),
-    PreferenceSection("Help", (SHOW_SHORTCUTS, OPEN_LOGS, COPY_DIAGNOSTICS)),
+    PreferenceSection("Help", (SHOW_SHORTCUTS, OPEN_LOGS)),
 )
 
 SERVER_SWITCH = Switch(
@@ -153,11 +145,3 @@ SERVER_OPEN = Switch(
 )
 ELSEWHERE = (SERVER_SWITCH, SERVER_PORT, SERVER_OPEN)
 """Preferences with controls on a page instead of in the dialog."""
-
-
-def listed(preferences: Preferences, values: SettingsValues) -> list[tuple[str, str]]:
-    """Lists all settings, name and value; sampler settings only if they differ from the model's defaults."""
-    found = [(field.name, str(getattr(preferences, field.name))) for field in fields(preferences)]
-    found += [(name, str(getattr(values, name))) for name in ("seed", "view", "layer", "pace", "reduced_motion")]
-    found += [(name, str(value)) for name, value in asdict(values.decoding).items()]
-    return found + [(name, f"{value:g}") for name, value in sorted(values.overrides.items())]

@@ -101,6 +101,6 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, SafelightError):
         return str(error)
     return tr(
-        "Something went wrong: {text}. Safelight goes on. To report it, use Copy diagnostics in the settings.",
+        "Something went wrong: {text}. Safelight goes on. To report it, use the log: Settings, Help has its folder.",
         text=spoken(error),
     )

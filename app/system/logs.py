@@ -15,13 +15,11 @@ from pathlib import Path
 
 from app.system.folders import ensure, set_aside, shortened, tighten
 from engine import SafelightError
-from engine.files import is_plain_file, open_regular
+from engine.files import is_plain_file
 
 NAME = "safelight.log"
 BYTES = 1_000_000  # most of one file
 FILES = 3
-LINES = 40  # shown in a report
-TAIL_BYTES = 64_000  # read from the end of the file for these lines
 
 log = logging.getLogger("safelight")
 
@@ -121,13 +119,3 @@ def describe(error: BaseException) -> str:
 def record(error: BaseException, where: str) -> None:
     """Writes a fault to the log; ``where`` is a phrase such as "in a slot"."""
     log.error("fault %s\n%s", where, describe(error))
-
-
-def last_lines(path: Path, count: int = LINES) -> list[str]:
-    """Returns the log's last lines; empty if there is no log."""
-    try:
-        with open_regular(path) as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
-            return file.read(TAIL_BYTES).decode("utf-8", "replace").splitlines()[-count:]
-    except (OSError, SafelightError):
-        return []

@@ -86,7 +86,6 @@ def _application(context: AppContext, topbar: TopBar, dialogs: Dialogs, close: C
         Action("settings", tr("Open the settings"), section, dialogs.open_settings, ("Ctrl+,",)),
         Action("palette", tr("Find an action"), section, dialogs.open_palette, _PALETTE_KEYS, in_palette=False),
         Action("shortcuts", tr("Show the shortcuts"), section, dialogs.open_shortcuts, ("?", "F1")),
-        Action("diagnostics", tr("Copy diagnostics"), section, lambda: dialogs.act("copy_diagnostics")),
         Action("quit", tr("Quit"), section, close, ("Ctrl+Q",)),
     ]
 
@@ -117,7 +116,6 @@ def _conversations(context: AppContext, controller: SidebarController, topbar: T
         Action("search", tr("Search the conversations"), section, search, ("Ctrl+Shift+F",)),
         Action("deleted", tr("Show the recently deleted conversations"), section, show_deleted, enabled=deleted),
         Action("export-markdown", tr("Export as Markdown"), section, lambda: export("markdown"), enabled=stored),
-        Action("export-html", tr("Export as a web page"), section, lambda: export("html"), enabled=stored),
         Action("export-json", tr("Export as JSON"), section, lambda: export("json"), enabled=stored),
         Action("import", tr("Import a conversation"), section, controller.bring_in),
     ]

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Iterator
 
 from PySide6.QtCore import QDir, QObject, QUrl, Signal, Slot
-from PySide6.QtGui import QDesktopServices, QGuiApplication
+from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
 
 from app.context import CHAT, SERVER, AppContext
@@ -15,7 +15,7 @@ from app.design import themes
 from app.design.action import Action, Actions
 from app.design.fonts import sized
 from app.design.stylesheet import Rules
-from app.settings.preferences import SECTIONS, listed
+from app.settings.preferences import SECTIONS
 from app.settings.spec import SAMPLER, SEED
 from app.system.folders import ensure
 from app.system.i18n import tr
@@ -127,9 +127,6 @@ class Dialogs(QObject):
                     return str(error)
                 QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))
                 return tr("Opened {folder}", folder=folder)
-            case "copy_diagnostics":
-                QGuiApplication.clipboard().setText(self.diagnostics())
-                return tr("Copied")
             case "show_server":
                 if dialog is not None:
                     dialog.accept()
@@ -137,16 +134,6 @@ class Dialogs(QObject):
             case "show_shortcuts":
                 self.open_shortcuts()
         return ""
-
-    def diagnostics(self) -> str:
-        """Returns the report for the clipboard."""
-        from app.system import diagnostics  # reads versions of packages; slow to import
-
-        context, facts = self._context, diagnostics.Facts()
-        model = context.model
-        if model is not None:
-            facts = diagnostics.Facts(model.title, model.device, model.kernels, model.device_reason)
-        return diagnostics.report(listed(context.preferences, context.values), context.folders, facts)
 
 
 MOST_CHATS = 500  # of the latest conversations

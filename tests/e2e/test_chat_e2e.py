@@ -141,7 +141,7 @@ def test_the_library_by_keyboard(qtbot: QtBot, window: MainWindow, page: ChatPag
     assert prompts(window) == ["What is 47 + 5?"]
 
     # export and import
-    for form in ("markdown", "html", "json"):
+    for form in ("markdown", "json"):
         path = tmp_path / f"sums.{form}"
         window.conversations.ask_save = lambda _name, path=path: str(path)
         with qtbot.waitSignal(window.conversations._exporting.exported):

@@ -16,7 +16,7 @@ from engine import SafelightError
 from engine.clock import this_moment
 from engine.files import stem_of
 
-SUFFIXES = {"markdown": ".md", "json": ".json", "html": ".html"}
+SUFFIXES = {"markdown": ".md", "json": ".json"}
 LOOK_MS = 1000  # between two looks for what another window has written
 AskSave = Callable[[str], str]
 AskOpen = Callable[[], str]
@@ -59,7 +59,6 @@ class SidebarController(QObject):
         sidebar.searched.connect(self._search)
         sidebar.renamed.connect(self._rename)
         sidebar.pin_asked.connect(self._pin)
-        sidebar.duplicate_asked.connect(self._duplicate)
         sidebar.delete_asked.connect(self._delete)
         sidebar.undo_asked.connect(self._undo)
         sidebar.erase_asked.connect(self._erase)
@@ -116,10 +115,6 @@ class SidebarController(QObject):
     def _pin(self, conversation: int, pinned: bool) -> None:
         self._change(lambda: self._session.library.describe(conversation, pinned=pinned))
 
-    @Slot(int)
-    def _duplicate(self, conversation: int) -> None:
-        self._change(lambda: self._session.open(self._session.library.duplicate(conversation)))
-
     @Slot(list)
     def _delete(self, conversations: list[int]) -> None:
         if not self._change(lambda: self._session.library.delete(*conversations)):
@@ -141,7 +136,7 @@ class SidebarController(QObject):
 
     @Slot(int, str)
     def export(self, conversation: int, form: str) -> None:
-        """Writes a conversation to a file that the user chooses: "markdown", "json" or "html"."""
+        """Writes a conversation to a file that the user chooses: "markdown" or "json"."""
         library = self._session.library
         try:
             self._session.saving.require_saved()

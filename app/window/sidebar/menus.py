@@ -9,13 +9,13 @@ from PySide6.QtWidgets import QMenu, QWidget
 from app.library import Summary
 from app.system.i18n import tr
 
-EXPORTS = (("markdown", "Markdown"), ("json", "JSON"), ("html", "HTML"))
+EXPORTS = (("markdown", "Markdown"), ("json", "JSON"))
 
 
 class RowMenu(QObject):
     """Rebuilds the menu for each row; emits ``chosen(id, choice)``.
 
-    Choices are ``open``, ``rename``, ``pin``, ``unpin``, ``duplicate``, ``delete``, ``import``, and ``export:FORMAT``.
+    Choices are ``open``, ``rename``, ``pin``, ``unpin``, ``delete``, ``import``, and ``export:FORMAT``.
     """
 
     chosen = Signal(int, str)
@@ -39,7 +39,6 @@ class RowMenu(QObject):
             self._add(self.menu, tr("Open") + "\t" + tr("Enter"), "open")
             self._add(self.menu, tr("Rename") + "\t" + "F2", "rename")
             self._add(self.menu, tr("Unpin") if summary.pinned else tr("Pin"), "unpin" if summary.pinned else "pin")
-            self._add(self.menu, tr("Duplicate"), "duplicate")
             self._export.clear()
             for format, name in EXPORTS:
                 self._add(self._export, name, f"export:{format}")

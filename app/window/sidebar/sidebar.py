@@ -60,7 +60,6 @@ class Sidebar(QWidget):
     opened = Signal(int)
     renamed = Signal(int, str)
     pin_asked = Signal(int, bool)
-    duplicate_asked = Signal(int)
     delete_asked = Signal(list)  # of ids
     undo_asked = Signal(list)
     erase_asked = Signal(list)
@@ -179,8 +178,6 @@ class Sidebar(QWidget):
             self.pin_asked.emit(id, choice == "pin")
         elif choice == "open":
             self.opened.emit(id)
-        elif choice == "duplicate":
-            self.duplicate_asked.emit(id)
         elif choice == "import":
             self.import_asked.emit()
 

@@ -218,27 +218,13 @@ def test_a_conversation_deeper_than_sqlite_follows_is_purged(library):
             role = "assistant" if place % 2 else "user"
             parent = insert_message(library._connection, conversation, 0.0, NewMessage(parent, role, str(place)))
     assert len(path(library, conversation)) == 1200
-    copy = library.duplicate(conversation)
+    copy = library.take(library.whole(conversation))
     library.remove(library.messages(copy)[5].id)
     library.delete(conversation)
     erase(library, conversation)
     library.purge()
     assert [s.id for s in library.summaries()] == [copy]
     assert path(library, copy) == list("01234")
-
-
-def test_a_duplicate_is_deep_and_its_own(library, branched):
-    conversation, ids = branched
-    library.show(ids["p2"])
-    library.remove(ids["a3"])
-    copy = library.duplicate(conversation)
-    assert library.conversation(copy).title == "Trees (copy)"
-    assert path(library, copy) == path(library, conversation) == ["p1", "a2", "p2"]
-    assert said(library.messages(copy)) == ["p1", "a1", "a2", "p2", "p3"]
-    assert not {m.id for m in library.messages(copy)} & set(ids.values())
-    library.update(library.messages(copy)[0].id, content="changed")
-    assert path(library, conversation)[0] == "p1"
-    assert {s.id for s in library.summaries("p3")} == {copy, conversation}
 
 
 def test_whole_and_take_are_each_others_inverse(library, branched):

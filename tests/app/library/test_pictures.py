@@ -13,7 +13,7 @@ import pytest
 
 from app.library import Library, NewMessage
 from app.library.pictures import PictureStore
-from app.library.transfer import from_json, read_file, to_html, to_json, to_markdown, write_file
+from app.library.transfer import from_json, read_file, to_json, to_markdown, write_file
 from app.state.chat.attachment import AttachedPicture, Attachment
 from engine import SafelightError
 from engine.pictures import Picture
@@ -112,8 +112,6 @@ def test_a_missing_or_damaged_picture_is_none_and_nothing_else_breaks(library: L
     assert found(library, RED) is found(library, BLUE) is None
     whole = replace(library.whole(id), pictures=())
     assert from_json(to_json(whole)).messages[0].pictures == (attached(RED), attached(BLUE))
-    assert "missing" in to_html(whole)
-    assert library.duplicate(id)
 
 
 def test_a_library_that_was_set_aside_keeps_its_pictures(folder: Path, clock: Callable[[], float]) -> None:
@@ -149,8 +147,6 @@ def test_an_export_takes_its_pictures_along(library: Library, tmp_path: Path) ->
     ]
     assert found(other, RED) == RED
     other.close()
-    page = to_html(whole)
-    assert page.count('<img alt="Picture: a.png" src="data:image/jpeg;base64,') == 1  # of the path on show
     assert "Picture: a.png" in to_markdown(whole)
 
 

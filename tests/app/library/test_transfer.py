@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
 
 from app.library import Attachment, LibraryError, NewMessage
-from app.library.transfer import from_json, read_file, to_html, to_json, to_markdown, write_file
+from app.library.transfer import from_json, read_file, to_json, to_markdown, write_file
 from engine import SafelightError
-from engine.tasks import sudoku
-from tests.app.sudoku.scripted import PUZZLE, SOLVED
 
 HOSTILE = (
     '<script>alert(1)</script>\n<img src="http://example.org/x.png" onerror=alert(2)> & </div></main> $body \x07 \u202e'
@@ -121,57 +117,6 @@ def test_an_import_that_fails_leaves_nothing(library, whole):
     assert len(library.summaries()) == 2
 
 
-class Reader(HTMLParser):
-    """Collects tags with their attributes, and the text."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: set[str] = set()
-        self.text = ""
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes |= {name for name, _value in attrs}
-
-    def handle_data(self, data):
-        self.text += data
-
-
-def test_html_shows_everything_as_text(whole):
-    page = to_html(whole)
-    reader = Reader()
-    reader.feed(page)
-    allowed = {"html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "p", "section", "div"}
-    assert set(reader.tags) <= allowed | {"details", "summary"}
-    assert reader.attributes <= {"charset", "http-equiv", "content", "name", "class", "dir"}
-    assert "default-src 'none'" in page
-    for said in ("<script>alert(1)</script>", "onerror=alert(2)", "$body", "<b>.txt", "<i>fenced</i>", "\u2407"):
-        assert said in reader.text
-    assert "\x07" not in page
-    assert "second *answer*" in reader.text
-    for not_shown in ("first answer", "edited away"):
-        assert not_shown not in page
-    assert reader.text.index("second *answer*") < reader.text.index("last prompt") < reader.text.index("half of it")
-
-
-def test_a_sudoku_is_a_board_in_html_with_the_verdict(library):
-    conversation = library.create()
-    asked = library.add(conversation, NewMessage(None, "user", sudoku.rows(PUZZLE)))
-    said = library.add(conversation, NewMessage(asked, "assistant", sudoku.rows("3" + SOLVED[1:])))
-    again = library.add(conversation, NewMessage(said, "user", "Thank you."))
-    library.add(conversation, NewMessage(again, "assistant", "You are welcome."))
-    page = to_html(library.whole(conversation))
-    puzzle, answer = re.findall('<table class="sudoku">(.*?)</table>', page, re.DOTALL)
-    assert re.sub("<[^>]*>|\\s", "", puzzle) == PUZZLE.replace("0", "")
-    assert re.sub("<[^>]*>|\\s", "", answer) == "3" + SOLVED[1:]
-    assert answer.count('class="given"') == 29
-    assert answer.count('class="given wrong"') == 1
-    assert "<p>Not solved: 1 given changed.</p>" in page
-    assert "You are welcome." in page
-    assert sudoku.rows(PUZZLE) in to_markdown(library.whole(conversation))
-
-
 def test_markdown_is_the_path_on_show(whole):
     text = to_markdown(whole)
     assert text.startswith("# Title <script>")
@@ -185,7 +130,7 @@ def test_markdown_is_the_path_on_show(whole):
     assert "first answer" not in text
 
 
-@pytest.mark.parametrize("format", ["markdown", "json", "html"])
+@pytest.mark.parametrize("format", ["markdown", "json"])
 def test_an_export_replaces_a_file_only_when_it_is_whole(whole, tmp_path, monkeypatch, format):
     file = tmp_path / "kept"
     file.write_text("before")

@@ -84,7 +84,7 @@ def test_a_download_is_ready_only_when_it_is_whole(tmp_path: Path) -> None:
     (record.snapshot / "a.safetensors").symlink_to(blob)
     (repo_folder(repo) / MARK).unlink()
     entry = by_key(tmp_path)[repo]
-    assert (entry.state, entry.load_id, entry.can_verify) == ("ready", str(record.snapshot), True)
+    assert (entry.state, entry.load_id) == ("ready", str(record.snapshot))
     part.with_suffix("").unlink()
     assert by_key(tmp_path)[repo].state == "absent"  # a link that leads nowhere is no file
 
@@ -93,7 +93,7 @@ def test_what_an_earlier_version_downloaded_stays_usable(tmp_path: Path) -> None
     repo = PUBLISHED[0].repo
     place = model(tmp_path / repo.replace("/", "--"))
     entry = by_key(tmp_path)[repo]
-    assert (entry.state, entry.load_id, entry.can_verify) == ("ready", str(place), False)
+    assert (entry.state, entry.load_id) == ("ready", str(place))
 
 
 @pytest.mark.parametrize("shards", [1, 2, 3])
@@ -187,9 +187,8 @@ def entry(**given: Any) -> ModelEntry:
         (entry(state="unfinished"), ("download", "running"), False, ("pause", "cancel")),
         (entry(state="unfinished"), ("download", "queued"), False, ("cancel",)),
         (entry(state="unfinished"), ("download", "pausing"), False, ()),
-        (entry(can_verify=True), None, False, ("load", "convert", "verify", "delete")),
-        (entry(can_verify=True), ("verify", "running"), False, ("cancel",)),
-        (entry(can_verify=True, is_packed=True), None, False, ("load", "verify", "delete")),
+        (entry(), None, False, ("load", "convert", "delete")),
+        (entry(is_packed=True), None, False, ("load", "delete")),
         (entry(group="local"), None, False, ("load", "convert", "remove")),
         (entry(group="local", state="missing"), None, False, ("remove",)),
     ],

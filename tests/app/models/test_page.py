@@ -143,7 +143,7 @@ def test_two_interruptions_and_then_it_can_be_loaded(qtbot: QtBot, hub: Hub, mod
     hub.drops = [1_000_000, 500_000]
     press(qtbot, row, "download")
     with qtbot.waitSignal(models._context.models_changed, timeout=SOON) as changed:
-        until(qtbot, row, "load", "convert", "verify", "delete")
+        until(qtbot, row, "load", "convert", "delete")
     assert (str(place), "Skills") in changed.args[0]
     assert [sent.start for sent in hub.sent_of(WEIGHTS)] == [0, 1_000_000, 1_500_000]
     assert row.status.text() == "3.2 MB on disk"
@@ -151,7 +151,7 @@ def test_two_interruptions_and_then_it_can_be_loaded(qtbot: QtBot, hub: Hub, mod
         press(qtbot, row, "load")
     assert asked.args == [str(place)]
     models._context.show_loaded(str(place))
-    assert offered(row) == ["unload", "convert", "verify", "delete"]
+    assert offered(row) == ["unload", "convert", "delete"]
     assert not row.buttons["delete"].isEnabled()
     assert row.buttons["delete"].toolTip() == "Unload it first"
     with qtbot.waitSignal(models._context.unload_asked):
@@ -175,7 +175,7 @@ def test_pause_restart_resume(
     assert row.disk.text().startswith(f"✓ Disk: {known / 1e6:.1f} MB are here; the other ")
     assert REPO not in dict(again._context.models)
     press(qtbot, row, "resume")
-    until(qtbot, row, "load", "convert", "verify", "delete")
+    until(qtbot, row, "load", "convert", "delete")
     assert hub.sent_of(WEIGHTS)[-1].start == here
 
 
@@ -245,35 +245,17 @@ def test_a_gated_model_asks_for_a_token(qtbot: QtBot, hub: Hub, models: ModelsCo
     assert row.token.edit.text() == ""
     qtbot.waitUntil(lambda: "kept until Safelight is closed" in row.token.status.text(), timeout=SOON)
     press(qtbot, row, "download")
-    until(qtbot, row, "load", "verify", "delete")
+    until(qtbot, row, "load", "delete")
     assert not row.notice.isVisibleTo(row)
     assert not row.token.isVisibleTo(row)
     settings.sync()
     assert "hf_right" not in Path(settings.fileName()).read_text()
 
 
-def test_verify(qtbot: QtBot, hub: Hub, models: ModelsController) -> None:
-    row = models.page.rows[REPO]
-    press(qtbot, row, "download")
-    until(qtbot, row, "load", "convert", "verify", "delete")
-    press(qtbot, row, "verify")
-    qtbot.waitUntil(lambda: row.progress.text().startswith("✓ Checked"), timeout=SOON)
-    with (repo_folder(REPO) / "snapshots" / REVISION / WEIGHTS).open("r+b") as file:
-        file.seek(1000)
-        file.write(b"\xff\xfe\xfd")
-    press(qtbot, row, "verify")
-    until(qtbot, row, "download")
-    assert "damaged: model.safetensors" in row.notice.message.text()
-    hub.sent.clear()
-    press(qtbot, row, "download")
-    until(qtbot, row, "load", "convert", "verify", "delete")
-    assert [sent.file for sent in hub.sent] == [WEIGHTS]
-
-
 def test_deleting_says_how_much_it_frees(qtbot: QtBot, models: ModelsController) -> None:
     row = models.page.rows[REPO]
     press(qtbot, row, "download")
-    until(qtbot, row, "load", "convert", "verify", "delete")
+    until(qtbot, row, "load", "convert", "delete")
     press(qtbot, row, "delete")
     assert "This frees 3.2 MB on disk. Other programs" in answer(qtbot, models, "Delete")
     until(qtbot, row, "download")
@@ -298,7 +280,7 @@ def test_offline_stops_downloads_and_starts_none(qtbot: QtBot, hub: Hub, models:
     models._context.set_offline(False)
     assert models.page.place.text().startswith("Downloads go to")
     press(qtbot, models.page.rows[REPO], "resume")
-    until(qtbot, models.page.rows[REPO], "load", "convert", "verify", "delete")
+    until(qtbot, models.page.rows[REPO], "load", "convert", "delete")
 
 
 def test_convert_load_delete(qtbot: QtBot, models: ModelsController, tmp_path: Path) -> None:
@@ -311,11 +293,9 @@ def test_convert_load_delete(qtbot: QtBot, models: ModelsController, tmp_path: P
     assert row.status.text() == "Converting"
     qtbot.waitUntil(lambda: str(packed) in models.page.rows, timeout=SOON)
     made = models.page.rows[str(packed)]
-    until(qtbot, made, "load", "verify", "delete")
+    until(qtbot, made, "load", "delete")
     assert offered(row) == ["load", "remove"]  # it is converted already
     assert (str(packed), "my-model, packed") in (models._context.models)
-    press(qtbot, made, "verify")
-    qtbot.waitUntil(lambda: made.progress.text().startswith("✓ Checked"), timeout=SOON)
     press(qtbot, made, "delete")
     size = sum(path.stat().st_size for path in packed.iterdir())
     assert f"This frees {size / 1e6:.1f} MB on disk" in answer(qtbot, models, "Keep")
@@ -345,7 +325,7 @@ def test_a_conversion_goes_on_where_it_stood(
     assert (row.status.text(), offered(row)) == ("Conversion paused", ["resume", "cancel"])
     assert "convert" not in offered(models.page.rows[str(source)])
     press(qtbot, row, "resume")
-    until(qtbot, row, "load", "verify", "delete")
+    until(qtbot, row, "load", "delete")
     assert {name: (packed / name).stat().st_mtime_ns for name in written} == written
 
 

@@ -76,14 +76,13 @@ def test_a_file_is_written_in_a_thread(
     assert (tmp_path / "talk.json").read_text(encoding="utf-8") == transfer.to_json(library.whole(talk))
 
 
-@pytest.mark.parametrize("form", ["markdown", "json", "html"])
+@pytest.mark.parametrize("form", ["markdown", "json"])
 def test_what_is_too_long_to_be_opened_can_be_exported(
     qtbot: QtBot, library: Library, talk: int, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "MOST_MESSAGES", 250)
     for act in (
         lambda: ConversationStore(library).open(talk),
-        lambda: library.duplicate(talk),
         lambda: library.whole(talk),
     ):
         with pytest.raises(LibraryError, match="has 251 messages; up to 250 can be opened"):
@@ -102,11 +101,11 @@ def test_what_cannot_be_written_is_said_and_the_next_can(
 ) -> None:
     exporting = Exporting(library)
     with qtbot.waitSignal(exporting.failed) as told:
-        exporting.begin(talk, "html", tmp_path / "nowhere" / "talk.html")
+        exporting.begin(talk, "markdown", tmp_path / "nowhere" / "talk.md")
     assert "there is no folder" in told.args[0]
     with qtbot.waitSignal(exporting.failed) as told:
-        exporting.begin(99, "html", tmp_path / "talk.html")
+        exporting.begin(99, "markdown", tmp_path / "talk.md")
     assert "was deleted" in told.args[0]
-    assert list(tmp_path.glob("*.html")) == []
+    assert list(tmp_path.glob("*.md")) == []
     with qtbot.waitSignal(exporting.exported):
-        exporting.begin(talk, "html", tmp_path / "talk.html")
+        exporting.begin(talk, "markdown", tmp_path / "talk.md")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QEvent, QPointF, QSettings, Qt
-from PySide6.QtGui import QDesktopServices, QEnterEvent, QGuiApplication, QKeySequence
+from PySide6.QtGui import QDesktopServices, QEnterEvent, QKeySequence
 from PySide6.QtWidgets import QApplication, QDialog
 from pytestqt.qtbot import QtBot
 
@@ -138,19 +138,6 @@ def test_threads_hold_for_the_models_that_are_loaded_next(qtbot: QtBot, open_win
         loading.context.load(SKILLS)
         qtbot.waitUntil(lambda shown=loading: shown.status.text("device") == "CPU, 3 threads")
     assert settings.value("engine/threads") in (3, "3")
-
-
-def test_diagnostics_tell_no_prompt(qtbot: QtBot, open_window: Open) -> None:
-    window = open_window()
-    ask(qtbot, window, "my secret")
-    assert window.dialogs.act("copy_diagnostics") == "Copied"
-    told = QGuiApplication.clipboard().text()
-    assert "Safelight Skills" in told
-    assert "Device: cpu (no CUDA device is available)" in told.splitlines()
-    assert "Kernels: plain torch: the weights are not packed" in told.splitlines()
-    assert "Reason for this device: no CUDA device is available." in window.status.labels["device"].toolTip()
-    assert "secret" not in told
-    assert str(Path.home()) not in told
 
 
 def test_a_preset_is_taken_marked_as_changed_and_kept_with_the_conversation(qtbot: QtBot, open_window: Open) -> None:

@@ -30,7 +30,7 @@ class Told:
     def __init__(self, sidebar: Sidebar) -> None:
         self.all: list[tuple[object, ...]] = []
         for name in (
-            *("new_asked", "opened", "renamed", "pin_asked", "duplicate_asked", "delete_asked", "undo_asked"),
+            *("new_asked", "opened", "renamed", "pin_asked", "delete_asked", "undo_asked"),
             *("erase_asked", "export_asked", "import_asked", "searched"),
         ):
             getattr(sidebar, name).connect(lambda *values, name=name: self.all.append((name, *values)))
@@ -245,7 +245,6 @@ def test_a_refused_deletion_offers_no_undo(sidebar):
     [
         (("Open",), ("opened", 2)),
         (("Pin",), ("pin_asked", 2, True)),
-        (("Duplicate",), ("duplicate_asked", 2)),
         (("Delete",), ("delete_asked", [2])),
         (("Export as", "JSON"), ("export_asked", 2, "json")),
     ],
@@ -265,10 +264,10 @@ def right_click(sidebar: Sidebar, point: QPoint) -> None:
 
 def test_the_context_menu_is_of_the_row_under_the_mouse(sidebar, told):
     right_click(sidebar, sidebar.list.visualRect(sidebar.list.rows.index_of(5)).center())
-    choose(sidebar, "Duplicate")
+    choose(sidebar, "Pin")
     right_click(sidebar, QPoint(20, sidebar.list.viewport().height() - 5))  # below all rows
     choose(sidebar, "Import…")
-    assert told.all == [("duplicate_asked", 5), ("import_asked",)]
+    assert told.all == [("pin_asked", 5, True), ("import_asked",)]
 
 
 def test_new_chat_and_import(sidebar, told):

@@ -23,7 +23,6 @@ from tqdm import tqdm
 import engine.hub.client
 from engine import SKILLS, SafelightError, load_model
 from engine.catalog import resolve
-from engine.hashes import verify
 from engine.hub.download import discard, download, unfinished
 from engine.hub.record import DownloadProgress, size_of
 from engine.hub_cache import delete, repo_folder, snapshot_of
@@ -409,31 +408,6 @@ def test_the_library_sends_nothing_about_this_computer() -> None:
     assert done.stdout.strip() == "True"
 
 
-def test_verify_finds_damage_and_the_rest_is_kept(hub: Hub, get: Callable[..., bool]) -> None:
-    get()
-    told: list[tuple[int, int]] = []
-    flag, going = threading.Event(), threading.Event()
-    assert verify(model(), lambda *amounts: told.append(amounts), going)
-    assert told[-1][0] == told[-1][1]
-    flag.set()
-    assert not verify(model(), lambda *_: None, flag)
-    weights, place = bytearray((model() / WEIGHTS).read_bytes()), model()
-    weights[5] ^= 1
-    (place / WEIGHTS).write_bytes(weights)
-    with pytest.raises(SafelightError, match=r"damaged: model.safetensors; download the model again"):
-        verify(place, lambda *_: None, going)
-    assert snapshot_of(REPO) is None
-    hub.sent.clear()
-    assert get()
-    assert [sent.file for sent in hub.sent] == [WEIGHTS]
-    assert verify(place, lambda *_: None, going)
-
-
-def test_verify_needs_hashes() -> None:
-    with pytest.raises(SafelightError, match="came without hashes"):
-        verify(resolve(SKILLS), lambda *_: None, threading.Event())
-
-
 def test_deleting_frees_what_the_library_says(get: Callable[..., bool]) -> None:
     assert get()
     size = sum(path.stat().st_size for path in model().iterdir())
@@ -488,7 +462,6 @@ def test_the_adapter_that_a_model_drafts_with_lies_in_a_folder_of_its_own(hub: H
     assert get()
     assert {name: (model() / name).read_bytes() for name in draft} == draft
     assert not (model() / "other").exists()
-    assert verify(model(), lambda *_: None, threading.Event())
     delete(model())
     assert not repo_folder(REPO).exists()
 

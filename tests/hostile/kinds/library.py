@@ -152,7 +152,7 @@ def _bring_in(library: Library, path: Path) -> float:
     longest = max(longest, time.thread_time() - began)
     again = transfer.from_json(transfer.to_json(library.whole(id)))
     assert len(again.messages) == len(whole.messages)
-    transfer.to_markdown(library.whole(id)), transfer.to_html(library.whole(id))
+    transfer.to_markdown(library.whole(id))
     library.summaries("answer")
     return longest
 
