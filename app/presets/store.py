@@ -68,8 +68,8 @@ class PresetStore:
         """Returns the preset with an id, or the default if it no longer exists."""
         return next((preset for preset in self.presets if preset.id == id), self.presets[0])
 
-    def put(self, preset: Preset, place: int | None = None) -> None:
-        """Saves a preset in place of the one with its id; a new one at a place among the user's, or else at the end.
+    def put(self, preset: Preset) -> None:
+        """Saves a preset in place of the one with its id, or else at the end.
 
         Raises:
             SafelightError: it could not be written; the previous ones are kept.
@@ -80,7 +80,7 @@ class PresetStore:
             if preset.id in ids:
                 own[ids.index(preset.id)] = preset
             else:
-                own.insert(len(own) if place is None else place, preset)
+                own.append(preset)
             return own
 
         self._change(change)

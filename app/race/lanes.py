@@ -1,11 +1,10 @@
-"""The choice of lanes: a row of fields for each lane, kept between two starts of the app."""
+"""The choice of lanes: a row of fields for each lane."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import QWidget
@@ -18,18 +17,11 @@ from app.design.layouts import STRETCH, column_of, row_of
 from app.settings.decoders import decoder_title
 from app.state.adapters import adapters_for, title_of_adapter, with_adapter
 from app.state.race.lanes import LaneSpec, usual_lanes
-from app.system.folders import ensure
 from app.system.i18n import tr
-from app.system.timers import later
-from engine import SafelightError
 from engine.catalog import SMALL, installed
-from engine.config import is_decoder
-from engine.files import read_json, write_json
 from engine.service import is_remote
 from engine.service.requests import FEWEST_LANES, MOST_LANES
 
-NAME = "race.json"  # in the data folder
-SAVE_MS = 500  # after the last change
 Entry = tuple[str, str]
 """A value and its title."""
 
@@ -89,8 +81,7 @@ class LaneChooser(QWidget):
         ] = {}  # decoders by model, the default first, or why there are none
         self._wanted: list[str] = []  # models that are not read yet; the first is being read
         self._reading = Background(self, self._take, self._take)
-        self._saving = later(self, self._store, SAVE_MS)
-        self.specs = read_lanes(context.folders.data) or usual_lanes()
+        self.specs = usual_lanes()
         self.rows = [LaneRow(place) for place in range(MOST_LANES)]
         self.add = button(tr("+ Lane"), tr("Add a lane"), role="chip")
         self.note = label("", "caption", wrap=True)
@@ -103,7 +94,6 @@ class LaneChooser(QWidget):
         self.add.clicked.connect(self._add)
         context.model_changed.connect(self.refresh)
         context.models_changed.connect(self._read_anew)
-        context.at_end(self.remember)
         self.refresh()
 
     def change(self, place: int, lane: LaneSpec) -> None:
@@ -114,24 +104,8 @@ class LaneChooser(QWidget):
         """Replaces all lanes."""
         if specs != self.specs:
             self.specs = specs
-            self._saving.start()
             self.refresh()
             self.changed.emit()
-
-    @Slot()
-    def remember(self) -> None:
-        """Writes the lanes to disk, if they have changed."""
-        if self._saving.isActive():
-            self._saving.stop()
-            self._store()
-
-    @Slot()
-    def _store(self) -> None:
-        lanes = [{"model": lane.model, "decoder": lane.decoder, "adapter": lane.adapter} for lane in self.specs]
-        try:
-            write_json(ensure(self._context.folders.data) / NAME, {"lanes": lanes})
-        except SafelightError as error:
-            self._context.say(tr(str(error)))
 
     @property
     def titles(self) -> list[str]:
@@ -228,20 +202,6 @@ class LaneChooser(QWidget):
 
     def _remove(self, place: int) -> None:
         self.set_all((*self.specs[:place], *self.specs[place + 1 :]))
-
-
-def read_lanes(folder: Path) -> tuple[LaneSpec, ...]:
-    """Returns the stored lanes; an empty tuple if the file is missing or cannot be read."""
-    lanes = []
-    try:
-        for raw in read_json(folder / NAME)["lanes"]:
-            decoder = str(raw["decoder"])
-            lanes.append(
-                LaneSpec(str(raw["model"]), decoder if is_decoder(decoder) else "", adapter=str(raw["adapter"]))
-            )
-    except (SafelightError, KeyError, TypeError):
-        return ()
-    return tuple(lanes) if FEWEST_LANES <= len(lanes) <= MOST_LANES else ()
 
 
 def _decoders_of(model: str) -> tuple[str, ...]:

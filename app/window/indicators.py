@@ -1,4 +1,4 @@
-"""Updates the window's edges: the model and its load progress, memory, the run's figures, unsaved changes."""
+"""Updates the window's edges: the model and its load progress, memory, unsaved changes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from PySide6.QtCore import QObject, QTimer, Slot
 from PySide6.QtWidgets import QProgressBar
 
 from app.bridge.remote_access import only_text
-from app.context import CHAT, AppContext
+from app.context import AppContext
 from app.design import motion
 from app.server.words import status_text
 from app.session.session import title_of
@@ -26,7 +26,6 @@ class Indicators(QObject):
     def __init__(self, context: AppContext, topbar: TopBar, strip: SettingsStrip, status: StatusBar) -> None:
         super().__init__()
         self._context, self._topbar, self._strip, self._status = context, topbar, strip, status
-        self._page = CHAT
         self.progress = QProgressBar()
         self.progress.setTextVisible(False)
         self.progress.setAccessibleName(tr("Loading the model"))
@@ -40,8 +39,6 @@ class Indicators(QObject):
         context.server.changed.connect(self._show_server)
         context.server.requests_changed.connect(self._show_server)
         context.arrived.connect(self._take)
-        context.session.path_changed.connect(self._show_run)
-        context.session.ended.connect(self._show_run)
         context.session.saving.problem_changed.connect(status.show_unsaved)
         self.show_model()
         self._show_progress()
@@ -106,21 +103,6 @@ class Indicators(QObject):
                 self._status.show_memory(reply.used, reply.total, "cuda")
             elif isinstance(reply, AdapterChanged):
                 self.show_model()
-        if self._context.session.active is not None:
-            self._show_run()
-
-    def show_page(self, page: str) -> None:
-        """Takes note of the shown page: the figures of an answer stand in the chat only."""
-        self._page = page
-        self._show_run()
-
-    @Slot()
-    def _show_run(self) -> None:
-        """Shows the figures of the current answer, or of the last one in the shown conversation."""
-        session = self._context.session
-        turns = session.chat.turns
-        answer = session.active or (turns[-1].answer if turns else None)
-        self._status.show_run(None if answer is None or self._page != CHAT else answer.stats)
 
     @Slot()
     def _show_memory(self) -> None:

@@ -150,7 +150,6 @@ class MainWindow(QMainWindow):
         self._page = self.dialogs.page = page
         self.topbar.show_page(page)
         self.place_bar.show_page(page)
-        self.indicators.show_page(page)
         self._show_sidebar()
         self._make_room(self.topbar.sidebar)
 

@@ -1,4 +1,4 @@
-"""The status bar: device, memory, model and the figures of the run. Knows plain values only."""
+"""The status bar: device, memory and model. Knows plain values only."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from app.design.controls import button, label
 from app.design.fonts import TEXT_SMALL, px
 from app.design.layouts import row_of
 from app.design.tokens import Theme
-from app.state.run.figures import rate_text, seconds_text
-from app.state.run.stats import RunStats
 from app.system.i18n import tr, trn
 from app.system.memory_use import size
 from app.system.timers import later
@@ -47,10 +45,6 @@ FIELDS = (
     Field("device_memory", "Graphics memory", "Memory in use on the graphics card, of all that it has.", 3),
     Field("model", "Model", "The model that answers.", 1),
     Field("server", "Local server", "Other programs can use the model. A click shows the server.", 6),
-    Field("steps", "Steps", "Steps of this answer so far, in all its blocks.", 6),
-    Field("pace", "Time per block", "Average time for a block, full or not.", 7),
-    Field("forward", "Tokens per pass", "Tokens of text for each pass of the model, on average.", 8),
-    Field("speed", "Speed", "Tokens of text per second, without the time to read the prompt.", 5),
 )
 
 
@@ -96,9 +90,8 @@ class StatusBar(QWidget):
             made.setToolTip(tr(field.meaning))
             made.hide()
             self.labels[field.name] = made
-            if field.name == "steps":
-                row.addStretch(1)
             row.addWidget(made)
+        row.addStretch(1)
         self._saved = later(self, self._forget_saved)
         self._fit_height()
 
@@ -153,37 +146,6 @@ class StatusBar(QWidget):
         self._device_tip = " ".join((*why, *how))
         if not device.startswith("cuda"):
             self._texts["device_memory"] = ""
-        self._fit()
-
-    def show_run(self, stats: RunStats | None) -> None:
-        """Shows the figures of the current run, or of the last one."""
-        if stats is None:
-            self.show_figures(0, 0, None, None, None)
-        else:
-            blocks = 0 if stats.canvases.grows else stats.blocks  # growing text has no blocks to count time by
-            self.show_figures(
-                stats.total_steps, blocks, stats.seconds, stats.tokens_per_forward, stats.tokens_per_second
-            )
-
-    def show_figures(
-        self,
-        steps: int,
-        blocks: int,
-        seconds: float | None,
-        tokens_per_forward: float | None,
-        tokens_per_second: float | None,
-    ) -> None:
-        """Shows the figures of a run from plain numbers; ``seconds`` are of all blocks. Unknown figures are omitted."""
-        counted = tr("1 step") if steps == 1 else tr("{count} steps", count=f"{steps:,}")
-        self._texts["steps"] = counted if steps else ""
-        self._texts["pace"] = self._texts["forward"] = self._texts["speed"] = ""
-        if steps and blocks and seconds is not None:
-            each = seconds_text(seconds / blocks)
-            self._texts["pace"] = tr("{time} per block", time=each)
-        if tokens_per_forward is not None:
-            self._texts["forward"] = tr("{count} tokens per pass", count=rate_text(tokens_per_forward))
-        if tokens_per_second is not None and tokens_per_second >= 1:
-            self._texts["speed"] = tr("{count} tok/s", count=f"{tokens_per_second:,.0f}")
         self._fit()
 
     def text(self, name: str) -> str:

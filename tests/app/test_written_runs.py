@@ -146,10 +146,12 @@ def test_live_and_replayed_states_are_the_same_and_true(name: str) -> None:
 
 def test_figures_and_words_say_what_passes_wrote() -> None:
     trace = written_trace(RUNS["ahead of the block"])
-    replay, stats = Replay(trace), RunStats.from_events(trace.events)
+    replay, stats = Replay(trace), RunStats()
+    for event in trace.events:
+        stats.fold(event)
     passes = sum(isinstance(event, StepFinished) for event in trace.events)
     assert stats.total_steps == passes
-    assert stats.tokens_per_forward == pytest.approx((len(TEXT) - 1) / passes)
+    assert stats.figures.tokens_per_forward == pytest.approx((len(TEXT) - 1) / passes)
     record = replay.record(0)
     shown = [event for event in trace.events if isinstance(event, StepFinished) and event.block_index == 0]
     assert record.mean_entropy[0] == pytest.approx(float(shown[0].entropy[shown[0].entropy > 0].mean()))

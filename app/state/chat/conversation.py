@@ -68,7 +68,7 @@ class Answer:
         self._begin_run()
 
     def _begin_run(self) -> None:
-        self.stats = RunStats(self.config.max_denoising_steps, CanvasState.under(self.config))
+        self.stats = RunStats(CanvasState.under(self.config))
         self._draft = Draft(self.config.eos_token_ids)
 
     def begin_calls(self, made: ToolRound) -> None:

@@ -25,7 +25,6 @@ from engine import (
     Event,
     GenerationConfig,
     GenerationFinished,
-    PrefillFinished,
     PrefixPinned,
     SlotsRead,
     StepFinished,
@@ -342,7 +341,6 @@ class CanvasState:
     ends: frozenset[int] = frozenset()
     blocks: list[BlockState] = field(default_factory=list)
     finished: GenerationFinished | None = None
-    prompt_tokens: int | None = None
 
     @staticmethod
     def under(config: GenerationConfig) -> CanvasState:
@@ -364,8 +362,6 @@ class CanvasState:
             ValueError: a step or a commit of a canvas that has not started; the events are not a run's beginning.
         """
         match event:
-            case PrefillFinished():
-                self.prompt_tokens = event.prompt_tokens
             case CanvasStarted():
                 self.blocks.append(
                     BlockState(

@@ -1,21 +1,15 @@
-"""Folds a run's events into the figures next to the canvas. Knows neither Qt nor torch. Unknown figures are None.
-
-Padding after an end token does not count once it is known to be padding.
-"""
+"""Folds a run's events into the figures next to the canvas. Knows neither Qt nor torch. Unknown figures are None."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from app.state.run.canvas import BlockState, CanvasState
+from app.state.run.canvas import CanvasState
 from engine import (
     CanvasCommitted,
     Event,
-    GenerationFinished,
-    PrefillFinished,
     SafelightError,
     StepFinished,
     TextArrived,
@@ -64,31 +58,19 @@ def _is_figure(value: object) -> bool:
 
 @dataclass(eq=False)
 class RunStats:
-    """Figures of one run. ``max_steps`` comes from the run's settings, as events do not carry it."""
+    """Figures of one run."""
 
-    max_steps: int | None = None
     canvases: CanvasState = field(default_factory=CanvasState)
-    prefill_seconds: float | None = None
     total_steps: int = 0  # of all blocks
     step_seconds: float = 0.0  # of all blocks
     capped_blocks: int = 0  # committed at the step cap
     stalled_blocks: int = 0  # committed as they got no surer
     counted_tokens: int = 0  # reported by the backend for text that arrived without token ids
 
-    @staticmethod
-    def from_events(events: Iterable[Event], max_steps: int | None = None) -> RunStats:
-        """Returns the figures after these events, which start with a run's first event."""
-        stats = RunStats(max_steps)
-        for event in events:
-            stats.fold(event)
-        return stats
-
     def fold(self, event: Event) -> None:
         """Applies the next event of the run."""
         self.canvases.fold(event)
-        if isinstance(event, PrefillFinished):
-            self.prefill_seconds = event.seconds
-        elif isinstance(event, StepFinished):
+        if isinstance(event, StepFinished):
             self.total_steps += 1
             self.step_seconds += event.seconds
         elif isinstance(event, CanvasCommitted):
@@ -99,94 +81,22 @@ class RunStats:
 
     @property
     def figures(self) -> RunFigures:
-        """The figures of the run so far."""
-        return RunFigures(
+        """The figures of the run so far; those per token once it has ended."""
+        ended = self.canvases.finished
+        found = RunFigures(
             self.total_steps,
-            self.blocks,
+            len(self.canvases.blocks),
             self.capped_blocks,
-            self.seconds,
-            self.tokens_per_forward,
-            self.tokens_per_second,
+            self.step_seconds if self.total_steps else None,
             stalled_blocks=self.stalled_blocks,
-            is_cut=self._finished is not None and self._finished.reason == "length",
         )
-
-    @property
-    def prompt_tokens(self) -> int | None:
-        return self.canvases.prompt_tokens
-
-    @property
-    def step(self) -> int | None:
-        """The latest finished step of the current block, counted from 0."""
-        block = self._current
-        return block.step if block is not None and block.step >= 0 else None
-
-    @property
-    def temperature(self) -> float | None:
-        return self._current.temperature if self._current is not None else None
-
-    @property
-    def mean_entropy(self) -> float | None:
-        """Mean entropy in nats a position at the latest step of the current block."""
-        return self._current.mean_entropy if self._current is not None else None
-
-    @property
-    def accepted_count(self) -> int | None:
-        """Positions accepted at the latest step of the current block."""
-        return self._current.accepted_count if self.step is not None and self._current is not None else None
-
-    @property
-    def canvas_length(self) -> int | None:
-        return self._current.length if self._current is not None else None
-
-    @property
-    def remelts(self) -> int:
-        """Remelts of the whole run."""
-        return sum(block.remelt_total for block in self.canvases.blocks)
-
-    @property
-    def blocks(self) -> int:
-        """The number of canvases started."""
-        return len(self.canvases.blocks)
-
-    @property
-    def text_tokens(self) -> int | None:
-        """Committed tokens before the end token; None before the first commit."""
-        if self.counted_tokens:
-            return self.counted_tokens
-        if self._finished is not None:
-            return len(self._finished.tokens)
-        lengths = [block.text_length for block in self.canvases.blocks if block.text_length is not None]
-        return sum(lengths) if lengths else None
-
-    @property
-    def seconds(self) -> float | None:
-        """Seconds of the run without its prefill; until it ends, of its denoising steps alone."""
-        if self._finished is not None:
-            return self._finished.seconds
-        return self.step_seconds if self.total_steps else None
-
-    @property
-    def tokens_per_forward(self) -> float | None:
-        """Committed tokens for each denoising step of committed blocks; at the end, for each step of the run."""
-        if self._finished is not None:
-            return self._finished.tokens_per_forward if self._finished.steps else None
-        steps = sum(block.steps for block in self.canvases.blocks if block.committed)
-        return self.text_tokens / steps if self.text_tokens is not None and steps else None
-
-    @property
-    def tokens_per_second(self) -> float | None:
-        """Committed tokens a second, without prefill."""
-        if self._finished is not None:
-            seconds = self._finished.seconds
-        else:
-            seconds = sum(block.seconds for block in self.canvases.blocks if block.committed)
-        return self.text_tokens / seconds if self.text_tokens is not None and seconds > 0 else None
-
-    @property
-    def _current(self) -> BlockState | None:
-        return self.canvases.current
-
-    @property
-    def _finished(self) -> GenerationFinished | None:
-        return self.canvases.finished
+        if ended is None:
+            return found
+        tokens = self.counted_tokens or len(ended.tokens)
+        return replace(
+            found,
+            seconds=ended.seconds,
+            tokens_per_forward=ended.tokens_per_forward if ended.steps else None,
+            tokens_per_second=tokens / ended.seconds if ended.seconds > 0 else None,
+            is_cut=ended.reason == "length",
+        )

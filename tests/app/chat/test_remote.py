@@ -101,7 +101,6 @@ def test_an_answer_is_read_while_it_comes(qtbot: QtBot, context: AppContext, cha
     assert view.text.text() == answer.text
     assert view.status.line.text().startswith("Done · ")
     assert answer.figures.tokens_per_second is not None
-    assert answer.stats.prompt_tokens == 4
     assert view.canvases == []
     hidden = (view.inspect, view.canvas_toggle, view.stop, view.replay, view.board)
     assert not any(widget.isVisibleTo(chat.page) for widget in hidden)

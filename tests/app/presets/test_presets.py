@@ -6,7 +6,6 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -190,8 +189,8 @@ def test_windows_keep_each_others_presets(store: PresetStore) -> None:
     assert again(store).own == one.own == (POET, kind, singer.replace(think=True), scribe)
     one.remove(POET.id)
     assert other.own[0] == POET
-    other.put(POET, 0)  # as by Undo
-    assert again(store).own == (POET, kind, singer.replace(think=True), scribe)
+    other.put(POET)
+    assert again(store).own == (kind, singer.replace(think=True), scribe, POET)
 
 
 def test_a_file_that_has_gone_or_been_damaged_meanwhile_takes_nothing_along(store: PresetStore) -> None:
@@ -230,14 +229,12 @@ NOW = SettingsValues({"max_new_tokens": 64, "max_denoising_steps": 12}, decoding
 
 
 @pytest.fixture
-def editor(qtbot: QtBot, store: PresetStore) -> Iterator[PresetEditor]:
+def editor(qtbot: QtBot, store: PresetStore) -> PresetEditor:
     made = PresetEditor(store, NOW, POET.id)
     qtbot.addWidget(made)
     with qtbot.waitExposed(made):
         made.show()
-    yield made
-    made.form.show_preset(built_in()[0])
-    made._pause.stop()
+    return made
 
 
 def names(editor: PresetEditor) -> list[str]:
@@ -255,7 +252,9 @@ def test_the_editor_says_what_a_preset_sets(editor: PresetEditor) -> None:
     assert editor.form.settings.text() == "The model's defaults."
 
 
-def test_changes_are_saved_as_one_goes(qtbot: QtBot, editor: PresetEditor, store: PresetStore) -> None:
+def test_changes_are_saved_before_another_is_shown_and_at_the_end(
+    qtbot: QtBot, editor: PresetEditor, store: PresetStore
+) -> None:
     form = editor.form
     form.name.setFocus()
     form.name.selectAll()
@@ -265,8 +264,10 @@ def test_changes_are_saved_as_one_goes(qtbot: QtBot, editor: PresetEditor, store
     form.save_values.click()
     assert not form.save_values.isEnabled()  # nothing is left to save
     wanted = Preset("1", "Bard", "Sing.").with_values(NOW)
-    qtbot.waitUntil(lambda: again(store).own == (wanted, CLERK))
+    editor.list.setCurrentRow(4)
+    assert again(store).own == (wanted, CLERK)
     assert names(editor)[3] == "Bard"
+    editor.list.setCurrentRow(3)
     form.clear_values.click()
     assert not form.clear_values.isEnabled()
     editor.accept()
@@ -313,20 +314,23 @@ def test_what_is_invalid_is_said_and_waits(qtbot: QtBot, editor: PresetEditor, s
     assert again(store).own[0] == POET.replace(name="Bard", system_prompt="Half a thought")
 
 
-def test_revert_takes_what_was_saved(qtbot: QtBot, editor: PresetEditor) -> None:
+def test_esc_drops_what_is_invalid(qtbot: QtBot, editor: PresetEditor, store: PresetStore) -> None:
     editor.form.name.setFocus()
     editor.form.name.selectAll()
     qtbot.keyClick(editor.form.name, Qt.Key.Key_Delete)
     assert editor.message.text() == "The preset has no name. Write one."
-    assert editor.revert.isVisible()
-    editor.revert.click()
-    assert editor.form.preset == POET
-    assert not editor.revert.isVisible()
     editor.reject()
     assert not editor.isVisible()
+    assert again(store).own == (POET, CLERK)
 
 
-def test_new_delete_undo(editor: PresetEditor, store: PresetStore) -> None:
+def confirm(editor: PresetEditor) -> None:
+    editor.delete.click()
+    assert editor.question is not None
+    next(button for button in editor.question.buttons() if button.text() == "Delete").click()
+
+
+def test_new_and_delete(editor: PresetEditor, store: PresetStore) -> None:
     editor.new.click()
     assert names(editor)[-1] == "New preset"
     assert editor.form.preset.replace(id=POET.id, name=POET.name) == POET.with_values(NOW)  # of the preset in use
@@ -335,16 +339,10 @@ def test_new_delete_undo(editor: PresetEditor, store: PresetStore) -> None:
     editor.new.click()
     editor.list.setCurrentRow(3)
     assert editor.form.preset == POET
-    editor.delete.click()
+    confirm(editor)
     assert names(editor)[3:] == ["Clerk", "New preset", "New preset 2"]
-    assert editor.deleted.text() == "“Poet” is deleted."
-    assert editor.undo.hasFocus()
-    assert again(store).own[0] == editor.form.preset == CLERK
-    editor.undo.click()
-    assert names(editor)[3:] == ["Poet", "Clerk", "New preset", "New preset 2"]
-    assert editor.form.preset == POET
-    assert not editor.undo.isVisible()
-    assert again(store).own[:2] == (POET, CLERK)
+    assert editor.form.preset == built_in()[0]
+    assert again(store).own[0] == CLERK
 
 
 def test_built_in_presets_can_only_be_read(qtbot: QtBot, editor: PresetEditor) -> None:
@@ -355,9 +353,6 @@ def test_built_in_presets_can_only_be_read(qtbot: QtBot, editor: PresetEditor) -
     qtbot.keyClicks(editor.form.name, "x")
     assert editor.form.preset == built_in()[1]
     assert not any(act.isEnabled() for act in (editor.form.save_values, editor.form.clear_values, editor.form.think))
-    editor.list.setFocus()
-    qtbot.keyClick(editor.list, Qt.Key.Key_Delete)
-    assert len(names(editor)) == 5
 
 
 def test_a_full_disk_is_said_and_what_is_written_stays(
@@ -372,7 +367,7 @@ def test_a_full_disk_is_said_and_what_is_written_stays(
         editor.accept()
         assert editor.isVisible()
         assert "the disk is full" in editor.message.text()
-        editor.delete.click()
+        confirm(editor)
         assert names(editor)[3:] == ["Poet", "Clerk"]
         assert editor.form.system_prompt.toPlainText() == "Sing."
     editor.accept()
@@ -437,7 +432,7 @@ def test_a_preset_that_was_made_of_the_current_values_is_used(qtbot: QtBot, pick
     assert (picker.currentText(), picker.current.overrides) == ("New preset", picker.current.with_values(NOW).overrides)
     picker.edit_presets()
     picker.editor.new.click()
-    picker.editor.delete.click()  # and thought better of it
+    confirm(picker.editor)  # and thought better of it
     with qtbot.assertNotEmitted(picker.chosen):
         picker.editor.accept()
     assert picker.currentText() == "New preset"
@@ -447,7 +442,7 @@ def test_a_preset_in_use_that_was_deleted_gives_way_to_the_default(qtbot: QtBot,
     picker.show_preset(CLERK.id)
     picker.edit_presets()
     assert picker.editor is not None
-    picker.editor.delete.click()
+    confirm(picker.editor)
     with qtbot.waitSignal(picker.chosen) as chosen:
         picker.editor.accept()
     assert chosen.args == [built_in()[0]]

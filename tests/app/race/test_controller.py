@@ -10,7 +10,6 @@ from pytestqt.qtbot import QtBot
 
 from app.context import AppContext
 from app.race.controller import RaceController
-from app.race.lanes import NAME, read_lanes
 from app.state.race.lanes import LaneSpec
 from engine import BASE, SKILLS, WEDLM
 from engine.catalog import SMALL
@@ -39,7 +38,7 @@ def idle(qtbot: QtBot, page: RaceController) -> None:
     qtbot.waitUntil(lambda: not page.is_busy and not page.page.one.reader.is_busy)
 
 
-def test_lanes_are_added_changed_removed_and_remembered(qtbot: QtBot, page: RaceController, open_context: Open) -> None:
+def test_lanes_are_added_changed_and_removed(qtbot: QtBot, page: RaceController) -> None:
     lanes, one = page.lanes, page.page.one
     qtbot.waitUntil(lambda: lanes.titles[1] == "Safelight WeDLM · Autoregressive", timeout=30_000)
     assert [row.isVisible() for row in lanes.rows] == [True, True, False, False]
@@ -66,9 +65,6 @@ def test_lanes_are_added_changed_removed_and_remembered(qtbot: QtBot, page: Race
     assert not lanes.add.isVisible()
     lanes.rows[3].remove.click()
     assert one.race.isEnabled()
-    lanes.remember()
-    again = opened(qtbot, open_context())
-    assert again.lanes.specs == lanes.specs
 
 
 def test_a_lane_is_one_model(page: RaceController) -> None:
@@ -76,19 +72,6 @@ def test_a_lane_is_one_model(page: RaceController) -> None:
     offered = page.lanes.rows[0].model
     assert offered.findData("/models/mine") > 0
     assert offered.findData(SMALL) < 0
-
-
-@pytest.mark.parametrize(
-    "written", ["", "[]", '{"lanes": 7}', '{"lanes": [{"model": "a"}]}', '{"lanes": [null, null]}']
-)
-def test_lanes_that_cannot_be_read_are_left_alone(written: str, open_context: Open) -> None:
-    folder = open_context(None).folders.data
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / NAME).write_text(written)
-    assert read_lanes(folder) == ()
-    lane = '{"model": "a", "decoder": "No!", "adapter": "", "settings": {"t_max": 0.7}}'  # of an earlier version
-    (folder / NAME).write_text(f'{{"lanes": [{lane}, {lane}]}}')
-    assert read_lanes(folder) == (LaneSpec("a"),) * 2
 
 
 def test_a_race_fills_its_lanes(qtbot: QtBot, page: RaceController) -> None:

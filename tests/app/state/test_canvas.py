@@ -16,7 +16,6 @@ from engine import (
     CanvasStarted,
     Event,
     GenerationConfig,
-    GenerationFinished,
     StepFinished,
     generate,
     load_model,
@@ -157,28 +156,20 @@ def test_padding_enters_no_statistic():
 def test_stats_agree_with_plain_sums(name, request):
     events = request.getfixturevalue(name)
     stats = RunStats()
-    for count, event in enumerate(events, 1):
+    for event in events:
         stats.fold(event)
         if isinstance(event, StepFinished):
-            assert (stats.step, stats.temperature) == (event.step, event.temperature)
-            assert stats.accepted_count == int(event.accepted_mask.sum())
-            assert stats.mean_entropy == pytest.approx(float(event.entropy.mean()), rel=1e-5)
-        done = [event for event in events[:count] if isinstance(event, StepFinished)]
-        assert stats.total_steps == len(done)
-        ended = [event for event in events[:count] if isinstance(event, CanvasCommitted)]
-        if ended and not isinstance(event, GenerationFinished):
-            text = sum(event.text_length for event in ended)
-            assert stats.text_tokens == text
-            assert stats.tokens_per_forward == pytest.approx(text / sum(event.steps for event in ended))
-            blocks = {event.block_index for event in ended}
-            seconds = sum(event.seconds for event in done if event.block_index in blocks)
-            assert stats.tokens_per_second == pytest.approx(text / seconds)
-    finished = events[-1]
-    assert stats.tokens_per_forward == finished.tokens_per_forward
-    assert stats.tokens_per_second == pytest.approx(len(finished.tokens) / finished.seconds)
+            block = stats.canvases.current
+            assert (block.step, block.temperature) == (event.step, event.temperature)
+            assert block.accepted_count == int(event.accepted_mask.sum())
+            assert block.mean_entropy == pytest.approx(float(event.entropy.mean()), rel=1e-5)
+    finished, figures = events[-1], stats.figures
+    assert figures.steps == sum(isinstance(event, StepFinished) for event in events)
+    assert figures.tokens_per_forward == finished.tokens_per_forward
+    assert figures.tokens_per_second == pytest.approx(len(finished.tokens) / finished.seconds)
     assert sum(block.steps for block in stats.canvases.blocks) == finished.steps
     assert sum(block.seconds for block in stats.canvases.blocks) == pytest.approx(stats.step_seconds)
-    assert sum(block.committed for block in stats.canvases.blocks) == stats.blocks == finished.blocks
+    assert sum(block.committed for block in stats.canvases.blocks) == figures.blocks == finished.blocks
 
 
 def test_only_what_is_newly_accepted_waits_and_the_surest_comes_first() -> None:

@@ -132,7 +132,9 @@ def test_a_read_that_cannot_be_read_is_said_and_the_others_stand() -> None:
 
 @pytest.mark.parametrize("events", [list(structured()), list(decided(DECIDED))], ids=["rounds", "reads"])
 def test_figures_count_what_was_run(events: list[Event]) -> None:
-    stats = RunStats.from_events(events)
+    stats = RunStats()
+    for event in events:
+        stats.fold(event)
     assert (stats.figures.steps, stats.figures.blocks) == (events[-1].steps, events[-1].blocks)
     snapshots = copy.copy(stats.canvases.blocks)
     assert [block.committed for block in snapshots] == [True] * len(snapshots)

@@ -107,19 +107,6 @@ def test_without_room_sampler_and_settings_are_in_the_place_menu(qtbot: QtBot, o
         in_menu["Settings"].trigger()
 
 
-def test_the_figures_of_an_answer_stand_in_the_chat_only(qtbot: QtBot, open_window: Open) -> None:
-    window = open_window()
-    ask(qtbot, window, "hello")
-    steps = window.status.text("steps")
-    assert steps.endswith("steps")
-    window.show_page(INSPECTOR)
-    assert [window.status.text(name) for name in ("steps", "pace", "forward", "speed")] == [""] * 4
-    ask(qtbot, window, "again")  # by a key, while another page is shown
-    assert window.status.text("steps") == ""
-    window.show_page(CHAT)
-    assert window.status.text("steps") == steps
-
-
 def test_advanced_settings_stay_open(open_window: Open) -> None:
     window = open_window()
     window.topbar.strip.setChecked(True)

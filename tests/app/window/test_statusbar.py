@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-import threading
 
 import pytest
 from pytestqt.qtbot import QtBot
 
 from app.state.run.figures import rate_text, seconds_text
-from app.state.run.stats import RunStats
 from app.system import memory_use
 from app.window.statusbar import FIELDS, StatusBar
-from tests.fake_engine import FakeEngine
 
 
 @pytest.fixture
@@ -31,7 +28,6 @@ def fill(bar: StatusBar) -> None:
     bar.show_model("DiffusionGemma 26B-A4B in four bits", "cuda:0")
     bar.show_memory(2_100_000_000, 64_000_000_000, "cpu")
     bar.show_memory(17_600_000_000, 140_000_000_000, "cuda:0")
-    bar.show_figures(57, 3, 1.26, 9.83, 85.2)
 
 
 def test_every_number_has_its_unit(bar: StatusBar) -> None:
@@ -44,10 +40,6 @@ def test_every_number_has_its_unit(bar: StatusBar) -> None:
         "device_memory": "GPU 17.6 GB of 140 GB",
         "model": "DiffusionGemma 26B-A4B in four bits",
         "server": "Server on · 2 requests",
-        "steps": "57 steps",
-        "pace": "0.42 s per block",
-        "forward": "9.8 tokens per pass",
-        "speed": "85 tok/s",
     }
 
 
@@ -69,22 +61,8 @@ def test_nothing_known_shows_nothing(bar: StatusBar) -> None:
     bar.show_unsaved("")
     bar.show_offline(False)
     bar.show_server("")
-    bar.show_run(None)
     bar.show_model(None)
     assert [name for name, label in bar.labels.items() if label.isVisible()] == ["memory"]
-
-
-def test_figures_of_a_run(bar: StatusBar, fake: FakeEngine) -> None:
-    events = list(fake.generate(None, [2], fake.defaults, 0, threading.Event()))
-    stats = RunStats.from_events(events[:3], 48)
-    bar.show_run(stats)
-    assert bar.labels["steps"].text() == "1 step"
-    assert bar.labels["pace"].text() == "10 ms per block"
-    assert not bar.labels["forward"].isVisible()  # nothing is committed yet
-    bar.show_run(RunStats.from_events(events, 48))
-    assert bar.labels["steps"].text() == "3 steps"
-    assert bar.labels["forward"].text() == "1.7 tokens per pass"
-    assert bar.labels["speed"].text() == "50 tok/s"
 
 
 def test_what_matters_most_stays_at_640_pixels(bar: StatusBar) -> None:
@@ -94,7 +72,7 @@ def test_what_matters_most_stays_at_640_pixels(bar: StatusBar) -> None:
     bar.resize(640, bar.height())
     shown = {name for name, label in bar.labels.items() if label.isVisible()}
     assert {"offline", "device", "model", "device_memory"} <= shown
-    assert bar.text("forward") in bar.accessibleDescription()
+    assert bar.text("memory") in bar.accessibleDescription()
 
 
 def test_the_graphics_card_leaves_with_its_model(bar: StatusBar) -> None:
