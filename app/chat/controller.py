@@ -36,7 +36,6 @@ from engine.catalog import SMALL, TALK
 from engine.service import AdapterChanged, ServiceReply
 from engine.service.small import part_for, usual_part, worded
 from engine.text.message import Message
-from engine.text.outline import spans
 
 
 class ChatController(QObject):
@@ -47,11 +46,10 @@ class ChatController(QObject):
         self._context = context
         self._session = session = context.session
         self._pictures = PictureSource(session.library.pictures.get)
-        self._begun = ""  # the text with gaps that the composer began with
         self.widget = self.page = page = ChatPage(self._options(), self._commands())
         self.setParent(page)  # so that no signal arrives after the page is deleted
         kept = PresetStore(context.folders.data)
-        self.presets = PresetPicker(kept, context.values, self._outline)
+        self.presets = PresetPicker(kept, context.values)
         page.composer.place_presets(self.presets)
         page.composer.pictures.set_store(session.library.pictures, self._pictures)
         page.composer.submitted.connect(self.send)
@@ -390,23 +388,10 @@ class ChatController(QObject):
     @Slot(object)
     def take_preset(self, preset: Preset) -> None:
         """Applies a preset to the shown conversation and to those begun after it."""
-        self._begin_with(preset.outline)
         self._session.describe(system_prompt=preset.system_prompt, preset=preset.id, think=preset.think)
         self._context.values.overrides, self._context.values.decoding = dict(preset.overrides), preset.decoding
         self._context.apply_values()
         self.page.composer.meter.touch()
-
-    def _begin_with(self, outline: str) -> None:
-        """Puts a preset's text with gaps into the composer, unless something was written there."""
-        composer = self.page.composer
-        if composer.is_empty or composer.text == self._begun:
-            composer.set_text(outline)
-            self._begun = outline
-
-    def _outline(self) -> str:
-        """Returns the composer's text if it has gaps; else nothing."""
-        text = self.page.composer.text
-        return text if any(spans(text)) else ""
 
     def _mark_preset(self) -> None:
         values, preset = self._context.values, self.presets.current

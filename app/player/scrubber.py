@@ -1,8 +1,8 @@
-"""Controls to go through one or several runs together: a slider, buttons and the frame in words. Knows no board."""
+"""Controls to go through a run: a slider, buttons and the frame in words. Knows no board."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QResizeEvent
@@ -35,7 +35,7 @@ ROW_GAPS = 32
 
 
 class Scrub(QWidget):
-    """Moves all players to one place; shorter runs stay at their end. The longest run plays, and its frame is named.
+    """Moves a player, plays its run, and names its frame.
 
     For a run that is read on first use, ``offer`` sets its length, and ``wanted`` then asks for the run.
     """
@@ -43,12 +43,12 @@ class Scrub(QWidget):
     wanted = Signal()
     pace_chosen = Signal(str)  # a value of the declared setting
 
-    def __init__(self, players: Sequence[Player], parent: QWidget | None = None, *, in_line: bool = False) -> None:
+    def __init__(self, player: Player, parent: QWidget | None = None, *, in_line: bool = False) -> None:
         """Creates the controls; ``in_line`` puts words and pace next to the slider instead of under it."""
         super().__init__(parent)
-        self._players = tuple(players)
+        self._player = player
         self._in_line = in_line
-        self._live: Player | None = None
+        self._is_live = False
         self._offered = 0  # frames of a run that is not read yet
         self._first_use: Callable[[], None] | None = None  # called once it is read
         self.slider = StepSlider(Qt.Orientation.Horizontal)
@@ -98,30 +98,24 @@ class Scrub(QWidget):
         self.slider.valueChanged.connect(self._go)
         self.slider.sliderPressed.connect(self.pause)
         self.pace.activated.connect(lambda: self.pace_chosen.emit(self.pace.currentData()))
-        for player in self._players:
-            player.opened.connect(self._opened)
-            player.grown.connect(self._show)
-            player.placed.connect(self._placed)
-            player.revealed.connect(self._follow_lead)
-            player.playing_changed.connect(self._playing_changed)
+        player = self._player
+        player.opened.connect(self._opened)
+        player.grown.connect(self._show)
+        player.placed.connect(self._show)
+        player.playing_changed.connect(self._set_icons)
 
     def tab_stops(self) -> list[QWidget]:
         return [self.back, self.play, self.on, self.slider, self.pace]
 
     @property
     def frames(self) -> int:
-        return max((_frames(player) for player in self._players), default=0)
+        return 0 if self._player.replay is None else len(self._player.replay.frames)
 
-    @property
-    def _lead(self) -> Player:
-        """The player whose frames are played and named."""
-        return self._live or max(self._players, key=_frames)
-
-    def follow(self, player: Player | None) -> None:
-        """Follows a player with a live run: the slider moves only this one. None ends it, when all runs are over."""
+    def follow(self, is_live: bool) -> None:
+        """Follows a run while it is live; its end is shown when it is over."""
         self.pause()
-        self._live = player
-        if player is None and self.frames:
+        self._is_live = is_live
+        if not is_live and self.frames:
             self._go(self.frames - 1)
         self._show()
 
@@ -145,8 +139,7 @@ class Scrub(QWidget):
     def _go(self, place: int) -> None:
         if self._asks_first(lambda: self._go(place)):
             return
-        for player in self._players if self._live is None else (self._live,):
-            player.go(place)
+        self._player.go(place)
         self._show()
 
     def step(self, by: int) -> None:
@@ -156,18 +149,17 @@ class Scrub(QWidget):
 
     @property
     def is_playing(self) -> bool:
-        return any(player.is_playing for player in self._players)
+        return self._player.is_playing
 
     @Slot()
     def toggle(self) -> None:
         """Plays or pauses; at the end it plays from the beginning."""
-        if not self._asks_first(self.toggle) and self._live is None and self.frames > 1:
-            self._lead.toggle()
+        if not self._asks_first(self.toggle) and not self._is_live and self.frames > 1:
+            self._player.toggle()
 
     @Slot()
     def pause(self) -> None:
-        for player in self._players:
-            player.pause()
+        self._player.pause()
 
     def _asks_first(self, use: Callable[[], None]) -> bool:
         """Returns True if the run must be read first; ``use`` is then called afterwards."""
@@ -185,28 +177,6 @@ class Scrub(QWidget):
         if use is not None and self.frames:
             use()
 
-    @Slot()
-    def _placed(self) -> None:
-        self._follow_lead()
-        self._show()
-
-    @Slot()
-    def _follow_lead(self) -> None:
-        """Shows the frame that is played in the other players, as far as they have it."""
-        lead = self._lead
-        if lead.is_playing and self.sender() is lead:
-            for player in self._players:
-                if player is not lead and _frames(player):
-                    is_behind = lead.place >= _frames(player)
-                    player.show_frame(min(lead.place, _frames(player) - 1), 1.0 if is_behind else lead.share)
-
-    @Slot(bool)
-    def _playing_changed(self, is_playing: bool) -> None:
-        for player in self._players:
-            if not is_playing and _frames(player):
-                player.show_frame(player.place)  # with all its tokens
-        self._set_icons()
-
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_Space and event.modifiers() == Qt.KeyboardModifier.NoModifier:
             self.toggle()
@@ -215,8 +185,7 @@ class Scrub(QWidget):
 
     def set_pace(self, pace: str) -> None:
         self.pace.setCurrentIndex(self.pace.findData(pace))
-        for player in self._players:
-            player.set_speed(float(pace))
+        self._player.set_speed(float(pace))
 
     def _fit_words(self) -> None:
         """Reserves room for the words of most runs, so that nothing moves when they come."""
@@ -233,21 +202,21 @@ class Scrub(QWidget):
 
     @Slot()
     def _show(self) -> None:
-        lead = self._lead
-        frames = _frames(lead) or self._offered
-        place = lead.place if _frames(lead) else frames - 1
+        frames = self.frames or self._offered
+        place = self._player.place if self.frames else frames - 1
         self.slider.blockSignals(True)
         self.slider.setRange(0, max(0, frames - 1))
         self.slider.setValue(place)
         self.slider.blockSignals(False)
         self.slider.setEnabled(frames > 1)
-        self.play.setEnabled(frames > 1 and self._live is None)
+        self.play.setEnabled(frames > 1 and not self._is_live)
         self.back.setEnabled(frames > 1 and place > 0)
         self.on.setEnabled(frames > 1 and place < frames - 1)
-        text = frame_words(lead)
+        text = frame_words(self._player)
         if text != self.words.text():
             self.words.setText(text)
 
+    @Slot()
     def _set_icons(self) -> None:
         title = tr("Pause the run") if self.is_playing else tr("Play the run")
         self.play.setAccessibleName(title)
@@ -263,10 +232,6 @@ def _pace_box() -> ChoiceBox:
     box.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToContents)
     box.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
     return box
-
-
-def _frames(player: Player) -> int:
-    return 0 if player.replay is None else len(player.replay.frames)
 
 
 def frame_words(player: Player) -> str:

@@ -48,19 +48,17 @@ class PresetEditor(QDialog):
         store: PresetStore,
         values: SettingsValues,
         current: str = "",
-        outline: str = "",
         parent: QWidget | None = None,
     ) -> None:
         """
         Args:
             values: those that the sampler shows now.
             current: the id of the preset in use.
-            outline: the text with gaps that a new preset begins with, instead of that of the one in use.
         """
         super().__init__(parent)
         self.setWindowTitle(tr("Presets"))
         now = store.find(current).with_values(values)
-        self._now = now.replace(outline=outline or now.outline)
+        self._now = now
         self.made = ""  # the id of the last preset that was made of the current values
         self._store = store
         self._shown = now  # as it is saved

@@ -15,7 +15,7 @@ from app.settings.values import SettingsValues
 from app.settings.words import changes_in_words
 from app.system.i18n import tr
 
-PROMPT_HEIGHT, OUTLINE_HEIGHT = 144, 84  # pixels at 100 %
+PROMPT_HEIGHT = 144  # pixels at 100 %
 
 
 class PresetForm(QWidget):
@@ -40,14 +40,9 @@ class PresetForm(QWidget):
         self.system_prompt.setAccessibleName(tr("System prompt"))
         self.system_prompt.setAccessibleDescription(tr("Read by the model before every conversation"))
         self.system_prompt.setPlaceholderText(tr("What the model should know or how it should answer"))
-        self.outline = TextField()
-        self.outline.setAccessibleName(tr("Text with gaps"))
-        self.outline.setAccessibleDescription(tr("Put into the prompt field when the preset is chosen"))
-        self.outline.setPlaceholderText(tr("Every prompt begins with it, as “Dear [[…]], thank you for [[10 words]].”"))
-        for field, height in ((self.system_prompt, PROMPT_HEIGHT), (self.outline, OUTLINE_HEIGHT)):
-            field.setTabChangesFocus(True)
-            field.setFrameShape(QFrame.Shape.NoFrame)
-            field.setFixedHeight(px(height))
+        self.system_prompt.setTabChangesFocus(True)
+        self.system_prompt.setFrameShape(QFrame.Shape.NoFrame)
+        self.system_prompt.setFixedHeight(px(PROMPT_HEIGHT))
         self.too_long = label("", "remark", wrap=True)
         self.too_long.hide()
         self.think = flag_box("think", "Think before answering", "The model writes its reasoning first, if it can.")
@@ -65,17 +60,15 @@ class PresetForm(QWidget):
         self.name.textEdited.connect(self._edit)
         self.system_prompt.textChanged.connect(self._write)
         self.system_prompt.overlong.connect(self._refuse)
-        self.outline.textChanged.connect(self._edit)
         self.think.toggled.connect(self._edit)
 
     def _lay_out(self) -> None:
         self._note_place = boxed(column_of(self.note, margins=(0, 0, 0, 16)))
         named = (label(tr("Name"), "setting"), self.name, Gap(12))
         prompted = (label(tr("System prompt"), "setting"), self.system_prompt, self.too_long, Gap(12))
-        outlined = (label(tr("Text with gaps"), "setting"), self.outline, Gap(12))
         acts = flow_of(self.save_values, self.clear_values)
         sampled = (label(tr("Sampler"), "setting"), self.settings, Gap(4), acts)
-        parts = (self._note_place, *named, *prompted, *outlined, self.think, Gap(12), *sampled)
+        parts = (self._note_place, *named, *prompted, self.think, Gap(12), *sampled)
         column = column_of(*parts, margins=(0, 0, 12, 0), spacing=4)
         column.addStretch(1)
         self.setLayout(column)
@@ -87,7 +80,6 @@ class PresetForm(QWidget):
         return self._shown.replace(
             name=self.name.text(),
             system_prompt=prompt,
-            outline=self.outline.raw(),
             think=self.think.isChecked(),
         )
 
@@ -103,8 +95,6 @@ class PresetForm(QWidget):
         self.too_long.hide()
         self.system_prompt.setPlainText(preset.system_prompt)
         self.system_prompt.setReadOnly(fixed)
-        self.outline.setPlainText(preset.outline)
-        self.outline.setReadOnly(fixed)
         self.think.setChecked(preset.think)
         self.think.setEnabled(not fixed)
         self._filling = False

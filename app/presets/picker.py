@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import QSizePolicy
 
@@ -24,10 +22,10 @@ class PresetPicker(ChoiceBox):
 
     chosen = Signal(object)
 
-    def __init__(self, store: PresetStore, values: SettingsValues, outline: Callable[[], str] = str) -> None:
-        """``values`` are the sampler's, and ``outline`` the written text with gaps, which a preset is made of."""
+    def __init__(self, store: PresetStore, values: SettingsValues) -> None:
+        """``values`` are the sampler's, which a preset is made of."""
         super().__init__()
-        self._store, self._values, self._outline = store, values, outline
+        self._store, self._values = store, values
         self._current = store.find(DEFAULT)
         self._changed = False
         self.editor: PresetEditor | None = None
@@ -79,7 +77,7 @@ class PresetPicker(ChoiceBox):
         if self.editor is not None:
             self.editor.raise_()
             return
-        self.editor = PresetEditor(self._store, self._values, self._current.id, self._outline(), self.window())
+        self.editor = PresetEditor(self._store, self._values, self._current.id, self.window())
         self.editor.changed.connect(self.refresh)
         self.editor.finished.connect(self._edited)
         self.editor.open()

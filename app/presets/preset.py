@@ -13,13 +13,12 @@ from app.system.i18n import tr
 
 LONGEST_NAME = 60  # characters
 LONGEST_PROMPT = 200_000
-LONGEST_OUTLINE = 4_000
 DEFAULT = "default"
 
 
 @dataclass(frozen=True)
 class Preset:
-    """A named system prompt with a text with gaps, the outline of prompts, and sampler settings.
+    """A named system prompt with sampler settings.
 
     ``overrides`` are pairs of a sampler setting's name and value, in the order of ``app.settings.spec.SAMPLER``;
     the other settings are the model's defaults. ``think`` lets the model reason before it answers.
@@ -31,7 +30,6 @@ class Preset:
     overrides: tuple[tuple[str, float], ...] = ()
     think: bool = False
     decoding: DecodingChoice = OWN_DECODING
-    outline: str = ""
 
     @property
     def is_built_in(self) -> bool:
@@ -89,8 +87,6 @@ def problem(preset: Preset, taken: Iterable[str]) -> str:
         return tr("There is another preset called “{name}”. Choose another name.", name=name)
     if len(preset.system_prompt) > LONGEST_PROMPT:
         return tr("The system prompt is longer than {count} characters. Shorten it.", count=f"{LONGEST_PROMPT:,}")
-    if len(preset.outline) > LONGEST_OUTLINE:
-        return tr("The text with gaps is longer than {count} characters. Shorten it.", count=f"{LONGEST_OUTLINE:,}")
     return ""
 
 

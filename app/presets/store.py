@@ -15,7 +15,6 @@ from pathlib import Path
 from app.presets.preset import (
     BUILT_IN_IDS,
     LONGEST_NAME,
-    LONGEST_OUTLINE,
     LONGEST_PROMPT,
     Preset,
     built_in,
@@ -187,7 +186,6 @@ def _as_json(preset: Preset) -> dict[str, object]:
         "system_prompt": _encodable(preset.system_prompt),
         "overrides": dict(preset.overrides),
         "think": preset.think,
-        **({"outline": _encodable(preset.outline)} if preset.outline else {}),
     } | preset.decoding.changes
 
 
@@ -207,7 +205,6 @@ def _from_json(entry: object) -> Preset | None:
         return None
     prompt, raw, think = entry.get("system_prompt", ""), entry.get("overrides", {}), entry.get("think", False)
     pairs = raw.items() if isinstance(raw, dict) else ()
-    outline = entry.get("outline", "")
     return Preset(
         id,
         name[:LONGEST_NAME],
@@ -215,7 +212,6 @@ def _from_json(entry: object) -> Preset | None:
         overrides_in_order((key, value) for key, value in pairs if _is_in_bounds(key, value)),
         think is True,
         DecodingChoice.read(entry),
-        outline[:LONGEST_OUTLINE] if isinstance(outline, str) else "",
     )
 
 

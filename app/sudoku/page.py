@@ -46,7 +46,7 @@ class SudokuPage(QWidget):
         self.setAccessibleName(tr("Sudoku"))
         self.board = BoardView(first=Board(SAMPLE))
         self.run = RunBoard(self.board, self)
-        self.scrub = Scrub([self.run.player])
+        self.scrub = Scrub(self.run.player)
         self.legend = BoardLegend()
         self.legend.set_running(True)  # always visible, so that the board does not move
         self.column = Column()
@@ -269,7 +269,7 @@ class SudokuPage(QWidget):
         self._problem = ""
         self.run.expect(self.puzzle.cells)
         self.board.set_read_only(True)
-        self.scrub.follow(self.run.player)
+        self.scrub.follow(True)
         self._show_entry()
         self._show_run()
 
@@ -278,7 +278,7 @@ class SudokuPage(QWidget):
         self.board.set_read_only(False)
         if self.run.trace is None:
             self.run.close()
-        self.scrub.follow(None)
+        self.scrub.follow(False)
         self._show_entry()
         self._show_run()
         if problem and self.run.trace is None:

@@ -1,26 +1,8 @@
-"""Memory of this process and of the machine, in bytes. Knows no Qt; GPU memory is reported by the engine."""
+"""Bytes in words. Knows no Qt."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from app.system.i18n import tr
-
-
-def _psutil() -> Any:
-    import psutil  # imported late, to show the window sooner
-
-    return psutil
-
-
-def used_bytes() -> int:
-    """Returns the resident memory of this process."""
-    return int(_psutil().Process().memory_info().rss)
-
-
-def total_bytes() -> int:
-    """Returns the memory of the machine."""
-    return int(_psutil().virtual_memory().total)
 
 
 def size(count: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, QTimer, Slot
+from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QProgressBar
 
 from app.bridge.remote_access import only_text
@@ -11,13 +11,10 @@ from app.design import motion
 from app.server.words import status_text
 from app.session.session import title_of
 from app.settings.strip import SettingsStrip
-from app.system import memory_use
 from app.system.i18n import tr, trn
 from app.window.statusbar import StatusBar
 from app.window.topbar import TopBar
 from engine.service import AdapterChanged, MemoryUsed, ServiceReply, is_remote
-
-MEMORY_MS = 2000  # between two measurements of the process's memory
 
 
 class Indicators(QObject):
@@ -29,8 +26,6 @@ class Indicators(QObject):
         self.progress = QProgressBar()
         self.progress.setTextVisible(False)
         self.progress.setAccessibleName(tr("Loading the model"))
-        self._memory = QTimer(self)
-        self._memory.timeout.connect(self._show_memory)
         context.model_changed.connect(self.show_model)
         context.busy_changed.connect(self._show_progress)
         context.settings_changed.connect(strip.refresh)
@@ -43,16 +38,6 @@ class Indicators(QObject):
         self.show_model()
         self._show_progress()
         self._show_offline()
-
-    def watch_memory(self) -> None:
-        """Starts updating the process's memory."""
-        self._memory.start(MEMORY_MS)
-        self._show_memory()
-
-    def stop(self) -> None:
-        """Stops updating the memory, for good: a window may be closed before ``watch_memory``."""
-        self._memory.stop()
-        self._memory.timeout.disconnect(self._show_memory)
 
     @Slot()
     def show_model(self) -> None:
@@ -100,15 +85,9 @@ class Indicators(QObject):
     def _take(self, replies: list[ServiceReply]) -> None:
         for reply in replies:
             if isinstance(reply, MemoryUsed):
-                self._status.show_memory(reply.used, reply.total, "cuda")
+                self._status.show_memory(reply.used, reply.total)
             elif isinstance(reply, AdapterChanged):
                 self.show_model()
-
-    @Slot()
-    def _show_memory(self) -> None:
-        model = self._context.model
-        if model is None or not model.device.startswith("cuda"):
-            self._status.show_memory(memory_use.used_bytes(), memory_use.total_bytes(), "cpu")
 
 
 def parameters(number: int) -> str:

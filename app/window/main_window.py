@@ -209,7 +209,7 @@ class MainWindow(QMainWindow):
     @Slot()
     def _after_first_paint(self) -> None:
         """Runs start-up work that is delayed until the window is painted."""
-        for work in (self._list_models, self.indicators.watch_memory, icons.load, self.notices.end_start):
+        for work in (self._list_models, icons.load, self.notices.end_start):
             QTimer.singleShot(0, work)
 
     @Slot()
@@ -237,7 +237,6 @@ class MainWindow(QMainWindow):
         if self._is_closed:
             return
         self._is_closed = True
-        self.indicators.stop()
         with contextlib.ExitStack() as ending:  # each runs even if the other fails
             ending.callback(self.context.close)
             ending.callback(self.reopening.close)

@@ -41,7 +41,6 @@ FIELDS = (
     ),
     Field("offline", "Network", "The network is not used. To change it: Settings, Storage and privacy.", 0),
     Field("device", "Device", "Where the model computes, and on how many CPU threads.", 2),
-    Field("memory", "Memory", "Memory that Safelight uses, of all the memory in this computer.", 4),
     Field("device_memory", "Graphics memory", "Memory in use on the graphics card, of all that it has.", 3),
     Field("model", "Model", "The model that answers.", 1),
     Field("server", "Local server", "Other programs can use the model. A click shows the server.", 6),
@@ -121,14 +120,10 @@ class StatusBar(QWidget):
     def _forget_saved(self) -> None:
         self._set_text("unsaved", "")
 
-    def show_memory(self, used_bytes: int, total_bytes: int, device: str) -> None:
-        """Shows the memory in use: for ``cpu`` the process's share of the machine's, for ``cuda…`` that of a graphics
-        card."""
+    def show_memory(self, used_bytes: int, total_bytes: int) -> None:
+        """Shows the memory of a graphics card that is in use."""
         text = tr("{used} of {total}", used=size(used_bytes), total=size(total_bytes))
-        if device.startswith("cuda"):
-            self._set_text("device_memory", tr("GPU {text}", text=text))
-        else:
-            self._set_text("memory", text)
+        self._set_text("device_memory", tr("GPU {text}", text=text))
 
     def show_model(
         self, title: str | None, device: str = "", threads: int = 0, reason: str = "", kernels: str = ""

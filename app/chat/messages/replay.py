@@ -40,7 +40,7 @@ class AnswerReplay(QWidget):
         self.is_offered = False
         self.is_on = False  # True while a step of the run is shown in place of the answer
         self.player = Player(self)
-        self.scrub = Scrub([self.player], in_line=True)
+        self.scrub = Scrub(self.player, in_line=True)
         self.stage = QWidget()
         self.stage.hide()
         self.said: Prose | None = None  # the text of the blocks before

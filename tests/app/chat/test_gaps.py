@@ -11,7 +11,6 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.controller import ChatController, build
 from app.context import AppContext
-from app.presets.preset import Preset
 from app.state.chat.rewriting import revision
 from engine import GAPS, SafelightError
 from engine.text.outline import Hole
@@ -121,29 +120,3 @@ def test_a_persons_own_version_needs_an_idle_conversation(qtbot: QtBot, open_cha
     session.put(turn, "mine")
     assert [answer.text for answer in turn.answers.items][-1] == "mine"
     assert not turn.answer.has_trace
-
-
-def test_a_preset_puts_its_text_with_gaps_into_an_empty_prompt(open_chat: Any) -> None:
-    chat = open_chat()
-    composer, letter, note = chat.page.composer, Preset("1", "Letter", outline=GAPPED), Preset("2", "Note")
-    chat.take_preset(letter)
-    assert composer.text == GAPPED
-    assert composer.hint.text() == "Enter fills in the gap"
-    chat.take_preset(note)
-    assert composer.text == ""  # nothing was written in it
-    composer.set_text("My own words")
-    chat.take_preset(letter)
-    assert composer.text == "My own words"
-
-
-def test_a_new_preset_takes_the_text_with_gaps_that_is_written(open_chat: Any) -> None:
-    chat = open_chat()
-    chat.page.composer.set_text(GAPPED)
-    chat.presets.edit_presets()
-    editor = chat.presets.editor
-    assert editor is not None
-    editor.new.click()
-    assert editor.form.outline.toPlainText() == GAPPED
-    editor.accept()
-    assert chat.presets.current.outline == GAPPED
-    assert chat.page.composer.text == GAPPED

@@ -19,7 +19,6 @@ from app.presets.preset import (
     BUILT_IN_IDS,
     DEFAULT,
     LONGEST_NAME,
-    LONGEST_OUTLINE,
     Preset,
     built_in,
     free_name,
@@ -212,13 +211,11 @@ def test_a_lock_that_another_window_holds_is_not_waited_for(store: PresetStore) 
 
 
 def test_all_that_a_preset_sets_is_kept(store: PresetStore) -> None:
-    letter = POET.replace(outline="Dear [[…]],", decoding=DecodingChoice("autoregressive", acceptance=""))
+    letter = POET.replace(decoding=DecodingChoice("autoregressive", acceptance=""))
     quick = CLERK.replace(decoding=DecodingChoice(token_thoughts=True, acceptance="confidence_threshold"))
     store.put(letter)
     store.put(quick)
     assert (again(store).problem, again(store).own) == ("", (letter, quick))
-    too_long = problem(POET.replace(outline="x" * (LONGEST_OUTLINE + 1)), ())
-    assert too_long.endswith(f"longer than {LONGEST_OUTLINE:,} characters. Shorten it.")
 
 
 # ---------------------------------------------------------------- the editor
