@@ -42,7 +42,7 @@ from engine.service import (
 )
 
 CHAT, INSPECTOR, SUDOKU, DECISIONS = "chat", "inspector", "sudoku", "decisions"
-RACE, MODELS, SERVER, LAB = "race", "models", "server", "lab"
+RACE, MODELS, SERVER = "race", "models", "server"
 """The names of the pages."""
 
 T_co = TypeVar("T_co", covariant=True)

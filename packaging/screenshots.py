@@ -203,8 +203,6 @@ class Tour:
         self.shoot("settings", window.dialogs.open_settings)
         self.shoot("palette", window.dialogs.open_palette)
         self.shoot("shortcuts", window.dialogs.open_shortcuts)
-        window.show_page("lab")
-        self.shoot("lab")
         self.deciding()
         self.racing()
         self.serving()

@@ -20,7 +20,6 @@ from app.context import (
     CHAT,
     DECISIONS,
     INSPECTOR,
-    LAB,
     MODELS,
     RACE,
     SERVER,
@@ -50,8 +49,7 @@ class PageEntry:
         purpose: a phrase on what the page is for.
         going: the action's title.
         key: the shortcut that shows the page.
-        place: the page of the top bar that it belongs to, itself if it has a button there; empty for what stands behind
-            the model list.
+        place: the button of the top bar that it belongs to; empty for what stands behind the model list.
     """
 
     name: str
@@ -60,11 +58,6 @@ class PageEntry:
     going: str
     key: str
     place: str = ""
-
-    @property
-    def is_place(self) -> bool:
-        """True if it has a button in the top bar."""
-        return self.place == self.name
 
     def build(self, context: AppContext) -> Page:
         """Creates the page. This imports its module with all its views, which is not needed at start."""
@@ -78,20 +71,18 @@ class PageEntry:
 
 
 PAGES = (
-    PageEntry(CHAT, "Chat", "Talk to a model", "Go to the chat", "Ctrl+1", CHAT),
-    PageEntry(INSPECTOR, "Inspector", "See how an answer was written", "Go to the inspector", "Ctrl+2", INSPECTOR),
-    PageEntry(SUDOKU, "Sudoku", "Watch a model solve a puzzle", "Go to Sudoku", "Ctrl+3", SUDOKU),
-    PageEntry(LAB, "Lab", "Race and Decisions", "Go to the lab", "Ctrl+4", LAB),
-    PageEntry(RACE, "Race", "See which decoding is faster", "Go to the race", "Ctrl+5", LAB),
-    PageEntry(DECISIONS, "Decisions", "Get answers with probabilities", "Go to the decisions", "Ctrl+6", LAB),
-    PageEntry(MODELS, "Models", "Download, convert and load models", "Go to the models", "Ctrl+7"),
-    PageEntry(SERVER, "Server", "Let other programs use the model", "Go to the server", "Ctrl+8"),
+    PageEntry(CHAT, "Chat", "Talk to a model", "Go to the chat", "Ctrl+1", "Chat"),
+    PageEntry(INSPECTOR, "Inspector", "See how an answer was written", "Go to the inspector", "Ctrl+2", "Inspector"),
+    PageEntry(SUDOKU, "Sudoku", "Watch a model solve a puzzle", "Go to Sudoku", "Ctrl+3", "Sudoku"),
+    PageEntry(RACE, "Race", "See which decoding is faster", "Go to the race", "Ctrl+4", "Lab"),
+    PageEntry(DECISIONS, "Decisions", "Get answers with probabilities", "Go to the decisions", "Ctrl+5", "Lab"),
+    PageEntry(MODELS, "Models", "Download, convert and load models", "Go to the models", "Ctrl+6"),
+    PageEntry(SERVER, "Server", "Let other programs use the model", "Go to the server", "Ctrl+7"),
 )
-"""All pages: a place of the top bar, then the pages that belong to it."""
+"""All pages; those of one place stand together, and its button shows the first of them."""
 BY_NAME = {entry.name: entry for entry in PAGES}
-PLACES = tuple(entry for entry in PAGES if entry.is_place)
-BEHIND_MODELS = tuple(entry for entry in PAGES if not entry.place)
-"""What stands behind the model list."""
+PLACES = tuple({entry.place: entry for entry in reversed(PAGES) if entry.place}.values())[::-1]
+"""The first page of each place of the top bar."""
 
 
 class Pages(QObject):

@@ -57,7 +57,7 @@ class TopBar(QWidget):
         self.sidebar.toggled.connect(self.sidebar_toggled)
         self.places = {
             entry.name: _tool(
-                tr(entry.title), tr(entry.title), tr("{purpose} ({key})", purpose=tr(entry.purpose), key=entry.key)
+                tr(entry.place), tr(entry.place), tr("{purpose} ({key})", purpose=tr(entry.purpose), key=entry.key)
             )
             for entry in PLACES
         }
@@ -67,7 +67,7 @@ class TopBar(QWidget):
         self.place_menu.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         menu = QMenu(self.place_menu)
         for entry in PLACES:
-            menu.addAction(tr(entry.title), functools.partial(self._choose_page, entry.name))
+            menu.addAction(tr(entry.place), functools.partial(self._choose_page, entry.name))
         self._tools_in_menu = [
             menu.addSeparator(),
             menu.addAction(tr("Sampler"), self._toggle_strip),
@@ -139,8 +139,8 @@ class TopBar(QWidget):
         """Highlights the place of a page, and shows what belongs to the chat alone only there."""
         entry = BY_NAME[page]
         for name, tool in self.places.items():
-            tool.setChecked(name == entry.place)
-        self.place_menu.setText(f"{tr(BY_NAME[entry.place or page].title)} ▾")
+            tool.setChecked(BY_NAME[name].place == entry.place)
+        self.place_menu.setText(f"{tr(entry.place or entry.title)} ▾")
         self.sidebar.setVisible(page == CHAT)
 
     def open_chooser(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from app.context import CHAT, DECISIONS, INSPECTOR, LAB, MODELS, RACE, SERVER, SUDOKU
+from app.context import CHAT, DECISIONS, INSPECTOR, MODELS, RACE, SERVER, SUDOKU
 from app.settings.decoders import DecodingChoice
 from app.window.main_window import MainWindow
 from app.window.model_list import MANAGE
@@ -29,29 +29,23 @@ def ask(qtbot: QtBot, window: MainWindow, text: str) -> None:
 
 def test_the_top_bar_has_four_places_and_keys_reach_every_page(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
-    assert [entry.name for entry in PLACES] == [CHAT, INSPECTOR, SUDOKU, LAB]
-    places = {RACE: [LAB], DECISIONS: [LAB], MODELS: [], SERVER: []}
+    assert [entry.name for entry in PLACES] == [CHAT, INSPECTOR, SUDOKU, RACE]
+    places = {DECISIONS: [RACE], MODELS: [], SERVER: []}
     for number, entry in enumerate(PAGES, start=1):
         qtbot.keyClick(window, Qt.Key(Qt.Key.Key_0 + number), CONTROL)
         assert window.pages.current is window.pages[entry.name]
         assert lit(window) == places.get(entry.name, [entry.name])
 
 
-def test_a_page_of_the_lab_has_a_way_back(qtbot: QtBot, open_window: Open) -> None:
+def test_the_pages_of_the_lab_are_tabs(open_window: Open) -> None:
     window = open_window()
     bar = window.place_bar
-    window.show_page(LAB)
     assert not bar.isVisible()
-    for page, card in ((RACE, window.pages[LAB].page.race), (DECISIONS, window.pages[LAB].page.decisions)):
-        qtbot.keyClick(card, Qt.Key.Key_Space)
-        assert window.pages.current is window.pages[page]
-        assert (bar.back.text(), bar.back.accessibleName(), bar.title.text()) == (
-            *("‹ Lab", "Back to Lab"),
-            window.pages[page].widget.accessibleName(),
-        )
-        assert not bar.tabs.isVisible()
-        bar.back.click()
-        assert window.pages.current is window.pages[LAB]
+    window.topbar.places[RACE].click()
+    assert window.pages.current is window.pages[RACE]
+    assert [bar.tabs.tabText(place) for place in range(bar.tabs.count())] == ["Race", "Decisions"]
+    bar.tabs.setCurrentIndex(1)
+    assert window.pages.current is window.pages[DECISIONS]
 
 
 def test_models_and_server_are_tabs_behind_the_model_list(qtbot: QtBot, open_window: Open) -> None:
@@ -60,7 +54,7 @@ def test_models_and_server_are_tabs_behind_the_model_list(qtbot: QtBot, open_win
     chooser.activated.emit(chooser.findData(MANAGE))
     assert window.pages.current is window.pages[MODELS]
     assert [tabs.tabText(place) for place in range(tabs.count())] == ["Models", "Server"]
-    assert (tabs.isVisible(), tabs.currentIndex(), window.place_bar.back.isVisible()) == (True, 0, False)
+    assert (tabs.isVisible(), tabs.currentIndex()) == (True, 0)
     tabs.setFocus()
     qtbot.keyClick(tabs, Qt.Key.Key_Right)
     assert window.pages.current is window.pages[SERVER]
@@ -74,7 +68,7 @@ def test_the_conversations_stand_in_the_chat_only_and_nothing_moves(qtbot: QtBot
     window = open_window()
     before = [tool.geometry() for tool in window.topbar.places.values()]
     assert window.sidebar.isVisible()
-    for page in (INSPECTOR, LAB, RACE, MODELS):
+    for page in (INSPECTOR, RACE, MODELS):
         window.show_page(page)
         assert not window.sidebar.isVisible()
         assert not window.topbar.sidebar.isVisible()

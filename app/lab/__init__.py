@@ -1,1 +1,0 @@
-"""The Lab: a card for each page that compares or measures."""
