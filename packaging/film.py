@@ -168,7 +168,7 @@ def decision(window: MainWindow, film: Film, _prompt: str) -> None:
     load(window, DECIDER)
     window.show_page("decisions")
     deciding = window.pages["decisions"]
-    one = deciding.page.one
+    one = deciding.page
     one.column.examples.activated.emit(0)
     one.column.joint.setChecked(False)
     one.setFocus()
@@ -184,7 +184,7 @@ def race(window: MainWindow, film: Film, prompt: str) -> None:
     load(window, WEDLM)
     window.show_page("race")
     racing = window.pages["race"]
-    one = racing.page.one
+    one = racing.page
     racing.lanes.change(0, LaneSpec(WEDLM, "causal_parallel"))
     racing.lanes.change(1, LaneSpec(WEDLM, "autoregressive"))
     one.field.setPlainText(prompt)

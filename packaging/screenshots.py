@@ -229,12 +229,12 @@ class Tour:
         page = deciding.page
         self.shoot("decisions-empty")
         for name, is_joint in (("decisions", True), ("decisions-single", False)):
-            page.one.column.examples.activated.emit(0)
-            page.one.column.joint.setChecked(is_joint)
-            page.one.decide.click()
+            page.column.examples.activated.emit(0)
+            page.column.joint.setChecked(is_joint)
+            page.decide.click()
             wait_for(lambda: not deciding.is_busy, "the decision")
             self.shoot(name)
-        page.one.questions.cards[0].edit.click()
+        page.questions.cards[0].edit.click()
         self.shoot("decisions-fields")
 
     def seeing(self) -> None:
@@ -343,7 +343,7 @@ class Tour:
         load(window, SKILLS)
         window.show_page("race")
         racing = window.pages["race"]
-        one, mine = racing.page.one, racing.lanes.specs[0]
+        one, mine = racing.page, racing.lanes.specs[0]
         self.shoot("race-empty")
         racing.lanes.change(1, LaneSpec(SKILLS, "autoregressive", {"max_new_tokens": 96}))
 

@@ -42,22 +42,21 @@ class DecisionsController(QObject):
         self.setParent(page)  # so that no signal arrives after the page is deleted
         self.decider = StateDecider(context, self)
         self._problem = ""  # of the last decision
-        one = page.one
-        one.column.offer([sample.title for sample in samples()])
+        page.column.offer([sample.title for sample in samples()])
         self._recall()
         self._saving = later(self, self._store, SAVE_MS)
         context.at_end(self.remember)
-        one.decide.clicked.connect(self.decide)
-        one.stop.clicked.connect(self.stop)
-        one.load.clicked.connect(lambda: context.load(SMALL))
-        one.column.examples.activated.connect(self._show_sample)
-        one.column.state.textChanged.connect(self._changed)
-        one.column.joint.toggled.connect(self._changed)
-        one.questions.changed.connect(self._changed)
-        one.strip.inspect_asked.connect(self._inspect)
+        page.decide.clicked.connect(self.decide)
+        page.stop.clicked.connect(self.stop)
+        page.load.clicked.connect(lambda: context.load(SMALL))
+        page.column.examples.activated.connect(self._show_sample)
+        page.column.state.textChanged.connect(self._changed)
+        page.column.joint.toggled.connect(self._changed)
+        page.questions.changed.connect(self._changed)
+        page.strip.inspect_asked.connect(self._inspect)
         page.go_asked.connect(self.decide)
         self.decider.began.connect(self._began)
-        self.decider.changed.connect(one.refresh)
+        self.decider.changed.connect(page.refresh)
         self.decider.ended.connect(self._ended)
         context.register_busy(self)
         context.arrived.connect(self.take)
@@ -82,7 +81,7 @@ class DecisionsController(QObject):
         first = samples()[0]
         found = read_questions(self._context.folders.data)
         drafts, state, is_joint = (first.drafts, first.state, True) if found is None else found
-        self.page.one.column.joint.setChecked(is_joint)
+        self.page.column.joint.setChecked(is_joint)
         self._show(drafts, state)
 
     @Slot()
@@ -94,7 +93,7 @@ class DecisionsController(QObject):
 
     @Slot()
     def _store(self) -> None:
-        column, drafts = self.page.one.column, self.page.one.questions.drafts
+        column, drafts = self.page.column, self.page.questions.drafts
         asked = [draft.to_json() for draft in drafts]
         stored = {"questions": asked, "joint": column.joint.isChecked(), "state": column.state.raw()}
         try:
@@ -105,7 +104,7 @@ class DecisionsController(QObject):
     @Slot()
     def _changed(self) -> None:
         self._problem = ""
-        self.page.one.begin(None)
+        self.page.begin(None)
         self._saving.start()
         self.refresh()
 
@@ -113,17 +112,17 @@ class DecisionsController(QObject):
     def _show_sample(self, place: int) -> None:
         """Shows an example, and offers to put back what it has replaced."""
         found = [(sample.drafts, sample.state) for sample in samples()]
-        before = self.page.one.questions.drafts, self.page.one.column.state.raw()
+        before = self.page.questions.drafts, self.page.column.state.raw()
         self._show(*found[place])
         if before not in found and any(before):
             said, put_back = tr("An example has replaced your questions."), functools.partial(self._show, *before)
             self._context.done.emit(said, tr("Restore mine"), put_back)
 
     def _show(self, drafts: Sequence[QuestionDraft], state: str) -> None:
-        one = self.page.one
-        one.begin(None)
-        one.questions.show_drafts(drafts)
-        one.column.state.setPlainText(state)
+        page = self.page
+        page.begin(None)
+        page.questions.show_drafts(drafts)
+        page.column.state.setPlainText(state)
 
     def _reason(self) -> str:
         """Returns why nothing can be decided now, as a sentence; empty if something can."""
@@ -139,18 +138,18 @@ class DecisionsController(QObject):
     @Slot()
     def decide(self) -> None:
         """Asks the questions about the state; if something is missing, a message is shown at its field."""
-        one, model = self.page.one, self._model
-        if self._reason() or model is None or not one.questions.drafts:
+        page, model = self.page, self._model
+        if self._reason() or model is None or not page.questions.drafts:
             return
-        state = one.column.state.raw()
-        has_problem, is_empty = one.questions.find_problems(), not state.strip()
-        one.column.show_problem(tr("Write what the questions are about.") if is_empty else "")
+        state = page.column.state.raw()
+        has_problem, is_empty = page.questions.find_problems(), not state.strip()
+        page.column.show_problem(tr("Write what the questions are about.") if is_empty else "")
         if is_empty and not has_problem:
-            focus_in_view(one.column.state)
+            focus_in_view(page.column.state)
         if is_empty or has_problem:
             return
         self._problem = ""
-        self.decider.decide(model, state, one.questions.drafts, is_joint=one.column.joint.isChecked())
+        self.decider.decide(model, state, page.questions.drafts, is_joint=page.column.joint.isChecked())
         self._context.busy_changed.emit()
 
     @Slot()
@@ -160,7 +159,7 @@ class DecisionsController(QObject):
 
     @Slot(object)
     def _began(self, reading: DecisionReading) -> None:
-        self.page.one.begin(reading)
+        self.page.begin(reading)
 
     @Slot(str)
     def _ended(self, problem: str) -> None:
@@ -175,14 +174,14 @@ class DecisionsController(QObject):
     @Slot()
     def refresh(self) -> None:
         """Updates messages and buttons after a change of model, questions, state or running decision."""
-        context, one = self._context, self.page.one
-        model, busy, drafts = self._model, self.is_busy, one.questions.drafts
+        context, page = self._context, self.page
+        model, busy, drafts = self._model, self.is_busy, page.questions.drafts
         reason, caution, is_right = "" if busy else self._reason(), "", False
         if model is not None:
             caution = words.advice(model)
             is_right = not (caution or words.obstacle(model))
         missing = "" if drafts else tr("Add a question, or choose an example.")
-        one.show_doing(
+        page.show_doing(
             is_busy=busy,
             message=reason or missing or caution,
             fault=self._problem,

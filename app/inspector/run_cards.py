@@ -6,19 +6,19 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtCore import QSize, Qt, Signal, Slot
 from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QMenu, QSizePolicy, QWidget
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QMenu, QPushButton, QSizePolicy, QWidget
 
-from app.design.card import CARD_MARGINS, Card
 from app.design.controls import button, label
 from app.design.dots import BUTTON, DotsButton
 from app.design.fonts import px
-from app.design.layouts import STRETCH, column_of, row_of
+from app.design.layouts import STRETCH, Gap, column_of, row_of
 from app.inspector.run_pictures import PictureView, RunPicture
 from app.system.i18n import tr
 
 CARD_WIDTH = 300  # least pixels at 100 %
+CARD_MARGINS = (16, 12, 16, 12)  # pixels: left, top, right, bottom
 GAP = 12
 MOST_COLUMNS = 3
 FEW_ROWS = 2  # of cards in a folded section
@@ -38,17 +38,31 @@ class Offer(NamedTuple):
     is_own: bool = False
 
 
-class RunCard(Card):
-    """The card of a run, with its picture if it has one, and a menu if it is the user's own."""
+class RunCard(QPushButton):
+    """The card of a run, all of it clickable, with its picture if it has one, and a menu if it is the user's own.
+
+    It is as high as its texts need at its width.
+    """
 
     rename_asked = Signal()
     delete_asked = Signal()
 
     def __init__(self, offer: Offer, name: str) -> None:
-        picture = PictureView()
-        super().__init__(picture, offer.title, offer.hint, name)
-        self.offer, self.picture = offer, picture
-        picture.setVisible(offer.has_picture)
+        super().__init__()
+        self.offer, self.picture = offer, PictureView()
+        self.picture.setVisible(offer.has_picture)
+        self.setProperty("role", "card")
+        self.setAccessibleName(name)
+        self.setAccessibleDescription(offer.hint)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
+        self.title = label(offer.title, "card-title", wrap=True)
+        self.hint = label(offer.hint, "card-hint", wrap=True)
+        parts = (self.picture, Gap(4), self.title, self.hint, STRETCH)
+        self._column = column_of(*parts, margins=CARD_MARGINS, spacing=4)
+        self.setLayout(self._column)
+        for part in (self.title, self.hint):
+            part.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.dots = DotsButton(tr("Actions for {title}", title=offer.title), self)
         self.dots.setVisible(offer.is_own)
         self.actions_menu = QMenu(self)
@@ -74,9 +88,18 @@ class RunCard(Card):
         if self.offer.is_own:
             self.actions_menu.popup(event.globalPos())
 
+    def sizeHint(self) -> QSize:
+        width = max(self.width(), px(200))
+        return QSize(width, self._column.totalHeightForWidth(width))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(px(160), self._column.totalHeightForWidth(max(self.width(), px(160))))
+
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self.dots.move(self.width() - BUTTON - 6, 6)
+        if event.size().width() != event.oldSize().width():
+            self.updateGeometry()
 
     @Slot()
     def _open_menu(self) -> None:

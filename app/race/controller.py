@@ -9,8 +9,7 @@ from PySide6.QtCore import QObject, Slot
 
 from app.context import RACE, AppContext, ModelChoice
 from app.race.lanes import LaneChooser
-from app.race.page import RacePage
-from app.race.view import ShownRace
+from app.race.page import RacePage, ShownRace
 from app.state.chat.prompts import prepare, suggestions
 from app.state.race.lanes import LaneSpec
 from app.state.race.running import RaceRun
@@ -33,20 +32,19 @@ class RaceController(QObject):
         super().__init__()
         self._context = context
         self.lanes = LaneChooser(context)
-        self.widget = self.page = page = RacePage(self.lanes)
+        self.widget = self.page = page = RacePage(self.lanes, self.lanes.tab_stops())
         self.setParent(page)  # so that no signal arrives after the page is deleted
         self.run: RaceRun | None = None  # the running race
         self._refreshing = later(self, self._show_progress, REFRESH_MS)
         self._fault = ""  # of the last race
         self._said = ""  # about its end
         self._suggested: Traits | None = None  # that the suggestions were made for
-        one = page.one
-        one.suggestions.picked.connect(self.pick)
-        one.race_asked.connect(self.race)
-        one.stop.clicked.connect(self.stop)
-        one.inspect_asked.connect(context.inspect)
-        one.compare_asked.connect(context.compare)
-        one.export_asked.connect(context.export)
+        page.suggestions.picked.connect(self.pick)
+        page.race_asked.connect(self.race)
+        page.stop.clicked.connect(self.stop)
+        page.inspect_asked.connect(context.inspect)
+        page.compare_asked.connect(context.compare)
+        page.export_asked.connect(context.export)
         self.lanes.changed.connect(self._show_lanes)
         self.lanes.found.connect(self.refresh)
         context.register_busy(self)
@@ -56,7 +54,7 @@ class RaceController(QObject):
 
     def enter(self) -> None:
         """Moves the keyboard focus to the prompt."""
-        self.page.one.field.setFocus()
+        self.page.field.setFocus()
 
     @property
     def is_busy(self) -> bool:
@@ -71,7 +69,7 @@ class RaceController(QObject):
     def _show_lanes(self) -> None:
         """Shows empty cards for the current lanes."""
         self._fault = self._said = ""
-        self.page.one.show_lanes(self.lanes.titles)
+        self.page.show_lanes(self.lanes.titles)
         self.refresh()
 
     def _traits(self, lane: LaneSpec) -> Traits:
@@ -85,18 +83,18 @@ class RaceController(QObject):
     @Slot(str)
     def pick(self, prompt: str) -> None:
         """Starts a race with a suggestion."""
-        self.page.one.field.setPlainText(prompt)
+        self.page.field.setPlainText(prompt)
         self.race(prompt)
 
     @Slot()
     @Slot(str)
     def race(self, prompt: str = "") -> None:
         """Starts a race with ``prompt``, or with the text of the field if it is empty."""
-        one, lanes, context = self.page.one, self.lanes.specs, self._context
+        page, lanes, context = self.page, self.lanes.specs, self._context
         if self._reason() or self.lanes.problem:
             return
         try:
-            asked = prepare(self._traits(lanes[0]), prompt or one.field.raw())
+            asked = prepare(self._traits(lanes[0]), prompt or page.field.raw())
         except SafelightError as error:
             self._fault = str(error)
             self.refresh()
@@ -110,7 +108,7 @@ class RaceController(QObject):
             threads=context.preferences.threads,
         )
         self.run = RaceRun.from_request(request)
-        one.begin(ShownRace(self.run, self.lanes.titles, [self._traits(lane).canvas_columns for lane in lanes]))
+        page.begin(ShownRace(self.run, self.lanes.titles, [self._traits(lane).canvas_columns for lane in lanes]))
         context.backend.race(request)
         context.busy_changed.emit()
 
@@ -139,26 +137,26 @@ class RaceController(QObject):
             self._refreshing.stop()
             self._fault = tr(run.problem) if run.problem else ""
             self._said = tr("Stopped before the end.") if run.was_stopped and not self._fault else ""
-            self.page.one.end()
+            self.page.end()
             self._context.busy_changed.emit()
         elif mine and not self._refreshing.isActive():
             self._refreshing.start()
 
     @Slot()
     def _show_progress(self) -> None:
-        self.page.one.refresh()
+        self.page.refresh()
         self.refresh()
 
     @Slot()
     def refresh(self) -> None:
         """Updates titles, messages and buttons after a change of model, lanes or running race."""
-        one, busy = self.page.one, self.is_busy
-        if one.shown is None:
-            for card, title in zip(one.cards, self.lanes.titles, strict=True):
+        page, busy = self.page, self.is_busy
+        if page.shown is None:
+            for card, title in zip(page.cards, self.lanes.titles, strict=True):
                 card.title.set_whole(title)
         reason = "" if busy else self._reason()
         self.lanes.set_busy(busy)
-        one.show_doing(
+        page.show_doing(
             is_busy=busy,
             message=self._loading() or reason or self._said,
             fault=self._fault,
@@ -167,7 +165,7 @@ class RaceController(QObject):
         traits = self._traits(self.lanes.specs[0])
         if traits != self._suggested:
             self._suggested = traits
-            one.suggestions.offer(suggestions(traits, random.Random()))
+            page.suggestions.offer(suggestions(traits, random.Random()))
 
     def _loading(self) -> str:
         """A message about the model that is being loaded for the race; empty if none is."""

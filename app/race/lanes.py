@@ -107,6 +107,10 @@ class LaneChooser(QWidget):
             self.refresh()
             self.changed.emit()
 
+    def tab_stops(self) -> list[QWidget]:
+        boxes = [part for row in self.rows for part in (row.model, row.decoder, row.adapter, row.remove)]
+        return [*boxes, self.add]
+
     @property
     def titles(self) -> list[str]:
         """The lanes' titles: model, adapter and decoder."""

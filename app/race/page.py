@@ -1,28 +1,291 @@
-"""The widget of the Race page: the lanes, and below them the prompt and its race. Has no engine."""
+"""The Race page: the prompt, the lanes side by side, and the clock that replays them afterwards. Has no engine."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize
-from PySide6.QtWidgets import QWidget
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from app.design.controls import chain_tabs
-from app.design.layouts import column_of
-from app.race.lanes import LaneChooser
-from app.race.view import OneRace
+from PySide6.QtCore import QSize, Signal, Slot
+from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QFrame, QGridLayout, QWidget
+
+from app.bridge.background import Background
+from app.design import motion, themes
+from app.design.controls import FocusGroup, Hairline, button, chain_tabs, label, restyle, scroller
+from app.design.fonts import px
+from app.design.layouts import boxed, column_of, row_of
+from app.design.prompt_field import PromptField
+from app.design.suggestion_bar import SuggestionBar
+from app.design.text_field import refusal
+from app.race.card import LaneCard
+from app.race.clock import RaceClock
+from app.race.clock_bar import ClockBar
+from app.state.race.headline import LaneEnd, headline, short_names
+from app.state.race.running import LaneFigures, RaceRun
+from app.state.race.verdicts import LaneReading, read_lanes
+from app.state.run.replay import Replay
 from app.system.i18n import tr
+from engine import Recording
+
+NARROW = 640  # pixels at 100 %; below it the lanes are in one column
+MOST_LINES = 3  # of the prompt that are shown
+WATCHABLE_SECONDS = 2.0  # a shorter race is played once it is over
+
+
+class RaceField(PromptField):
+    """A prompt field as tall as its text, up to ``MOST_LINES`` lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName(tr("Prompt"))
+        self.setAccessibleDescription(tr("Enter starts the race, Shift+Enter starts a new line"))
+        self.setPlaceholderText(tr("A prompt for all lanes"))
+        self.document().documentLayout().documentSizeChanged.connect(self.updateGeometry)
+
+    def sizeHint(self) -> QSize:
+        lines = max(1, min(MOST_LINES, int(self.document().size().height())))  # plain text: the height is in lines
+        around = 2 * int(self.document().documentMargin()) + 2
+        return QSize(240, lines * self.fontMetrics().lineSpacing() + around)
+
+
+@dataclass(eq=False)
+class ShownRace:
+    """A running or finished race, with its lanes' titles.
+
+    Args:
+        columns: Cells in a row of each lane's canvas; None for as many as fit.
+    """
+
+    run: RaceRun
+    titles: Sequence[str]
+    columns: Sequence[int | None]
+    replays: dict[int, Replay] = field(default_factory=dict)  # by lane, made when first needed
+
+    def replay(self, lane: int) -> Replay | None:
+        """Returns the replay of a lane's frames; None if it has no frames."""
+        trace = self.run.lanes[lane].trace
+        if lane not in self.replays and trace is not None:
+            self.replays[lane] = Replay(trace)
+        found = self.replays.get(lane)
+        return found if found is not None and found.frames else None
 
 
 class RacePage(QWidget):
-    """The page."""
+    """The page. Shows a ``ShownRace``, live and afterwards; ``lanes`` stand above the prompt."""
 
-    def __init__(self, lanes: LaneChooser) -> None:
+    race_asked = Signal(str)  # the prompt
+    inspect_asked = Signal(object)  # a Recording
+    compare_asked = Signal(object, object)  # two Recordings; the second is the first lane's
+    export_asked = Signal(object)  # a Recording
+
+    def __init__(self, lanes: QWidget, stops: Sequence[QWidget] = ()) -> None:
+        """``stops`` are those of the lanes on the way by Tab."""
         super().__init__()
         self.setObjectName("race")
         self.setAccessibleName(tr("Race"))
-        self.one = OneRace(lanes)
-        self.setLayout(column_of(self.one))
-        boxes = [part for row in lanes.rows for part in (row.model, row.decoder, row.adapter, row.remove)]
-        chain_tabs(boxes[0], (*boxes[1:], lanes.add, self.one.field, self.one.race, self.one.stop))
+        self.shown: ShownRace | None = None
+        self._begun: list[Recording | None] = []  # the runs whose tokens the cards decode
+        self._can_race = False
+        self.field = RaceField()
+        self.race = button(tr("Race"), tr("Start the race"), role="primary", tip=tr("All lanes answer (Enter)"))
+        self.stop = button(tr("Stop"), tr("Stop the race"), role="plain", tip=tr("Within one step (Esc)"))
+        self.suggestions = SuggestionBar(self.stop)
+        self.message = label("", "caption", wrap=True)
+        self.fault = label("", "error", wrap=True, selectable=True)
+        self.clock = RaceClock(self)
+        self.bar = ClockBar(self.clock)
+        self.reader = Background(self, self._show_readings)
+        self.headline = label("", "caption", wrap=True, selectable=True)
+        self.headline.setAccessibleName(tr("Result of the race"))
+        self.cards: list[LaneCard] = []
+        self._focus = FocusGroup(self.race, self.stop)
+        self._lay_out(lanes)
+        path = (*stops, self.field, self.race, self.stop)
+        chain_tabs(path[0], path[1:])
+        self.field.submitted.connect(self._submit)
+        self.field.textChanged.connect(self._allow)
+        self.field.overlong.connect(lambda _text: self._say_fault(refusal()))
+        self.race.clicked.connect(self._submit)
+        self.clock.moved.connect(self._show_moment)
+        self.reader.failed.connect(_raise)
+        themes.settled.connect(self._arrange)
+
+    def _lay_out(self, lanes: QWidget) -> None:
+        cards = QWidget()
+        self._grid = QGridLayout(cards)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setSpacing(12)
+        asked = QFrame()
+        asked.setProperty("role", "field")
+        asked.setLayout(row_of((self.field, 1), self.race, self.stop, margins=(12, 8, 8, 8), spacing=8))
+        self.field.focus_changed.connect(functools.partial(restyle, asked, "active"))
+        parts = (lanes, asked, self.suggestions, self.message, self.fault, self.headline, (cards, 1))
+        scrolled = column_of(*parts, margins=(16, 12, 16, 8), spacing=8)
+        replaying = row_of((self.bar, 1), margins=(16, 8, 16, 12))
+        self.setLayout(column_of((scroller(boxed(scrolled)), 1), Hairline(), replaying))
+
+    def show_doing(self, *, is_busy: bool, message: str, fault: str, can_race: bool) -> None:
+        """Shows whether a race is running, what the user waits for, and why the last race failed."""
+        self._can_race = can_race
+        with self._focus:
+            self.race.setVisible(not is_busy)
+            self.stop.setVisible(is_busy)
+            self._allow()
+        self.message.setText(message)
+        self.message.setVisible(bool(message))
+        self._say_fault(fault)
+
+    def _say_fault(self, text: str) -> None:
+        self.fault.setText(text)
+        self.fault.setVisible(bool(text))
+
+    @Slot()
+    def _allow(self) -> None:
+        self.race.setEnabled(self._can_race and bool(self.field.raw().strip()))
+
+    @Slot()
+    def _submit(self) -> None:
+        self.field.commit()
+        if self.race.isEnabled() and self.race.isVisibleTo(self):
+            self.race_asked.emit(self.field.raw())
+
+    def show_lanes(self, titles: Sequence[str]) -> None:
+        """Shows empty cards, before a race."""
+        self.shown = None
+        self.headline.setText(
+            tr("All lanes answer the same prompt, in turns of one pass. Seconds count a lane's own passes.")
+        )
+        restyle(self.headline, "role", "caption")
+        self._begun = [None] * len(titles)
+        self.clock.open([])
+        self.reader.drop()
+        self._make_cards(len(titles))
+        for card, title in zip(self.cards, titles, strict=True):
+            card.title.set_whole(title)
+            card.set_run(None)
+            card.show_reading("", None, None)
+            card.show_problem("")
+            card.allow(inspect=False, compare=False)
+
+    def _make_cards(self, count: int) -> None:
+        while len(self.cards) > count:
+            gone = self.cards.pop()
+            gone.hide()
+            gone.deleteLater()
+        while len(self.cards) < count:
+            card = LaneCard(len(self.cards))
+            card.inspect_asked.connect(self._inspect)
+            card.compare_asked.connect(self._compare)
+            card.export_asked.connect(self._export)
+            self.cards.append(card)
+        self._arrange()
+        chain_tabs(self.stop, [stop for card in self.cards for stop in card.tab_stops()])
+
+    @Slot()
+    def _arrange(self) -> None:
+        """Lays out the cards."""
+        columns = 1 if self.width() < px(NARROW) else 2
+        for place, card in enumerate(self.cards):
+            self._grid.addWidget(card, place // columns, place % columns)
+        self._grid.setColumnStretch(0, 1)
+        self._grid.setColumnStretch(1, columns - 1)
+
+    def begin(self, race: ShownRace) -> None:
+        """Shows a race that begins. ``refresh`` then shows its progress, and ``end`` that it is over."""
+        self.show_lanes(race.titles)
+        self.shown = race
+        self.refresh()
+
+    @Slot()
+    def refresh(self) -> None:
+        """Shows the progress of the running race."""
+        race = self.shown
+        if race is None:
+            return
+        for place, (card, lane) in enumerate(zip(self.cards, race.run.lanes, strict=True)):
+            if lane.trace is not self._begun[place]:
+                self._begun[place] = lane.trace
+                card.set_run(lane.trace, race.columns[place])
+            card.show_frame(lane.canvas.current, lane.figures)
+            card.show_problem(tr(lane.problem) if lane.problem else "")
+
+    def end(self) -> None:
+        """Ends a race: reads the texts, and enables the clock, which replays all lanes together, and the links."""
+        race = self.shown
+        if race is None:
+            return
+        self.refresh()
+        first = race.run.lanes[0].trace
+        for place, (card, lane) in enumerate(zip(self.cards, race.run.lanes, strict=True)):
+            has_run = lane.trace is not None and race.replay(place) is not None
+            card.allow(inspect=has_run, compare=has_run and first is not None)
+        self.clock.open([[moment.seconds for moment in lane.moments] for lane in race.run.lanes])
+        self.reader.ask(lambda: read_lanes(race.run))
+        if 0 < self.clock.end < WATCHABLE_SECONDS and not motion.is_reduced():
+            self.clock.toggle()
+
+    @Slot()
+    def _show_moment(self) -> None:
+        """Shows all lanes at the clock's current time."""
+        race = self.shown
+        if race is None or not race.run.is_over:
+            return
+        for place, (card, lane) in enumerate(zip(self.cards, race.run.lanes, strict=True)):
+            replay, frame = race.replay(place), self.clock.place(place)
+            if replay is None or frame < 0:
+                continue
+            block = replay.snapshot(min(frame, len(replay.frames) - 1))
+            last = replay.record(block.block_index).snapshots[-1]
+            card.show_frame(block, lane.moments[frame] if lane.moments else LaneFigures(), last)
+
+    @Slot(object)
+    def _show_readings(self, found: Sequence[LaneReading]) -> None:
+        """Shows the lanes' texts with their verdicts, and who won."""
+        race = self.shown
+        if race is None:
+            return
+        for card, reading in zip(self.cards, found, strict=True):
+            card.show_reading(reading.text, reading.agreement, reading.is_right)
+        if race.run.was_stopped or race.run.problem:
+            return
+        ends = [
+            LaneEnd(name, lane.figures, read.text, read.is_right, lane.problem)
+            for name, lane, read in zip(short_names(race.titles), race.run.lanes, found, strict=True)
+        ]
+        self.headline.setText(headline(ends))
+        restyle(self.headline, "role", "asked")
+
+    def _trace(self, place: int) -> Recording | None:
+        return None if self.shown is None else self.shown.run.lanes[place].trace
+
+    @Slot(int)
+    def _inspect(self, place: int) -> None:
+        if (trace := self._trace(place)) is not None:
+            self.inspect_asked.emit(trace)
+
+    @Slot(int)
+    def _compare(self, place: int) -> None:
+        trace, first = self._trace(place), self._trace(0)
+        if trace is not None and first is not None:
+            self.compare_asked.emit(trace, first)
+
+    @Slot(int)
+    def _export(self, place: int) -> None:
+        if (trace := self._trace(place)) is not None:
+            self.export_asked.emit(trace)
 
     def minimumSizeHint(self) -> QSize:
         return QSize(320, 320)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        self.bar.keyPressEvent(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange()
+
+
+def _raise(error: Exception) -> None:
+    """Reports an error of the reader's thread as one of the window's."""
+    raise error

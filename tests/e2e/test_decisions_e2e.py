@@ -28,7 +28,7 @@ def test_a_state_is_decided_singly_jointly_and_inspected(
     def idle() -> None:
         qtbot.waitUntil(lambda: not page.is_busy, timeout=RUN_MS)
 
-    one = page.page.one
+    one = page.page
     assert one.column.state.toPlainText() == samples()[0].state
     one.column.joint.setChecked(False)
     one.questions.show_drafts(one.questions.drafts[:1])

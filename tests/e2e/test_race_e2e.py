@@ -36,12 +36,12 @@ def page(window: MainWindow) -> RaceController:
 
 
 def idle(qtbot: QtBot, page: RaceController) -> None:
-    one = page.page.one
+    one = page.page
     qtbot.waitUntil(lambda: not page.is_busy and not one.reader.is_busy, timeout=RUN_MS)
 
 
 def test_a_race_is_run_replayed_compared_and_exported(qtbot: QtBot, window: MainWindow, page: RaceController) -> None:
-    one = page.page.one
+    one = page.page
     page.lanes.change(1, LaneSpec(SKILLS, "autoregressive", {"max_new_tokens": 12}))
     one.field.setPlainText(PROMPT)
     qtbot.keyClick(one.field, Qt.Key.Key_Return)

@@ -68,7 +68,7 @@ def test_the_other_pages_take_their_parts(qtbot: QtBot, window: MainWindow) -> N
     window.show_page(DECISIONS)
     decisions = window.pages[DECISIONS]
     assert isinstance(decisions, DecisionsController)
-    one = decisions.page.one
+    one = decisions.page
     assert (one.message.text(), one.load.isVisible()) == ("", False)
     one.decide.click()
     qtbot.waitUntil(lambda: not decisions.is_busy, timeout=RUN_MS)

@@ -129,7 +129,7 @@ def test_the_puzzle_is_raced_by_two_models(qtbot: QtBot, window: MainWindow) -> 
     page.board.set_puzzle(Board(EASY))
     page.column.race.click()
     race = window.pages.race()
-    one = race.page.one
+    one = race.page
     assert window.pages.current is race
     qtbot.waitUntil(lambda: not race.is_busy and not one.reader.is_busy, timeout=RUN_MS)
     one.clock.pause()

@@ -46,7 +46,7 @@ def idle(qtbot: QtBot, page: DecisionsController) -> None:
 
 def test_without_a_model_one_is_offered(qtbot: QtBot, opened: Callable[..., DecisionsController]) -> None:
     page = opened(model=None)
-    one = page.page.one
+    one = page.page
     assert not one.decide.isEnabled()
     assert one.message.text() != ""
     one.load.click()
@@ -57,7 +57,7 @@ def test_without_a_model_one_is_offered(qtbot: QtBot, opened: Callable[..., Deci
 def test_a_small_model_that_was_not_trained_for_it_may_be_asked_and_another_is_offered(
     qtbot: QtBot, opened: Callable[..., DecisionsController]
 ) -> None:
-    one = opened(model=SKILLS).page.one
+    one = opened(model=SKILLS).page
     qtbot.waitUntil(one.decide.isEnabled)
     assert "was not trained to decide" in one.message.text()
     one.load.click()
@@ -71,7 +71,7 @@ def test_a_model_that_cannot_decide_is_named(
 ) -> None:
     fake.able = type(fake.able)()
     page = opened()
-    one = page.page.one
+    one = page.page
     assert not one.decide.isEnabled()
     assert one.load.isVisible()
     qtbot.keyClick(one.column.state, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
@@ -82,7 +82,7 @@ def test_a_model_elsewhere_tells_probabilities_and_no_canvas(
     qtbot: QtBot, opened: Callable[..., DecisionsController]
 ) -> None:
     page = opened()
-    one = page.page.one
+    one = page.page
     before = one.strip.teaching.text()
     one.decide.click()
     assert one.stop.isVisible()
@@ -97,7 +97,7 @@ def test_a_model_elsewhere_tells_probabilities_and_no_canvas(
 
 def test_what_is_missing_is_named_before_anything_runs(opened: Callable[..., DecisionsController]) -> None:
     page = opened()
-    one = page.page.one
+    one = page.page
     one.column.state.setPlainText("  ")
     one.decide.click()
     assert one.column.problem.isVisible()
@@ -117,7 +117,7 @@ def test_a_decision_that_fails_or_is_stopped_says_so(
     qtbot: QtBot, fake: FarEngine, opened: Callable[..., DecisionsController]
 ) -> None:
     page = opened()
-    one = page.page.one
+    one = page.page
     fake.problem = "the server has gone"
     one.decide.click()
     idle(qtbot, page)
@@ -136,13 +136,13 @@ def test_a_decision_that_fails_or_is_stopped_says_so(
 
 def test_questions_are_remembered_between_starts(opened: Callable[..., DecisionsController]) -> None:
     page = opened()
-    one = page.page.one
+    one = page.page
     one.column.examples.activated.emit(len(samples()) - 1)
     one.column.joint.setChecked(False)
     one.questions.adders[2].click()  # not complete
     one.column.state.setPlainText("The mail of this morning.")
     page.remember()
-    again = opened(model=None).page.one
+    again = opened(model=None).page
     assert again.questions.drafts == one.questions.drafts
     assert again.column.state.toPlainText() == "The mail of this morning."
     assert not again.column.joint.isChecked()
@@ -159,7 +159,7 @@ def test_questions_are_remembered_between_starts(opened: Callable[..., Decisions
 
 def test_an_example_never_costs_one_s_own_questions(opened: Callable[..., DecisionsController]) -> None:
     page, done = opened(), list[tuple[str, str, Callable[[], object]]]()
-    one = page.page.one
+    one = page.page
     page._context.done.connect(lambda *said: done.append(said))
     one.column.examples.activated.emit(1)  # in place of the first example
     assert done == []

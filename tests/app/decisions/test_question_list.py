@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.decisions.one.editor import QuestionEditor
-from app.decisions.one.view import OneState
+from app.decisions.page import DecisionsPage
 from app.state.decisions.drafts import QuestionDraft
 from app.state.decisions.samples import samples
 from engine.tasks.decisions.answers import LabelRead, answer_of
@@ -17,8 +17,8 @@ from engine.tasks.decisions.questions import Option
 
 
 @pytest.fixture
-def one(qtbot: QtBot) -> OneState:
-    made = OneState()
+def one(qtbot: QtBot) -> DecisionsPage:
+    made = DecisionsPage()
     qtbot.addWidget(made)
     made.resize(1000, 700)
     made.show()
@@ -26,13 +26,13 @@ def one(qtbot: QtBot) -> OneState:
     return made
 
 
-def editor_of(one: OneState, place: int) -> QuestionEditor:
+def editor_of(one: DecisionsPage, place: int) -> QuestionEditor:
     editor = one.questions.cards[place].editor
     assert editor is not None
     return editor
 
 
-def test_a_question_is_written_by_hand_and_removed(qtbot: QtBot, one: OneState) -> None:
+def test_a_question_is_written_by_hand_and_removed(qtbot: QtBot, one: DecisionsPage) -> None:
     one.questions.show_drafts(())
     assert one.questions.teaching.isVisible()
     with qtbot.waitSignal(one.questions.changed):
@@ -53,7 +53,7 @@ def test_a_question_is_written_by_hand_and_removed(qtbot: QtBot, one: OneState) 
     assert one.questions.drafts == ()
 
 
-def test_another_type_keeps_what_is_asked(one: OneState) -> None:
+def test_another_type_keeps_what_is_asked(one: DecisionsPage) -> None:
     one.questions.cards[0].edit.click()
     editor = editor_of(one, 0)
     editor.kind.activated.emit(2)
@@ -67,7 +67,7 @@ def test_another_type_keeps_what_is_asked(one: OneState) -> None:
     assert [card.editor is not None for card in one.questions.cards] == [False, False, True]
 
 
-def test_what_is_missing_is_named_at_its_field(one: OneState) -> None:
+def test_what_is_missing_is_named_at_its_field(one: DecisionsPage) -> None:
     draft = one.questions.drafts[0]
     one.questions.show_drafts([replace(draft, options=(draft.options[0], Option("")))])
     assert one.questions.find_problems()
@@ -82,7 +82,7 @@ def test_what_is_missing_is_named_at_its_field(one: OneState) -> None:
     assert not field.property("wrong")
 
 
-def test_bars_say_the_answer_and_what_speaks_against_it(one: OneState) -> None:
+def test_bars_say_the_answer_and_what_speaks_against_it(one: DecisionsPage) -> None:
     question = samples()[0].questions[0]
     card = one.questions.cards[0]
     for reads, is_answer in (([LabelRead((-0.1, -3.0))], True), ([LabelRead((-5.0, -7.0), False)] * 2, False)):
@@ -94,14 +94,14 @@ def test_bars_say_the_answer_and_what_speaks_against_it(one: OneState) -> None:
     assert card.answer is None
 
 
-def test_in_a_narrow_window_the_state_stands_above_the_questions(qtbot: QtBot, one: OneState) -> None:
+def test_in_a_narrow_window_the_state_stands_above_the_questions(qtbot: QtBot, one: DecisionsPage) -> None:
     state, questions = one.column, one.questions
     assert state.mapTo(one, state.rect().topLeft()).x() < questions.mapTo(one, questions.rect().topLeft()).x()
     one.resize(420, 700)
     qtbot.waitUntil(lambda: questions.mapTo(one, questions.rect().topLeft()).y() > state.height())
 
 
-def test_tab_goes_through_the_fields_in_their_order(qtbot: QtBot, one: OneState) -> None:
+def test_tab_goes_through_the_fields_in_their_order(qtbot: QtBot, one: DecisionsPage) -> None:
     one.questions.cards[0].edit.click()
     editor = editor_of(one, 0)
     editor.add_option.click()

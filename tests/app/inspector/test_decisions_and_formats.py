@@ -251,5 +251,5 @@ def test_a_read_of_the_decisions_page_is_the_one_on_show(
     context.inspect_asked.connect(inspector.inspect)
     monkeypatch.setattr(context, "show_page", lambda _page: None)
     for read in (2, 0):
-        decisions.page.one.strip.inspect_asked.emit((trace_of(DECIDED), read))
+        decisions.page.strip.inspect_asked.emit((trace_of(DECIDED), read))
         assert inspector.page.player.frame == Frame(read, 0)

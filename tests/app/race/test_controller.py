@@ -35,11 +35,11 @@ def opened(qtbot: QtBot, context: AppContext) -> RaceController:
 
 
 def idle(qtbot: QtBot, page: RaceController) -> None:
-    qtbot.waitUntil(lambda: not page.is_busy and not page.page.one.reader.is_busy)
+    qtbot.waitUntil(lambda: not page.is_busy and not page.page.reader.is_busy)
 
 
 def test_lanes_are_added_changed_and_removed(qtbot: QtBot, page: RaceController) -> None:
-    lanes, one = page.lanes, page.page.one
+    lanes, one = page.lanes, page.page
     qtbot.waitUntil(lambda: lanes.titles[1] == "Safelight WeDLM · Autoregressive", timeout=30_000)
     assert [row.isVisible() for row in lanes.rows] == [True, True, False, False]
     assert not lanes.rows[0].remove.isVisible()
@@ -75,7 +75,7 @@ def test_a_lane_is_one_model(page: RaceController) -> None:
 
 
 def test_a_race_fills_its_lanes(qtbot: QtBot, page: RaceController) -> None:
-    one = page.page.one
+    one = page.page
     page.lanes.change(1, SHORT)
     one.field.setPlainText("first")
     one.race.click()
@@ -93,7 +93,7 @@ def test_a_race_fills_its_lanes(qtbot: QtBot, page: RaceController) -> None:
 
 def test_a_race_can_be_stopped(qtbot: QtBot, fake: FakeEngine, page: RaceController) -> None:
     fake.hold = True
-    one = page.page.one
+    one = page.page
     page.lanes.change(1, SHORT)
     one.field.setPlainText("a long one")
     qtbot.keyClick(one.field, Qt.Key.Key_Return)
@@ -111,7 +111,7 @@ def test_a_race_can_be_stopped(qtbot: QtBot, fake: FakeEngine, page: RaceControl
 def test_other_models_are_loaded_beside_and_what_fails_is_said(
     qtbot: QtBot, fake: FakeEngine, page: RaceController
 ) -> None:
-    one, lanes = page.page.one, page.lanes
+    one, lanes = page.page, page.lanes
     lanes.change(1, LaneSpec(BASE))
     qtbot.waitUntil(lambda: lanes.titles[1] == "Safelight Base · Block diffusion")
     one.field.setPlainText("abc")
