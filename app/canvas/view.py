@@ -50,10 +50,8 @@ class CanvasView(GridView):
         self._glyph_of_token: dict[int, Glyph] = {}
         self._glyphs = CellGlyphs(canvas_font())
         self._calm = True
-        self._shows_entropy = False
         self._heat: Heat | None = None
         self._columns: int | None = None
-        self._entropy_seen = 0.0
         self._block: BlockState | None = None  # a snapshot: the reducer keeps changing its own block
         self._ends: tuple[int, ...] = ()  # positions after which a line of text ends
         self._framed: tuple[int, ...] = ()  # positions of a decision's slots
@@ -97,14 +95,6 @@ class CanvasView(GridView):
             self._calm = calm
             self._stop_fade()
             self._widen()
-            self.update()
-
-    def show_entropy(self, shown: bool) -> None:
-        """Colours the cells by their entropy; the top of the scale is the highest so far."""
-        if shown != self._shows_entropy:
-            self._shows_entropy = shown
-            self._stop_fade()
-            self._relayout()
             self.update()
 
     def set_heat(self, heat: Heat | None) -> None:
@@ -152,13 +142,9 @@ class CanvasView(GridView):
         later = same and before is not None and now is not None and now.step >= before.step
         if not later:
             self._stop_fade()
-        if not same:
-            self._entropy_seen = 0.0
-            if before is not None and (now is None or now.length != before.length):
-                self._select(-1)
-                self._hover(-1)
-        if now is not None and now.entropy is not None:
-            self._entropy_seen = max(self._entropy_seen, float(now.entropy.max(initial=0.0)))
+        if not same and before is not None and (now is None or now.length != before.length):
+            self._select(-1)
+            self._hover(-1)
         if before is None and now is None:
             return
         ends, grid = () if now is None else line_ends(now, self._piece), self._geometry
@@ -195,7 +181,7 @@ class CanvasView(GridView):
 
     def _fade_changes(self, before: BlockState, now: BlockState) -> None:
         """Tints the cells that a step has accepted or remelted."""
-        if not self._moves or self._is_coloured:
+        if not self._moves or self._heat is not None:
             return
         old, new = before.states(calm=self._calm), now.states(calm=self._calm)
         melted = new == CellState.REMELTED
@@ -249,7 +235,7 @@ class CanvasView(GridView):
             least_rows=0 if count else EMPTY_ROWS,
             legend_widths=legend_widths(self._glyphs, self._legend()),
             legend_height=max(LEGEND_HEIGHT, self._glyphs.cell_height() - 4),  # the samples are as large as cells
-            bar_height=px(BAR_HEIGHT) if self._is_coloured else 0,
+            bar_height=px(BAR_HEIGHT) if self._heat is not None else 0,
         )
 
     def _relayout(self) -> None:
@@ -289,22 +275,8 @@ class CanvasView(GridView):
         super().resizeEvent(event)
         self._relayout()
 
-    @property
-    def _is_coloured(self) -> bool:
-        return self._shows_entropy or self._heat is not None
-
-    def _entropy(self) -> Heat | None:
-        """Returns the colours of the entropy, if they are shown."""
-        if not self._shows_entropy:
-            return None
-        high = tr("{limit} nats (most so far)", limit=f"{self._entropy_seen:.2f}")
-        entropy = None if self._block is None else self._block.known_entropy
-        shares = np.zeros(0, dtype=np.float32) if entropy is None else entropy / (self._entropy_seen or 1.0)
-        return Heat(shares, tr("entropy"), "0", high)
-
     def _paint(self, painter: QPainter, area: QRect) -> None:
         painter.fillRect(area, color(themes.current().surface_sunken))
-        heat = self._heat or self._entropy()
         if self._block is None:
             self._paint_empty(painter)
         else:
@@ -315,13 +287,14 @@ class CanvasView(GridView):
                 focused=self.hasFocus(),
                 tint=self._tint,
                 tinted=self._tinted,
-                heat=heat,
+                heat=self._heat,
                 slots=self._framed,
             )
             grid = self._geometry
             if self._glide.state() == QVariantAnimation.State.Running and self._came_from.count == grid.count:
                 grid = grid.moving_from(self._came_from, float(self._glide.currentValue()))
             paint_block(painter, grid, self._block, themes.current(), self._glyphs, self._glyph, options, area)
+        heat = self._heat
         bar = None if heat is None else (f"{heat.name}  {heat.low}".rstrip(), heat.high)
         paint_legend(painter, self._geometry, themes.current(), self._glyphs, self._legend(), bar)
         if is_ringed(self) and self._selected < 0:

@@ -303,7 +303,7 @@ class ChatController(QObject):
 
     def _options(self) -> ViewOptions:
         values = self._context.values
-        return ViewOptions(values.calm, values.layer, values.pace, self._pictures)
+        return ViewOptions(values.calm, values.pace, self._pictures)
 
     @Slot()
     def _show_options(self) -> None:

@@ -18,7 +18,6 @@ class ViewOptions:
     """The user's choices of how things are drawn."""
 
     calm: bool
-    layer: str
     pace: str = "1"  # speed of replays, a value of the declared setting
     pictures: PictureSource = field(default_factory=lambda: PictureSource(PictureStore(None).get))
     percent: int = field(default_factory=text_percent)  # size of text
@@ -26,4 +25,3 @@ class ViewOptions:
     def apply(self, view: CanvasView) -> None:
         view.set_font(canvas_font())
         view.set_calm(self.calm)
-        view.show_entropy(self.layer == "entropy")

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.settings.spec import (
-    LAYER,
     REDUCED_MOTION,
     REDUCED_MOTION_EXPLANATION,
     VIEW,
@@ -120,7 +119,7 @@ SECTIONS = (
         "Appearance",
         (THEME, TEXT_PERCENT, Switch("reduced_motion", REDUCED_MOTION, REDUCED_MOTION_EXPLANATION)),
     ),
-    PreferenceSection("Canvas", (VIEW, LAYER)),
+    PreferenceSection("Canvas", (VIEW,)),
     PreferenceSection("Engine", (THREADS, SHOW_SERVER)),
     PreferenceSection("Storage and privacy", (DATA_FOLDER, OFFLINE)),
     PreferenceSection("Help", (SHOW_SHORTCUTS, OPEN_LOGS)),

@@ -143,12 +143,6 @@ ACCEPTANCE = Choice(
 )
 TOKEN_THOUGHTS = "Think token by token"
 TOKEN_THOUGHTS_EXPLANATION = "Thinking is written from left to right, and the answer behind it by block diffusion."
-LAYER = Choice(
-    "layer",
-    "Canvas layer",
-    "State marks tokens that are accepted or taken back. Entropy shows how unsure each place is, in nats.",
-    (("state", "State"), ("entropy", "Entropy")),
-)
 PACE = Choice(
     "pace",
     "Pace",

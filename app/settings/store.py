@@ -10,7 +10,7 @@ from PySide6.QtCore import QByteArray, QSettings
 from app.settings.decoders import DecodingChoice
 from app.settings.file import user_settings
 from app.settings.preferences import ELSEWHERE, SECTIONS, Folder, Preference, Preferences, Switch
-from app.settings.spec import LAYER, PACE, SAMPLER, Choice, Setting
+from app.settings.spec import PACE, SAMPLER, Choice, Setting
 from app.settings.values import SettingsValues
 from app.system.i18n import tr
 from engine.catalog import SMALL
@@ -69,8 +69,6 @@ def read_values(settings: QSettings, reduced_motion: bool) -> SettingsValues:
     values.decoding = DecodingChoice.read({name: settings.value(f"sampler/{name}") for name in names})
     values.seed = _seed(settings)
     values.calm = _flag(settings, "canvas/calm", False)
-    layer = str(settings.value("canvas/layer", "state"))
-    values.layer = layer if layer in dict(LAYER.options) else "state"
     pace = str(settings.value("canvas/pace", values.pace))
     if pace in dict(PACE.options):
         values.pace = pace
@@ -90,7 +88,6 @@ def write_values(settings: QSettings, values: SettingsValues, reduced_motion: bo
     if not keep_seed:
         _write(settings, "sampler/seed", None if values.seed is None else str(values.seed))
     _write(settings, "canvas/calm", values.calm)
-    _write(settings, "canvas/layer", values.layer)
     _write(settings, "canvas/pace", values.pace)
     own = values.reduced_motion != reduced_motion
     _write(settings, "canvas/reduced_motion", values.reduced_motion if own else None)

@@ -29,7 +29,6 @@ class SettingsValues:
     overrides: dict[str, float] = field(default_factory=dict)
     seed: int | None = None
     calm: bool = False
-    layer: str = "state"
     reduced_motion: bool = False
     decoding: DecodingChoice = OWN_DECODING
     decoders: tuple[str, ...] = field(default=(), compare=False)  # the loaded model's decoders, its own first

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QToolTip
 
 from app.canvas.geometry import GAP, MARGIN, Geometry
 from app.canvas.glyphs import CellGlyphs, Glyph, glyph_of
+from app.canvas.heat import Heat
 from app.canvas.paint import SLOT, PaintOptions, paint_block
 from app.canvas.view import CanvasView
 from app.design import motion, themes
@@ -266,11 +267,11 @@ def test_slots_are_framed_named_and_explained(view):
 
 
 @THEMES
-def test_entropy_layer_has_the_colour_of_the_scale(view, theme):
+def test_a_figure_has_the_colour_of_the_scale(view, theme):
     themes.publish(theme)
-    view.show_entropy(True)
     block = block_at(2)
     show(view, block)
+    view.set_heat(Heat(block.entropy / block.entropy.max(), "entropy", "0", "most"))
     image = pixels(view)
     ratio = image.devicePixelRatio()
     for index in range(LENGTH):

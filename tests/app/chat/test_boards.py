@@ -17,7 +17,7 @@ from engine import GenerationConfig
 from engine.tasks import sudoku
 from tests.app.sudoku.scripted import PUZZLE, SOLVED
 
-OPTIONS = ViewOptions(calm=True, layer="state")
+OPTIONS = ViewOptions(calm=True)
 LINES, SOLUTION = sudoku.rows(PUZZLE), sudoku.rows(SOLVED)
 
 

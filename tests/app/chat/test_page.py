@@ -29,7 +29,7 @@ from engine.service import LoadedModel
 from tests.app.chat.settled import copy_buttons
 from tests.written import written_run
 
-OPTIONS = ViewOptions(calm=True, layer="state")
+OPTIONS = ViewOptions(calm=True)
 
 
 def decode(ids: Iterable[int]) -> Reply:

@@ -115,13 +115,12 @@ def test_settings_hold_at_once_and_stay(qtbot: QtBot, open_window: Open, setting
     assert page.composer.edit.fontMetrics().height() > before
     opened.controls["offline"].setChecked(True)
     assert window.context.preferences.offline
-    opened.controls["layer"].setCurrentIndex(1)
-    opened.controls["layer"].activated.emit(1)
-    assert window.context.values.layer == "entropy"
+    opened.controls["reduced_motion"].setChecked(True)
+    assert window.context.values.reduced_motion
     opened.accept()
     other = open_window()
     kept = other.context.preferences
-    assert (kept.text_percent, kept.offline, other.context.values.layer) == (150, True, "entropy")
+    assert (kept.text_percent, kept.offline, other.context.values.reduced_motion) == (150, True, True)
     other.appearance.step_text(-50)
     assert settings.value("window/text_percent") in (None, 100)
 
