@@ -10,12 +10,11 @@ from typing import Any
 import engine
 from app.cli import options, running, terminal
 from app.cli.stopping import STOPPED, stopping
-from engine import BASE, SafelightError, catalog
+from engine import BASE, catalog
 from engine.training.adapter import (
     FORMS,
     STEPS,
     AdapterRun,
-    PuzzlesMade,
     TrainingEnded,
     TrainingMeasured,
     TrainingProgress,
@@ -28,13 +27,11 @@ EPILOG = """\
 The model's weights do not change: the adapter is a set of LoRA matrices in PEFT's format. FOLDER gets the adapter, a
 log (log.jsonl) and a checkpoint. If a run was stopped, the same command goes on from there.
 
-A data file has a puzzle and its solution on each line, 81 digits each, with 0 or . for a blank; CSV works, too. Without
-one, puzzles with a single solution are made.
+Puzzles with a single solution are made as they are needed.
 
 examples:
   safelight train sudoku --out runs/adapter
   safelight train sudoku --model ~/models/diffusiongemma-26B-A4B-it --quantization nf4 --out adapter --format digits
-  safelight train sudoku --model safelight-base --out adapter --data puzzles.csv --steps 4000
 """
 
 
@@ -67,14 +64,6 @@ def add(commands: options.Commands) -> None:
         help="how a solution is written: nine lines, or 81 digits (default: rows)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object for each record")
-    data = parser.add_argument_group("data")
-    data.add_argument("--data", type=options.place, metavar="FILE", help="puzzles and solutions (default: make some)")
-    data.add_argument(
-        "--puzzles",
-        type=whole("the puzzles", 1),
-        metavar="N",
-        help="how many puzzles to make and vary (default: 24000)",
-    )
     measuring = parser.add_argument_group("measuring, on held-out puzzles")
     measuring.add_argument(
         "--eval-every",
@@ -108,16 +97,12 @@ def run(args: argparse.Namespace) -> int:
         "rate": args.rate,
         "batch": args.batch,
         "form": args.format,
-        "puzzles": args.puzzles,
     }
-    if args.data is not None and args.puzzles is not None:
-        raise SafelightError("--puzzles says how many to make; leave it out with --data")
     plan = AdapterRun(
         model=name,
         out=Path(args.out),
         recipe=dataclasses.replace(recipe, **{field: value for field, value in changes.items() if value is not None}),
         steps=args.steps,
-        data=None if args.data is None else Path(args.data),
         eval_every=args.eval_every,
         seed=running.seed(args),
         device=args.device,
@@ -145,8 +130,6 @@ def run(args: argparse.Namespace) -> int:
 def in_words(record: TrainingRecord) -> str:
     """Formats a training record in one line."""
     match record:
-        case PuzzlesMade():
-            return f"{record.done} of {record.of} puzzles made"
         case TrainingStarted():
             begun = f"going on at step {record.step}" if record.step else "starting"
             return (

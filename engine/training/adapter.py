@@ -27,7 +27,7 @@ def _check_least(settings: AdapterRecipe | AdapterRun, **least: int) -> None:
 
 @dataclass(frozen=True)
 class AdapterRecipe:
-    """All settings of a run besides its model, its data and its length.
+    """All settings of a run besides its model and its length.
 
     Args:
         rank_denoise, rank_causal: of the matrices in each mode; 0 trains none. With a causal rank the causal co-loss
@@ -36,8 +36,7 @@ class AdapterRecipe:
         batch: examples per step.
         clip: largest norm of a step's gradients.
         form: puzzle and solution as "digits", 81 in a row, or as "rows", nine lines.
-        givens: of our own puzzles, the fewest and the most.
-        puzzles: number of minimal puzzles that our own data varies.
+        givens: of the puzzles, the fewest and the most.
         eval_count: held-out puzzles that a measurement solves.
         recompute: gradient checkpointing.
     """
@@ -51,14 +50,13 @@ class AdapterRecipe:
     clip: float = 1.0
     form: Form = "rows"
     givens: tuple[int, int] = (27, 52)
-    puzzles: int = 24_000
     eval_count: int = 20
     recompute: bool = True
 
     def __post_init__(self) -> None:
         if self.form not in FORMS:
             raise SafelightError(f"unknown format {self.form!r}; use {' or '.join(FORMS)}")
-        _check_least(self, rank_denoise=1, batch=1, puzzles=1, eval_count=1, rank_causal=0)
+        _check_least(self, rank_denoise=1, batch=1, eval_count=1, rank_causal=0)
         if not (math.isfinite(self.rate) and self.rate > 0):
             raise SafelightError(f"rate must be a number above 0, not {self.rate!r}")
 
@@ -75,12 +73,11 @@ def recipe_for(config: ModelConfig) -> AdapterRecipe:
 
 @dataclass(frozen=True)
 class AdapterRun:
-    """One run: its model, its folder, its data and its length.
+    """One run: its model, its folder and its length.
 
     Args:
         model: folder or id of the model under the adapter; it stays unchanged.
         out: folder of the adapter, together with the run's log and checkpoint. A run in it is resumed.
-        data: file of puzzles and solutions; None makes puzzles.
         steps: optimizer steps in all.
         eval_every, save_every: in steps; 0 measures nothing.
         device, dtype, quantization: as in ``load_model``.
@@ -90,7 +87,6 @@ class AdapterRun:
     out: Path
     recipe: AdapterRecipe
     steps: int
-    data: Path | None = None
     eval_every: int = 500
     save_every: int = 100
     seed: int = 0
@@ -100,14 +96,6 @@ class AdapterRun:
 
     def __post_init__(self) -> None:
         _check_least(self, steps=1, eval_every=0, save_every=1, seed=0)
-
-
-@dataclass(frozen=True)
-class PuzzlesMade:
-    """Reports that puzzles for training were made."""
-
-    done: int
-    of: int
 
 
 @dataclass(frozen=True)
@@ -160,4 +148,4 @@ class TrainingEnded:
         return self.step >= self.steps
 
 
-TrainingRecord = PuzzlesMade | TrainingStarted | TrainingProgress | TrainingMeasured | TrainingEnded
+TrainingRecord = TrainingStarted | TrainingProgress | TrainingMeasured | TrainingEnded

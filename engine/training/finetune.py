@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import json
 import math
-import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -30,7 +29,6 @@ from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.model import Model, load_model
 from engine.training.adapter import (
     AdapterRun,
-    PuzzlesMade,
     TrainingEnded,
     TrainingMeasured,
     TrainingProgress,
@@ -40,25 +38,14 @@ from engine.training.adapter import (
 from engine.training.evaluate import measure
 from engine.training.loss import Draws, Loss, draw, uniform_loss
 from engine.training.memory import require_training_memory
-from engine.training.puzzles import (
-    Examples,
-    FilePuzzles,
-    Format,
-    MadePuzzles,
-    Pair,
-    PuzzleStream,
-    TrainingBatch,
-    fresh_pairs,
-    minimal_puzzles,
-    read_pairs,
-    split,
-)
+from engine.training.puzzles import Format, Pair, TrainingBatch, made_pairs
 from engine.types import Cancel
 from engine.weights import packed_store
 from engine.weights.safetensors import Checkpoint
 from engine.weights.saving import save_whole
 
-STATE, LOG, PUZZLES = "state.safetensors", "log.jsonl", "puzzles.txt"
+STATE, LOG = "state.safetensors", "log.jsonl"
+MEASURED_GIVENS = (30, 50)
 LOG_EVERY = 20  # steps
 MOST_STEPS = 10**9
 LOG_BYTES = 256 * 2**20  # steps; a step in twenty has a line of 150 bytes
@@ -71,23 +58,15 @@ def train_adapter(run: AdapterRun, cancel: Cancel | None = None) -> Iterator[Tra
         cancel: checked between steps; once set, a checkpoint is written, from which the run can be resumed.
 
     Raises:
-        SafelightError: bad data, not enough memory, a folder with another run in it, or a loss that is not finite.
+        SafelightError: not enough memory, a folder with another run in it, or a loss that is not finite.
     """
     if run.device == "auto" and experimental() is not None:
         run = replace(run, device="cpu")  # an experimental device was not checked for gradients
     folder = catalog.resolve(run.model)
     facts = _facts(run, folder)
     reached = _check_folder(run.out, facts)
-    pairs = None if run.data is None else read_pairs(run.data)
     needed, free = require_training_memory(run)
     _require_writable(run.out)
-    if pairs is None:
-        for done in minimal_puzzles(run.recipe.puzzles, run.out / PUZZLES):
-            if done % 100 == 0 or done == run.recipe.puzzles:
-                yield PuzzlesMade(done, run.recipe.puzzles)
-            if cancel is not None and cancel.is_set():
-                yield TrainingEnded(reached, run.steps, run.out)
-                return
     try:
         model = load_model(folder, run.device, run.dtype, run.quantization, cancel=cancel)
     except SafelightError:
@@ -95,7 +74,7 @@ def train_adapter(run: AdapterRun, cancel: Cancel | None = None) -> Iterator[Tra
             raise
         yield TrainingEnded(reached, run.steps, run.out)
         return
-    trainer = AdapterTrainer(run, model, facts, pairs)
+    trainer = AdapterTrainer(run, model, facts)
     yield TrainingStarted(trainer.step, run.steps, str(model.device), trainer.parameter_count, needed, free)
     yield from trainer.run_steps(cancel)
     yield TrainingEnded(trainer.step, run.steps, run.out)
@@ -104,7 +83,7 @@ def train_adapter(run: AdapterRun, cancel: Cancel | None = None) -> Iterator[Tra
 class AdapterTrainer:
     """A run on a loaded model, which is frozen and keeps the adapter."""
 
-    def __init__(self, run: AdapterRun, model: Model, facts: dict[str, str], pairs: list[Pair] | None = None) -> None:
+    def __init__(self, run: AdapterRun, model: Model, facts: dict[str, str]) -> None:
         self.run, self.recipe, self.model, self.facts, self.step = run, run.recipe, model, facts, 0
         recipe, network = run.recipe, model.network
         assert isinstance(network, DiffusionGemma), "refused before it was loaded"
@@ -123,15 +102,9 @@ class AdapterTrainer:
         attach(network, attached)
         self.optimizer = torch.optim.AdamW(self.matrices.values(), lr=recipe.rate, weight_decay=0.0)
         self.format = Format(model, recipe.form)
-        self.puzzles: PuzzleStream
         self.held_out: list[Pair] = []
-        if pairs is None:
-            self.puzzles = MadePuzzles(run.out / PUZZLES, run.seed, recipe.givens)
-            self.held_out = list(fresh_pairs(recipe.eval_count, run.seed)) if run.eval_every else []
-        else:
-            learnt, self.held_out = split(pairs, recipe.eval_count, run.seed)
-            self.puzzles = FilePuzzles(learnt, run.seed)
-        self.examples = Examples(self.puzzles, self.format)
+        if run.eval_every:
+            self.held_out = made_pairs(f"measure-{run.seed}", recipe.eval_count, MEASURED_GIVENS, held_out=True)
         self.log = run.out / LOG
         if (run.out / STATE).exists():
             self._resume()
@@ -202,7 +175,7 @@ class AdapterTrainer:
     def _loss(self) -> Loss:
         """Draws puzzles and corrupts their solutions, on the CPU, so that they are the same on any device."""
         recipe, device = self.recipe, self.network.device
-        batch = self.examples.draw(recipe.batch)
+        batch = self.format.batch(made_pairs(f"train-{self.run.seed}-{self.step}", recipe.batch, recipe.givens))
         draws = draw(batch.target, self.network.config.vocab_size, self.generator)
         batch = TrainingBatch(batch.ids.to(device), batch.present.to(device), batch.target.to(device))
         draws = Draws(draws.canvas.to(device), draws.conditioned.to(device))
@@ -227,7 +200,7 @@ class AdapterTrainer:
         for name, matrix in self.matrices.items():
             tensors |= {f"optimizer.{key}.{name}": value for key, value in self.optimizer.state[matrix].items()}
         tensors["generator"] = self.generator.get_state()
-        facts = self.facts | {"step": str(self.step), "stream": json.dumps(self.puzzles.state())}
+        facts = self.facts | {"step": str(self.step)}
         out = self.run.out
         save_whole(out / STATE, {k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}, facts)
         base, base_fingerprint = _base(self.model)
@@ -253,7 +226,6 @@ class AdapterTrainer:
                 matrix = self.matrices[name]  # AdamW counts its steps on the host
                 self.optimizer.state[matrix][field] = value if field == "step" else value.to(matrix.device, copy=True)
         self._set_attached()
-        self.puzzles.restore(json.loads(facts["stream"]))
         self.generator.set_state(tensors["generator"])
 
     def _cut_log(self) -> None:
@@ -280,7 +252,7 @@ def _step_of(line: str) -> float:
     return step if isinstance(step, int) else math.inf
 
 
-FIXED = ("rank_denoise", "rank_causal", "batch", "form", "puzzles")
+FIXED = ("rank_denoise", "rank_causal", "batch", "form")
 
 
 def _facts(run: AdapterRun, folder: Path) -> dict[str, str]:
@@ -292,7 +264,6 @@ def _facts(run: AdapterRun, folder: Path) -> dict[str, str]:
         raise SafelightError(f"{folder} cannot be read: {error.strerror or error}") from error
     return facts | {
         "states": "uniform",  # other runs were once made, whose checkpoints hold other moments
-        "data": "" if run.data is None else os.path.realpath(run.data),
         "seed": str(run.seed),
         "model": folder.name,
         "fingerprint": found,

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from engine.errors import SafelightError
-from engine.training.puzzles import minimal_puzzles
 from small_models.checkpointing import STATE, gather, read_state, scatter, write_state
+from small_models.made_puzzles import minimal_puzzles
 from small_models.muon import Muon
 from small_models.recipes import Recipe, TrainingRecipe
 from small_models.rows import SudokuSource

@@ -11,8 +11,9 @@ from tokenizers import Tokenizer
 from engine.tasks import sudoku
 from engine.tasks.skills import MAX_ANSWER
 from engine.text.chat_template import ChatTemplate
-from engine.training.puzzles import MadePuzzles, TrainingBatch, left_padded
+from engine.training.puzzles import TrainingBatch, left_padded
 from small_models import skills
+from small_models.made_puzzles import MadePuzzles
 from small_models.tokenizer import CHAT_TEMPLATE, EOS, build_tokenizer
 
 _MARK = "\0"

@@ -13,12 +13,13 @@ from torch import Tensor
 
 from engine.decoding import sampling
 from engine.tasks.skills import check
-from engine.training.puzzles import TrainingBatch, minimal_puzzles
+from engine.training.puzzles import TrainingBatch
 from small_models import decision_examples as examples
 from small_models import decision_rules as rules
 from small_models.__main__ import parser
 from small_models.decision_rows import TURN_END, DecisionSource, Reads, evidence, evidence_places, question_ends
 from small_models.losses import evidence_loss, lookup_loss, slot_loss, weights
+from small_models.made_puzzles import minimal_puzzles
 from small_models.muon import orthogonalise
 from small_models.network import Prefix, attention, denoise, encode, predict, text_attention, through_layer
 from small_models.recipes import RECIPES, Feed, Recipe

@@ -15,7 +15,7 @@ from app.cli import train as command
 from app.cli.options import Parser
 from engine import SafelightError
 from engine.training import finetune
-from tests.engine.training.teaching import write_base, write_data
+from tests.engine.training.teaching import write_base
 
 Capture = pytest.CaptureFixture[str]
 
@@ -23,11 +23,6 @@ Capture = pytest.CaptureFixture[str]
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_base(tmp_path_factory.mktemp("models") / "base")
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_data(tmp_path_factory.mktemp("data") / "puzzles.csv")
 
 
 def safelight(*arguments: object) -> int:
@@ -42,16 +37,16 @@ def tiny_run(base: Path, out: Path, *more: object) -> tuple[object, ...]:
     return ("train", "sudoku", "--model", base, "--out", out, "--device", "cpu", "--batch", 2, "--rank", 2, *more)
 
 
-def test_the_command(base: Path, data: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_the_command(base: Path, tmp_path: Path, capsys: Capture) -> None:
     out = tmp_path / "out"
-    rest = ("--data", data, "--eval-every", 2, "--format", "digits")
+    rest = ("--eval-every", 2, "--format", "digits")
     assert safelight(*tiny_run(base, out, *rest, "--steps", 2, "--rate", "1e-3")) == 0
     first, *others = capsys.readouterr().out.splitlines()
     assert first.startswith("training 0.0")
     assert first.endswith("GB free; starting")
     assert others[0].startswith("step 2 of 2: loss ")
     assert "causal " in others[0]
-    assert others[1].startswith("step 2, 1 held-out puzzles: 0.0 % solved, ")
+    assert others[1].startswith("step 2, 20 held-out puzzles: 0.0 % solved, ")
     assert others[2:] == [f"{out} holds the adapter."]
     assert safelight(*tiny_run(base, out, *rest, "--steps", 4, "--json")) == 0  # another rate
     records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -61,7 +56,7 @@ def test_the_command(base: Path, data: Path, tmp_path: Path, capsys: Capture) ->
 
 
 def test_ctrl_c_keeps_what_was_learnt(
-    base: Path, data: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    base: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = finetune.AdapterTrainer._take_step
 
@@ -72,11 +67,11 @@ def test_ctrl_c_keeps_what_was_learnt(
     monkeypatch.setattr(finetune.AdapterTrainer, "_take_step", interrupted)
     before = signal.getsignal(signal.SIGINT)
     out = tmp_path / "out"
-    assert safelight(*tiny_run(base, out, "--data", data, "--steps", 3, "--eval-every", 0)) == 130
+    assert safelight(*tiny_run(base, out, "--steps", 3, "--eval-every", 0)) == 130
     assert "stopped at step 1 of 3; run the same command again to go on" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGINT) is before
     monkeypatch.undo()
-    assert safelight(*tiny_run(base, out, "--data", data, "--steps", 3, "--eval-every", 0)) == 0
+    assert safelight(*tiny_run(base, out, "--steps", 3, "--eval-every", 0)) == 0
     assert "going on at step 1" in capsys.readouterr().out
 
 
@@ -84,7 +79,6 @@ def test_ctrl_c_keeps_what_was_learnt(
     ("arguments", "message"),
     [
         (["--rate", "fast"], "the rate must be a number above 0"),
-        (["--data", "nowhere.csv", "--puzzles", "5"], "leave it out with --data"),
         (["--model", "nowhere"], "there is no model at nowhere"),
         (["--out", ""], "--out: give a name"),
         (["--out", "/dev/null/out"], "/dev/null/out cannot be"),

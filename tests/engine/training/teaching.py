@@ -10,7 +10,7 @@ from engine.config import LayerConfig
 from tests.engine.small import write_checkpoint
 from tests.engine.tiny import network
 
-FILE = Path(__file__).with_name("puzzles.csv")  # ``fresh_pairs(12, 1)``, with a line of names and a column more
+FILE = Path(__file__).with_name("puzzles.csv")  # made by a seed, with a line of names and a column more
 PAIRS = [(line[1], line[2]) for line in csv.reader(FILE.read_text(encoding="utf-8").splitlines()[1:])]
 LAYERS = (LayerConfig("sliding_attention", 8, 2, 1e4, 1.0), LayerConfig("full_attention", 8, 1, 1e6, 0.25))
 
@@ -20,9 +20,3 @@ def write_base(folder: Path) -> Path:
     made = network(hidden_size=16, intermediate_size=16, canvas_length=96, sliding_window=256, layers=LAYERS)
     write_checkpoint(made, folder, GenerationConfig(max_new_tokens=192, max_denoising_steps=2))
     return folder
-
-
-def write_data(path: Path) -> Path:
-    """``PAIRS`` as CSV with a line of names and a column more."""
-    path.write_bytes(FILE.read_bytes())
-    return path

@@ -28,7 +28,6 @@ from engine.training import finetune
 from engine.training.adapter import (
     AdapterRecipe,
     AdapterRun,
-    PuzzlesMade,
     TrainingEnded,
     TrainingMeasured,
     TrainingProgress,
@@ -37,25 +36,16 @@ from engine.training.adapter import (
     recipe_for,
 )
 from engine.training.evaluate import measure
-from engine.training.finetune import LOG, PUZZLES, STATE, train_adapter
+from engine.training.finetune import LOG, STATE, train_adapter
 from engine.training.loss import Draws, causal_loss, draw, uniform_loss
 from engine.training.memory import adapter_parameters
 from engine.training.network import denoise, encode
-from engine.training.puzzles import (
-    Examples,
-    FilePuzzles,
-    Format,
-    MadePuzzles,
-    TrainingBatch,
-    minimal_puzzles,
-    read_pairs,
-    split,
-)
+from engine.training.puzzles import Format, TrainingBatch, made_pairs
 from engine.weights.safetensors import Checkpoint
 from tests.engine.packing import SHAPE, released
 from tests.engine.small import write_checkpoint
 from tests.engine.tiny import CANVAS, VOCABULARY, network, tokens
-from tests.engine.training.teaching import PAIRS, write_base, write_data
+from tests.engine.training.teaching import PAIRS, write_base
 
 EXACT = {"atol": 1e-6, "rtol": 1e-5}
 
@@ -262,33 +252,20 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_base(tmp_path_factory.mktemp("models") / "base")
 
 
-@pytest.fixture(scope="module")
-def puzzles(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("puzzles") / PUZZLES
-    list(minimal_puzzles(6, path))
-    return path
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_data(tmp_path_factory.mktemp("data") / "puzzles.csv")
-
-
-def test_our_own_puzzles_have_one_solution_and_are_not_held_out(puzzles: Path) -> None:
-    source, boards = MadePuzzles(puzzles, 1, (27, 52)), set()
-    for _ in range(12):
-        board, solution = source.puzzle()
+def test_puzzles_have_one_solution_and_are_those_of_their_name() -> None:
+    made = made_pairs("a", 6, (27, 52))
+    assert made == made_pairs("a", 6, (27, 52)) != made_pairs("b", 6, (27, 52))
+    for board, solution in made:
         assert sudoku.solutions(board) == [solution]
         assert 27 <= sudoku.givens(board) <= 52
         assert not sudoku.is_held_out(solution)
-        boards.add(board)
-    assert len(boards) == 12
+    assert all(sudoku.is_held_out(solution) for _, solution in made_pairs("a", 2, (40, 50), held_out=True))
 
 
 @pytest.mark.parametrize("form", ["rows", "digits"])
 def test_examples_in_both_formats(form: Any, base: Path) -> None:
     model = engine.load_model(base, device="cpu")
-    batch = Examples(FilePuzzles(PAIRS, seed=0), Format(model, form)).draw(5)
+    batch = Format(model, form).batch(PAIRS[:5])
     assert batch.target.shape == (5, 96)
     breaks = "\n" if form == "rows" else ""
     for ids, present, target in zip(batch.ids, batch.present, batch.target, strict=True):
@@ -310,41 +287,6 @@ def test_an_answer_too_long_for_the_canvas(tmp_path: Path) -> None:
     with pytest.raises(SafelightError, match="takes 89 tokens of this model, its canvas has 85; use the format digits"):
         Format(model, "rows").target(PAIRS[0][1])
     assert len(Format(model, "digits").target(PAIRS[0][1])) == 85
-
-
-@pytest.mark.parametrize("form", ["{0} {1}", "{0},{1}", "7;{0};{1};30", '"{0}", "{1}"'])
-def test_files_of_pairs(form: str, tmp_path: Path) -> None:
-    path = tmp_path / "pairs.txt"
-    dots = [(a.replace("0", "."), b) for a, b in PAIRS]
-    path.write_text("quizzes,solutions\n\n# easy\n" + "\n".join(form.format(*pair) for pair in dots))
-    assert read_pairs(path) == PAIRS
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (f"{PAIRS[0][0]} {PAIRS[0][1]}", "has too few puzzles to train on"),
-        (f"{PAIRS[0][0]}\n", "line 1: expected a puzzle and its solution, 81 digits each"),
-        (f"{PAIRS[0][0]} {PAIRS[0][1][:80]}x", "line 1: puzzle has the character 'x'"),
-        (f"{PAIRS[0][0]} {PAIRS[1][1]}", "line 1: the second board does not solve the first"),
-        ("b\xff", "is not UTF-8"),
-    ],
-)
-def test_damaged_files_of_pairs(text: str, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "pairs.txt"
-    path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(SafelightError, match=message) as caught:
-        read_pairs(path)
-    assert "\n" not in str(caught.value)
-
-
-def test_grids_that_are_measured_are_not_trained_on() -> None:
-    pairs = [*PAIRS, *PAIRS[:4]]
-    learnt, held_out = split(pairs, count=5, seed=0)
-    assert len(held_out) in (1, 2)  # a tenth, some twice
-    assert {solution for _, solution in learnt}.isdisjoint(solution for _, solution in held_out)
-    assert len(learnt) + len([pair for pair in pairs if pair in held_out]) == len(pairs)
-    assert all(sudoku.is_held_out(solution) for _, solution in PAIRS)
 
 
 def test_measuring_reads_what_was_written(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -379,9 +321,7 @@ def _changed(solution: str, cell: int) -> str:
 
 # --- runs ------------------------------------------------------------------------------------------------------------
 
-TINY = AdapterRecipe(
-    rank_denoise=2, rank_causal=2, batch=2, rate=3e-3, warmup_steps=2, puzzles=6, eval_count=2, recompute=False
-)
+TINY = AdapterRecipe(rank_denoise=2, rank_causal=2, batch=2, rate=3e-3, warmup_steps=2, eval_count=2, recompute=False)
 
 
 def stop_after(count: int, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
@@ -407,22 +347,14 @@ def go(run: AdapterRun, cancel: threading.Event | None = None) -> list[TrainingR
     return list(train_adapter(run, cancel))
 
 
-def with_puzzles(out: Path, puzzles: Path) -> Path:
-    out.mkdir(parents=True)
-    (out / PUZZLES).write_text(puzzles.read_text())
-    return out
-
-
 @pytest.mark.parametrize("dtype", [pytest.param(name, marks=pytest.mark.slow) for name in ("float32", "bfloat16")])
-@pytest.mark.parametrize("own", [False, True])
 def test_a_run_taken_up_again_ends_in_the_same_bits(
-    own: bool, dtype: str, base: Path, puzzles: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    dtype: str, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a file's puzzles and on our own; measuring on the way leaves no trace."""
+    """Measuring on the way leaves no trace."""
     ends = []
     for name in ("whole", "parts"):
-        out = with_puzzles(tmp_path / name, puzzles)
-        options = {"dtype": dtype, "data": None if own else data}
+        out, options = tmp_path / name, {"dtype": dtype}
         if name == "parts":
             with monkeypatch.context() as patch:
                 records = go(run_of(base, out, TINY, **options), stop_after(2, patch))
@@ -439,8 +371,8 @@ def test_a_run_taken_up_again_ends_in_the_same_bits(
     assert any(tensor.any() for key, tensor in ends[0][1].items() if ".lora_B." in key)
 
 
-def test_a_run_killed_before_its_last_adapter_was_written_writes_it(base: Path, data: Path, tmp_path: Path) -> None:
-    run = run_of(base, tmp_path / "out", TINY, data=data)
+def test_a_run_killed_before_its_last_adapter_was_written_writes_it(base: Path, tmp_path: Path) -> None:
+    run = run_of(base, tmp_path / "out", TINY)
     go(run)
     adapter = run.out / "adapter_model.safetensors"
     whole = adapter.read_bytes()
@@ -450,11 +382,11 @@ def test_a_run_killed_before_its_last_adapter_was_written_writes_it(base: Path, 
 
 
 def test_the_adapter_of_a_run_loads_and_changes_the_model(
-    base: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(finetune, "LOG_EVERY", 4)
     out = tmp_path / "out"
-    records = go(run_of(base, out, replace(TINY, rate=0.1, eval_count=1), steps=5, data=data, eval_every=2))
+    records = go(run_of(base, out, replace(TINY, rate=0.1, eval_count=1), steps=5, eval_every=2))
     progress = [record for record in records if isinstance(record, TrainingProgress)]
     assert [record.step for record in progress] == [4, 5]
     assert all(record.causal_loss is not None for record in progress)
@@ -477,15 +409,15 @@ def test_the_adapter_of_a_run_loads_and_changes_the_model(
     assert torch.equal(answer(), before)
 
 
-def test_a_dozen_steps_lower_the_loss(base: Path, data: Path, tmp_path: Path) -> None:
+def test_a_dozen_steps_lower_the_loss(base: Path, tmp_path: Path) -> None:
     run = run_of(base, tmp_path, replace(TINY, rate=0.02), steps=12)
-    trainer = finetune.AdapterTrainer(run, engine.load_model(base, device="cpu"), {}, read_pairs(data))
-    generator, stream = trainer.generator.get_state(), dict(trainer.puzzles.state())
+    trainer = finetune.AdapterTrainer(run, engine.load_model(base, device="cpu"), {})
+    generator = trainer.generator.get_state()
 
     def first() -> finetune.Loss:
         """The loss on the examples and draws of the first step."""
         trainer.generator.set_state(generator)
-        trainer.puzzles.restore(stream)
+        trainer.step = 0
         return trainer._loss()
 
     before = first()
@@ -496,18 +428,6 @@ def test_a_dozen_steps_lower_the_loss(base: Path, data: Path, tmp_path: Path) ->
     assert after.causal is not None
     assert before.causal is not None
     assert after.causal < 0.95 * before.causal
-
-
-def test_our_own_puzzles_are_made_first(base: Path, tmp_path: Path) -> None:
-    recipe = replace(TINY, puzzles=2)
-    records = go(run_of(base, tmp_path / "out", recipe, steps=1))
-    assert records[0] == PuzzlesMade(2, 2)
-    assert isinstance(records[-1], TrainingEnded)
-    flag = threading.Event()
-    flag.set()
-    other = run_of(base, tmp_path / "other", replace(recipe, puzzles=50), steps=1)
-    assert go(other, flag) == [TrainingEnded(0, 1, other.out)]
-    assert len((other.out / PUZZLES).read_text().splitlines()) == 1
 
 
 def test_recipes_are_checked_and_fit_the_size() -> None:
@@ -523,56 +443,52 @@ def test_recipes_are_checked_and_fit_the_size() -> None:
             AdapterRecipe(**changes)  # type: ignore[arg-type]
 
 
-def test_a_loss_that_is_not_finite_stops_the_run(base: Path, data: Path, tmp_path: Path) -> None:
+def test_a_loss_that_is_not_finite_stops_the_run(base: Path, tmp_path: Path) -> None:
     run = run_of(base, tmp_path, TINY)
-    trainer = finetune.AdapterTrainer(run, engine.load_model(base, device="cpu"), {}, read_pairs(data))
+    trainer = finetune.AdapterTrainer(run, engine.load_model(base, device="cpu"), {})
     list(trainer.matrices.values())[1].data.fill_(math.inf)
     with pytest.raises(SafelightError, match=r"not finite at step 1; .* a rate below 0.003"):
         trainer._take_step()
 
 
-def test_another_run_in_the_folder(base: Path, data: Path, tmp_path: Path) -> None:
+def test_another_run_in_the_folder(base: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    go(run_of(base, out, TINY, steps=1, data=data))
+    go(run_of(base, out, TINY, steps=1))
     with pytest.raises(SafelightError, match="holds a run whose rank_denoise is '2', not '5'; give a new folder"):
-        go(run_of(base, out, replace(TINY, rank_denoise=5), data=data))
+        go(run_of(base, out, replace(TINY, rank_denoise=5)))
     opened = Checkpoint(out, [out / STATE])
     facts, tensors = opened.metadata(out / STATE), {name: opened.read(name).clone() for name in opened.headers}
     for spoilt, words in (
         (facts | {"step": "many"}, "its step is 'many'; give a new folder"),
         (facts | {"step": "9" * 5_000}, "its step is '9{60}'…; give a new folder"),
-        (facts | {"stream": '{"state": 1}'}, "is damaged .*; give a new folder"),
     ):
         save_file(tensors, out / STATE, spoilt)
         with pytest.raises(SafelightError, match=words):
-            go(run_of(base, out, TINY, data=data))
+            go(run_of(base, out, TINY))
     save_file(tensors, out / STATE, facts | {"states": "walk"})
     with pytest.raises(SafelightError, match="holds a run whose states is 'walk', not 'uniform'"):
-        go(run_of(base, out, TINY, data=data))
+        go(run_of(base, out, TINY))
     (out / STATE).write_bytes(b"nothing")
     with pytest.raises(SafelightError, match="holds a run that is damaged; give a new folder"):
-        go(run_of(base, out, TINY, data=data))
+        go(run_of(base, out, TINY))
 
 
 def test_a_run_killed_while_it_wrote_goes_on(base: Path, tmp_path: Path) -> None:
-    """A log and a file of puzzles may end in half a line."""
-    out, recipe = tmp_path / "out", replace(TINY, puzzles=2)
-    go(run_of(base, out, recipe, steps=1))
-    whole = (out / LOG).read_text(), (out / PUZZLES).read_text()
-    for name, text, half in ((LOG, whole[0], '{"step": 1, "lo'), (PUZZLES, whole[1], "7 00012")):
-        (out / name).write_text(text + half)
-    go(run_of(base, out, recipe, steps=2))
+    """A log may end in half a line."""
+    out = tmp_path / "out"
+    go(run_of(base, out, TINY, steps=1))
+    (out / LOG).write_text((out / LOG).read_text() + '{"step": 1, "lo')
+    go(run_of(base, out, TINY, steps=2))
     assert [json.loads(line)["step"] for line in (out / LOG).read_text().splitlines()] == [1, 2]
-    assert (out / PUZZLES).read_text() == whole[1]
 
 
 @pytest.mark.parametrize("place", ["/dev/null/adapter", "/proc/adapter", f"/tmp/{'x' * 300}"])
 def test_a_place_that_cannot_be_written_is_told_before_anything_loads(
-    place: str, base: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+    place: str, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(finetune, "load_model", lambda *_, **__: pytest.fail("it was loaded"))
     with pytest.raises(SafelightError, match=r"cannot be|Choose a folder that exists"):
-        go(run_of(base, Path(place), TINY, data=data))
+        go(run_of(base, Path(place), TINY))
 
 
 def test_too_little_memory_is_said_before(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
