@@ -125,7 +125,7 @@ class DecisionAnswering:
     def run(self, endpoint: str, client: str) -> ServedRun:
         """Returns the runs, which begin once the context is entered."""
         plan = self._plan
-        return ServedRun(self._context, plan.requests, endpoint, plan.name, client=client)
+        return ServedRun(self._context, plan.requests, endpoint, plan.name, "input", client=client)
 
     async def decided(self, run: ServedRun) -> Decided:
         """Waits for all answers.

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from weakref import WeakKeyDictionary
+from dataclasses import dataclass
 
 from engine.config import GenerationConfig
-from engine.errors import SafelightError, quoted
+from engine.errors import SafelightError
 from engine.events import PrefillFinished, SlotsRead
 from engine.pictures import BLIND, Picture
 from engine.service.deciding import NO_INSTRUCTIONS, Deciding, canvas_of
 from engine.service.replies import LoadedModel, RunAdvanced, RunEnded, RunReply
-from engine.service.requests import RunRequest, is_remote
+from engine.service.requests import RunRequest
 from engine.tasks.decisions.answers import LabelRead, TypedAnswer, answer_of
 from engine.tasks.decisions.layout import split
-from engine.tasks.decisions.questions import MOST_QUESTIONS, Decision, Question, YesNo
-from engine.tasks.decisions.wording import CLOSING, asked, user_text
+from engine.tasks.decisions.questions import MOST_QUESTIONS, Decision, Question
+from engine.tasks.decisions.wording import CLOSING, asked
 
 CANNOT = "this model cannot decide; choose one that answers from a canvas"
 NOTHING = "the state is empty; give a text or an image that the questions are about"
-MARGIN = 64  # tokens: a prompt this close to the context is counted exactly
-ALLOWANCE = 32  # tokens for the template of a remote model
+ALLOWANCE = 32  # tokens of a template
 
 
 def decision_requests(
@@ -69,112 +67,52 @@ def decision_requests(
     shown = tuple(pictures)
     if instructions and not model.reads_system:
         raise SafelightError(NO_INSTRUCTIONS)
+    parts = [_part(asked_at_once, (question,)) for question in questions]
+    if is_joint:
+        parts = _together(model, asked_at_once, config, shown)
     return tuple(
         RunRequest("decision", (), config, seed, keep=keep, adapter=adapter, decision=decision, pictures=shown)
-        for decision in _Room(model, asked_at_once, config, shown).decisions()
+        for decision in parts
     )
 
 
-@dataclass(frozen=True)
-class _Known:
-    """The facts that all decisions of a model share."""
-
-    deciding: Deciding
-    templates: dict[bool, int] = field(default_factory=dict)  # tokens that its template adds, with instructions or not
+def _part(whole: Decision, questions: Sequence[Question], first: int = 1) -> Decision:
+    is_joint = len(questions) > 1
+    number = first if is_joint else 1
+    return Decision(whole.state, tuple(questions), whole.instructions, is_joint, number, whole.repeats)
 
 
-_KNOWN: WeakKeyDictionary[LoadedModel, _Known] = WeakKeyDictionary()
+def _together(
+    model: LoadedModel, whole: Decision, config: GenerationConfig, pictures: tuple[Picture, ...]
+) -> list[Decision]:
+    """Splits joint questions into decisions that fit the model's canvas and, counted piece by piece, its context.
 
+    Raises:
+        SafelightError: a question does not fit the canvas.
+    """
+    length = canvas_of(model.canvas_length, next(iter(model.decoders), ""))
+    deciding = Deciding.from_tokenizer(model.encode, model.defaults, length)
+    tokens = functools.cache(lambda text: len(model.encode(text)))
+    frame = ALLOWANCE + tokens(whole.state) + tokens(whole.instructions)
+    if (cost := model.image_cost) is not None:
+        frame += sum(cost(picture.width, picture.height, config.image_tokens) for picture in pictures)
 
-def _known_of(model: LoadedModel) -> _Known:
-    """Returns the shared facts of a model; they are kept as long as the model is."""
-    known = _KNOWN.get(model)
-    if known is None:
-        length = canvas_of(model.canvas_length, next(iter(model.decoders), ""))
-        known = _KNOWN[model] = _Known(Deciding.from_tokenizer(model.encode, model.defaults, length))
-    return known
-
-
-class _Room:
-    """Fits questions about a state into a model's canvas and context."""
-
-    def __init__(
-        self, model: LoadedModel, decision: Decision, config: GenerationConfig, pictures: tuple[Picture, ...]
-    ) -> None:
-        self._model, self._whole, self._config, self._pictures = model, decision, config, pictures
-        self._known = _known_of(model)
-        self._deciding = self._known.deciding
-        self._tokens = functools.cache(lambda text: len(model.encode(text)))
-
-    def decisions(self) -> list[Decision]:
-        """Returns one decision for each run.
-
-        Raises:
-            SafelightError: a question does not fit.
-        """
-        questions = self._whole.questions
-        for question in questions:
-            if not self._fits((question,), 1):
-                what = f"the question {quoted(question.name)}" if question.name else "the question"
-                raise SafelightError(
-                    f"the state and {what} do not fit this model's {self._model.context} positions; shorten the state"
-                )
-        if not self._whole.is_joint:
-            return [self._part((question,), 1) for question in questions]
-        return [self._part(run, first) for first, run in split(questions, self._fits)]
-
-    def _part(self, questions: Sequence[Question], first: int) -> Decision:
-        is_joint, whole = len(questions) > 1, self._whole
-        number = first if is_joint else 1
-        return Decision(whole.state, tuple(questions), whole.instructions, is_joint, number, whole.repeats)
-
-    def _fits(self, questions: Sequence[Question], first: int) -> bool:
+    def fits(questions: Sequence[Question], first: int) -> bool:
         if len(questions) > MOST_QUESTIONS:
             return False
-        part = self._part(questions, first)
         try:
-            width = len(self._deciding.layout(part).canvas)
+            width = len(deciding.layout(_part(whole, questions, first)).canvas)
         except SafelightError:
             if len(questions) == 1:
                 raise  # no other split can help
             return False
-        most = self._model.context - width
-        texts = [asked(question, self._deciding.labels) for question in questions]
+        if len(questions) == 1:
+            return True  # the run counts exactly
+        texts = [asked(question, deciding.labels) for question in questions]
         numbered = [f"\n\nQuestion {number}: {text}" for number, text in enumerate(texts, start=first)]
-        asking = [*numbered, f"\n\n{CLOSING}"] if part.is_joint else [f"\n\nQuestion: {texts[0]}"]
-        count = self._frame + sum(map(self._tokens, asking))
-        if count <= most - MARGIN or is_remote(self._model.path_or_id):
-            return count <= most
-        # The pieces of a text may have a few tokens more, or fewer, than the whole text.
-        return count <= most + MARGIN and len(self._model.prompt_ids(self._request(part))) <= most
+        return frame + sum(map(tokens, [*numbered, f"\n\n{CLOSING}"])) <= model.context - width
 
-    @functools.cached_property
-    def _frame(self) -> int:
-        """The number of a prompt's tokens without those of its questions."""
-        texts = self._tokens(self._whole.state) + self._tokens(self._whole.instructions)
-        return texts + sum(map(self._cost, self._pictures)) + self._template
-
-    def _cost(self, picture: Picture) -> int:
-        """Returns the tokens of a picture; 0 for a model that cannot see, which was refused before."""
-        cost = self._model.image_cost
-        return 0 if cost is None else cost(picture.width, picture.height, self._config.image_tokens)
-
-    @functools.cached_property
-    def _template(self) -> int:
-        """The number of tokens that the template adds."""
-        if is_remote(self._model.path_or_id):
-            return ALLOWANCE
-        has_system = bool(self._whole.instructions)
-        if has_system not in self._known.templates:
-            least = Decision(".", (YesNo("?"),), "." if has_system else "")
-            text = user_text(least, self._deciding.labels)
-            request = RunRequest("decision", (), self._config, 0, decision=least)
-            whole = len(self._model.prompt_ids(request))
-            self._known.templates[has_system] = whole - self._tokens(text)
-        return self._known.templates[has_system]
-
-    def _request(self, decision: Decision) -> RunRequest:
-        return RunRequest("decision", (), self._config, 0, decision=decision, pictures=self._pictures)
+    return [_part(whole, run, first) for first, run in split(whole.questions, fits)]
 
 
 @dataclass(frozen=True)

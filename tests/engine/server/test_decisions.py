@@ -173,7 +173,7 @@ def choice_of(count: int) -> dict[str, Any]:
         ({"questions": [{**PREDICATE, "type": "guess"}]}, "questions.0", None),
         ({"questions": [{**PREDICATE, "mood": 1}]}, "questions.0.mood", "not known"),
         ({"questions": [{**PREDICATE, "instructions": [{"type": "x"}]}]}, "questions.0.instructions.0", "supported"),
-        ({"input": "x" * 2_000}, "input", "shorten the state"),
+        ({"input": "x" * 2_000}, "input", "Shorten the state"),
         ({"stream": True}, "stream", "not known"), ({"joint": True}, "joint", "not known"),
         ({"model": "gpt-6-luna"}, "model", "not loaded"),
     ],
