@@ -28,7 +28,6 @@ MASK_SETTINGS = ("sampling_temperature", "accept_probability", "entropy_bound") 
 _GONE = {"margin", "stall_fall"}  # settings of earlier versions
 _WHOLE = {"max_denoising_steps", "stability_threshold", "max_new_tokens", "stall_steps"}
 Cells = tuple[tuple[int, int], ...]  # (position, token id)
-Shares = tuple[tuple[int, int, float], ...]  # (position, token id, probability)
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Fork:
 
     A change at step 0 is made before the block's noise is drawn. A change at a later step is made before that step
     reads its canvas. A step after a block's last one makes the block continue where it would have ended, unless nothing
-    is changed. All changes but ``mixed`` last: pins until the block is committed, everything else until the run ends.
+    is changed. All changes last: pins until the block is committed, everything else until the run ends.
     Over masks a block has no step after its last one, and a banned token that is written stays.
 
     Args:
@@ -49,12 +48,9 @@ class Fork:
         banned: token ids that never appear from that step on, in no block. One that is on the canvas is replaced.
         seed: another random stream from that step on.
         settings: (name, value) pairs, of those named in ``SETTINGS``, or over masks in ``MASK_SETTINGS``.
-        mixed: (position, token id, share) of the prediction that is fed back into that step, and into no other. There
-            the token has this share, 0 to 1, and all others of the position keep their proportions. Nothing is fed back
-            into a block's step 0. Not over masks.
 
     Raises:
-        SafelightError: a value of the wrong sort, a position named twice, an unknown setting, a share at step 0.
+        SafelightError: a value of the wrong sort, a position named twice, an unknown setting.
     """
 
     block: int
@@ -64,17 +60,14 @@ class Fork:
     banned: tuple[int, ...] = ()
     seed: int | None = None
     settings: tuple[tuple[str, float], ...] = ()
-    mixed: Shares = ()
 
     def __post_init__(self) -> None:
         cells = (*self.pinned, *self.edits)
-        fed = tuple((position, token) for position, token, _ in self.mixed)
-        for value in (self.block, self.step, *self.banned, *(number for cell in (*cells, *fed) for number in cell)):
+        for value in (self.block, self.step, *self.banned, *(number for cell in cells for number in cell)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 raise SafelightError(f"a fork's places and tokens must be whole numbers from 0, not {value!r}")
         if len(dict(cells)) < len(cells):
             raise SafelightError("a fork names a position twice; pin it or edit it, once")
-        self._check_shares(dict(fed))
         if self.seed is not None:
             if isinstance(self.seed, bool) or not isinstance(self.seed, int):
                 raise SafelightError(f"a fork's seed must be a whole number, not {self.seed!r}")
@@ -85,18 +78,6 @@ class Fork:
         if len(dict(self.settings)) < len(self.settings):
             raise SafelightError("a fork changes a setting twice; name it once")
 
-    def _check_shares(self, fed: Mapping[int, int]) -> None:
-        for _, _, share in self.mixed:
-            if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
-                raise SafelightError(f"a token's share must be a number from 0 to 1, not {share!r}")
-        if len(fed) < len(self.mixed):
-            raise SafelightError("a fork sets two shares at one position; set one")
-        for position, _ in self.pinned:
-            if position in fed:
-                raise SafelightError(f"position {position} is pinned; a share there changes nothing")
-        if self.mixed and not self.step:
-            raise SafelightError("a block's first step has no previous prediction; set a share at a later step")
-
     @property
     def place(self) -> tuple[int, int]:
         return self.block, self.step
@@ -104,7 +85,7 @@ class Fork:
     @property
     def is_empty(self) -> bool:
         """True if nothing is changed."""
-        return not (self.pinned or self.edits or self.banned or self.settings or self.mixed) and self.seed is None
+        return not (self.pinned or self.edits or self.banned or self.settings) and self.seed is None
 
     def config(self, before: GenerationConfig, *, same_block: bool) -> GenerationConfig:
         """Returns the settings after the change.
@@ -147,7 +128,6 @@ class Fork:
                 tuple(raw.get("banned", ())),
                 raw.get("seed"),
                 tuple((name, value) for name, value in raw.get("settings", ()) if name not in _GONE),
-                tuple((position, token, share) for position, token, share in raw.get("mixed", ())),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise SafelightError(f"this is not a fork: {error}") from error
@@ -189,8 +169,6 @@ def check_changes(changes: Sequence[Fork], *, over_masks: bool) -> None:
     """
     known = MASK_SETTINGS if over_masks else SETTINGS
     for change in changes:
-        if over_masks and change.mixed:
-            raise SafelightError("a token's share is fed back in block diffusion alone; pin the token instead")
         for name, _ in change.settings:
             if name not in known:
                 raise SafelightError(f"a fork of this run cannot change {name}, only {', '.join(known)}")

@@ -12,9 +12,8 @@ from engine.decoding.prefill import commit
 from engine.decoding.program_cache import HasStepProgram, ProgramCache, choices_of
 from engine.decoding.protocols import LaunchStep, Passes
 from engine.decoding.run import Run
-from engine.decoding.sampler import Edits, Sampler, as_tensors, non_finite, to_host
+from engine.decoding.sampler import Edits, Sampler, non_finite, to_host
 from engine.decoding.step_program import StepProgram
-from engine.forks import Shares
 from engine.layers.kv_cache import KVCache
 
 
@@ -106,13 +105,11 @@ class DeviceStepper:
             self.program = program
         self.sampler = sampler
 
-    def change(self, sampler: Sampler, edits: Edits, mixed: Shares = ()) -> None:
+    def change(self, sampler: Sampler, edits: Edits) -> None:
         """Restarts the canvas as it is, with the state that its earlier steps have left.
 
         Places that were edited or pinned are not kept any more, unless they are pinned again.
         """
-        if mixed:
-            self.program.mix(*as_tensors(mixed, self.program.soft.device))
         canvas = sampler.amended(self.program.canvas, self.block, edits)
         held = self.program.kept & (self.program.pinned < 0) & (self.program.canvas == canvas)
         left = [part.clone() for part in _left_by_steps(self.program)]

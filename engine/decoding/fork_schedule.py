@@ -12,7 +12,7 @@ from engine.decoding.run import Run
 from engine.decoding.sampler import Edits, Sampler
 from engine.errors import SafelightError
 from engine.events import step_number
-from engine.forks import Fork, Shares
+from engine.forks import Fork
 
 
 class WaitingChanges:
@@ -95,7 +95,7 @@ class ForkSchedule:
 
     def open(self, block: int, written: int) -> Edits:
         """Makes the changes before a block behind ``written`` tokens; returns the edits of its first canvas."""
-        sampler, edits, _ = self._make(block, 0, written)
+        sampler, edits = self._make(block, 0, written)
         self.stepper.adopt(sampler)
         return edits
 
@@ -103,8 +103,8 @@ class ForkSchedule:
         """Makes the changes before a step other than a block's first."""
         self.stepper.change(*self._make(block, step))
 
-    def _make(self, block: int, step: int, written: int | None = None) -> tuple[Sampler, Edits, Shares]:
-        sampler, edits, mixed = self.stepper.sampler, dict[int, int](), dict[int, tuple[int, float]]()
+    def _make(self, block: int, step: int, written: int | None = None) -> tuple[Sampler, Edits]:
+        sampler, edits = self.stepper.sampler, dict[int, int]()
         most = self.run.canvas_length
         if written is not None:
             sampler = sampler.resized(sampler.config.canvas(most, written))
@@ -117,10 +117,7 @@ class ForkSchedule:
                 )
             sampler = sampler.changed(config, block, 0 if written is None else config.canvas(most, written))
             edits |= dict(change.edits)
-            mixed |= {position: (token, share) for position, token, share in change.mixed}
             if change.seed is not None:
                 self.stepper.seed(change.seed)
         sampler.check_edits(tuple(edits.items()))
-        shares = tuple((position, *given) for position, given in mixed.items())
-        sampler.check_shares(shares, block)
-        return sampler, tuple(edits.items()), shares
+        return sampler, tuple(edits.items())

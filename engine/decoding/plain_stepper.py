@@ -15,11 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.decoding import sampling
 from engine.decoding.prefill import commit
 from engine.decoding.protocols import Denoise, Passes
-from engine.decoding.sampler import Edits, Sampler, Top, as_tensors, to_host
-from engine.forks import Shares
+from engine.decoding.sampler import Edits, Sampler, Top, to_host
 from engine.layers.kv_cache import KVCache
 from engine.types import Tokens
 
@@ -110,12 +108,8 @@ class PlainStepper:
         """Changes the settings between two canvases."""
         self.sampler = sampler
 
-    def change(self, sampler: Sampler, edits: Edits, mixed: Shares = ()) -> None:
-        """Changes the settings between two steps, amends the canvas to them, and sets shares that are fed back."""
-        if mixed and self.conditioning is not None:
-            fed = self.conditioning.float()  # rounding it would change the shares
-            positions, tokens, shares = as_tensors(mixed, fed.device)
-            self.conditioning = fed.index_put((positions,), sampling.with_shares(fed[positions], tokens, shares))
+    def change(self, sampler: Sampler, edits: Edits) -> None:
+        """Changes the settings between two steps, and amends the canvas to them."""
         free = ~self._pinned()
         self.sampler = sampler
         before, self.canvas = self.canvas, sampler.amended(self.canvas, self.block, edits)

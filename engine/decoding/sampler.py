@@ -24,7 +24,6 @@ from engine.decoding.acceptance import Accepted, OfLogits, Rule, rule_of
 from engine.decoding.shares import TRANSFORMERS, cut
 from engine.errors import SafelightError
 from engine.events import step_number
-from engine.forks import Shares
 from engine.types import Tokens
 
 Top = tuple[Tokens, NDArray[np.float32]] | tuple[()]
@@ -113,20 +112,6 @@ class Sampler:
             if token in self.config.banned_tokens:
                 raise SafelightError(f"position {position} is edited to token {token}, which is banned; release one")
 
-    def check_shares(self, mixed: Shares, block: int) -> None:
-        """Checks that shares can be set in the logits that are fed back.
-
-        Raises:
-            SafelightError: a position outside the canvas or pinned, a token outside the vocabulary or banned.
-        """
-        check_cells("mixed", [(position, token) for position, token, _ in mixed], self.length, self.vocab_size)
-        held = self.pinned_mask(block)
-        for position, token, share in mixed:
-            if held[position]:
-                raise SafelightError(f"position {position} is pinned; a share there changes nothing")
-            if share and self.forbidden is not None and bool(self.forbidden[token]):
-                raise SafelightError(f"position {position} is to be given token {token}, which is banned; release one")
-
     def pinned_mask(self, block: int) -> NDArray[np.bool_]:
         mask = np.zeros(self.length, dtype=np.bool_)
         if block == self.pinned_block:
@@ -191,13 +176,6 @@ class Sampler:
         best = shares.topk(min(self.config.top_k, self.vocab_size), dim=-1)
         ids = torch.where(best.values < 0, best.indices[:, :1], best.indices)
         return to_host(ids), best.values.clamp_min(0.0).float().cpu().numpy()
-
-
-def as_tensors(mixed: Shares, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns positions, tokens and shares, (M,) each."""
-    positions, tokens, shares = zip(*mixed, strict=True)
-    places, ids = (torch.tensor(part, dtype=torch.long, device=device) for part in (positions, tokens))
-    return places, ids, torch.tensor(shares, dtype=torch.float32, device=device)
 
 
 def to_host(tokens: Tensor) -> Tokens:

@@ -8,8 +8,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from engine.errors import SafelightError
-
 
 def token_entropy(logits: Tensor) -> Tensor:
     """Entropy of each position's distribution, in nats: (..., C, V) -> (..., C)."""
@@ -23,25 +21,6 @@ def sample_candidates(logits: Tensor, generator: torch.Generator) -> Tensor:
     probabilities = torch.softmax(logits, dim=-1, dtype=torch.float32)
     drawn = torch.multinomial(probabilities.flatten(0, -2), 1, generator=generator)
     return drawn.view(logits.shape[:-1])
-
-
-def with_shares(logits: Tensor, tokens: Tensor, shares: Tensor) -> Tensor:
-    """Returns log-probabilities in which one token of each row has a given share; all others keep their proportions.
-
-    Args:
-        logits: (M, V) fp32.
-        tokens: (M,) ids.
-        shares: (M,) fp32, 0 to 1.
-
-    Raises:
-        SafelightError: a row in which no other token is possible.
-    """
-    rows = torch.arange(len(tokens), device=logits.device)
-    others = logits.index_put((rows, tokens), logits.new_tensor(-torch.inf))
-    if bool(others.amax(dim=-1).isneginf().any()):
-        raise SafelightError("a token's share cannot be changed where no other token is possible")
-    found = torch.log_softmax(others, dim=-1) + torch.log1p(-shares)[:, None]
-    return found.index_put((rows, tokens), shares.log())
 
 
 def verified(drafted: Tensor, drafted_shares: Tensor, shares: Tensor, generator: torch.Generator) -> Tensor:

@@ -33,13 +33,12 @@ from engine.layers.attention import Extend, Span
 from engine.layers.embedding import TOP_PIECE
 from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.quant import BF16, Activations, Packed, unpack
+from engine.quant import BF16, Activations
 
 T = TypeVar("T")
 
 CAPTURE_ERRORS = "thread_local"  # other threads of the app may use the device during a capture
 WARM_UP = 2  # steps before a capture, in which kernels compile and libraries make their workspaces
-SOFT_PIECE = 8_192  # rows of the table that are unpacked at once for a share
 NOISE = 0x5AFE116  # makes the noise's seed differ from the run's seed, which draws the first canvases
 
 
@@ -287,44 +286,18 @@ class StepProgram:
 
     def raw(self, hidden: Tensor, start: int, count: int) -> Tensor:
         """Returns the raw logits (M, count at most) of hidden states (M, H) for one piece of the vocabulary."""
-        piece = self._rows(start, count)
+        table = self.network.embed_tokens.table
+        piece = table[start : start + count] if isinstance(table, Tensor) else table.rows(start, start + count)
         product = kernels.linear_int8 if self.activations.head else kernels.linear
         return F.linear(hidden, piece) if isinstance(piece, Tensor) else product(hidden, piece)
-
-    def _rows(self, start: int, count: int) -> Tensor | Packed:
-        table = self.network.embed_tokens.table
-        return table[start : start + count] if isinstance(table, Tensor) else table.rows(start, start + count)
-
-    def mix(self, positions: Tensor, tokens: Tensor, shares: Tensor) -> None:
-        """Gives tokens shares in the logits that the last step feeds back; all (M,). No next step may be launched yet.
-
-        The few positions are predicted again from the step's hidden states, since their logits are not stored.
-        """
-        assert self.hidden is not None, "no step was taken"
-        size, hidden = self.network.config.vocab_size, self.hidden[positions]
-        logits = self._capped(hidden) / self.temperature(self.step - 1)
-        if self.forbidden is not None:
-            logits = logits.masked_fill(self.forbidden, -torch.inf)
-        held = self.pinned[positions].long()[:, None]
-        only = torch.arange(size, device=held.device) == held
-        logits = torch.where(held < 0, logits, torch.where(only, 0.0, -torch.inf))
-        fed = sampling.with_shares(logits, tokens, shares).softmax(dim=-1)
-        soft = torch.zeros(hidden.shape, dtype=torch.float32, device=hidden.device)
-        for start in range(0, size, SOFT_PIECE):
-            rows = self._rows(start, SOFT_PIECE)
-            soft += fed[:, start : start + SOFT_PIECE] @ (rows.float() if isinstance(rows, Tensor) else unpack(rows))
-        self.soft[positions] = (soft * self.network.embed_scale).to(self.soft.dtype)
 
     def logits(self, position: int) -> Tensor:
         """Returns the logits (V,) of the last step at a position, without bans, pins and temperature."""
         assert self.hidden is not None, "no step was taken"
-        return self._capped(self.hidden[position : position + 1])[0]
-
-    def _capped(self, hidden: Tensor) -> Tensor:
-        """Returns soft-capped logits (M, V) of hidden states (M, H)."""
+        hidden = self.hidden[position : position + 1]
         cap, size = self.network.config.final_logit_softcapping, self.network.config.vocab_size
         raw = torch.cat([self.raw(hidden, start, TOP_PIECE) for start in range(0, size, TOP_PIECE)], dim=1).float()
-        return torch.tanh(raw / cap) * cap
+        return (torch.tanh(raw / cap) * cap)[0]
 
     def settle(self, found: VocabularyResult) -> None:
         """Accepts, re-noises and judges; leaves the facts and the next step's inputs in their buffers."""

@@ -137,7 +137,7 @@ class TraceHeader:
     def format_version(self) -> int:
         """The oldest format whose readers understand everything in the run.
 
-        Readers of the first format ignore shares and know no filler. Therefore the header names its decoder, unless
+        Readers of the first format know no filler. Therefore the header names its decoder, unless
         that is block diffusion. Those before the fourth know no end of a block but convergence and the cap, and those
         before the fifth no canvases of another length.
         """
@@ -148,8 +148,7 @@ class TraceHeader:
             return 4
         if image_digests(self.messages):
             return 3
-        is_first = self.config.is_block_diffusion and not any(change.mixed for change in self.changes)
-        return 1 if is_first else 2
+        return 1 if self.config.is_block_diffusion else 2
 
     def to_json(self) -> bytes:
         """Returns the HEAD record's payload."""
@@ -336,8 +335,7 @@ def read_changes(raw: Any) -> tuple[Fork, ...]:
         if not all(type(value) in (int, float) and abs(value) <= MOST_WHOLE for value in numbers):
             raise PayloadError("its changes have settings that are not numbers")
         is_within = change.block <= MOST_BLOCKS and change.step <= MOST_STEPS and all(map(_is_token, change.banned))
-        fed = [(position, token) for position, token, _ in change.mixed]
-        if not (is_within and _are_cells((*change.pinned, *change.edits, *fed))):
+        if not (is_within and _are_cells((*change.pinned, *change.edits))):
             raise PayloadError("its changes are out of bounds")
     return changes
 

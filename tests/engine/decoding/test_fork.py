@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -33,7 +33,6 @@ from engine.models.diffusion_gemma.network import DiffusionGemma
 from tests.engine.decoding.test_generate import facts, steps
 from tests.engine.decoding.test_reuse import Counting
 from tests.engine.decoding.test_step_program import OnDevice, tame
-from tests.engine.packing import packed
 from tests.engine.tiny import CANVAS, VOCABULARY, network, tokens
 
 PROMPT, SEED = tokens(12, 3), 4
@@ -322,7 +321,7 @@ TREE = (
     Fork(0, 2, banned=(5, 6, 7), seed=77),
     Fork(0, 4, edits=((3, 9),), settings=(("entropy_bound", 2.0),)),
     Fork(1, 0, pinned=((0, 1),), seed=78),
-    Fork(1, 3, pinned=((2, 8),), edits=((0, 30),), mixed=((4, 17, 0.6), (5, 2, 0.0))),
+    Fork(1, 3, pinned=((2, 8),), edits=((0, 30),)),
     Fork(2, 5, settings=(("max_denoising_steps", 7), ("max_new_tokens", 40))),
 )
 
@@ -396,10 +395,6 @@ def test_a_fork_can_be_cancelled(model: Counting) -> None:
         (lambda: Fork(-1, 0), "whole numbers from 0, not -1"),
         (lambda: Fork(0, 0, pinned=((1, 2), (1, 3))), "names a position twice"),
         (lambda: Fork(0, 0, pinned=((1, 2),), edits=((1, 3),)), "names a position twice"),
-        (lambda: Fork(0, 0, mixed=((1, 2, 0.5),)), "a block's first step has no previous prediction"),
-        (lambda: Fork(0, 1, mixed=((1, 2, 1.5),)), "a number from 0 to 1, not 1.5"),
-        (lambda: Fork(0, 1, mixed=((1, 2, 0.5), (1, 3, 0.5))), "two shares at one position"),
-        (lambda: Fork(0, 1, mixed=((1, 2, 0.5),), pinned=((1, 3),)), "position 1 is pinned"),
         (lambda: Fork(0, 0, seed=2**63), "the seed must be between"),
         (lambda: Fork(0, 0, settings=(("top_k", 3),)), "cannot change 'top_k', only entropy_bound"),
         (lambda: Fork(0, 0, settings=(("t_min", 0.1), ("t_min", 0.2))), "changes a setting twice"),
@@ -419,9 +414,6 @@ def test_a_fork_that_is_none(made: Any, message: str) -> None:
         ([Fork(1, 2, edits=((0, 128),))], "edited has token id 128; the vocabulary has 128"),
         ([Fork(1, 2, banned=tuple(range(128)))], "every token is banned"),
         ([Fork(1, 2, banned=(4,), pinned=((0, 4),))], "position 0 is pinned to token 4, which is banned"),
-        ([Fork(1, 2, mixed=((10, 1, 0.5),))], "mixed position 10 is outside the canvas of 10"),
-        ([Fork(1, 2, banned=(4,), mixed=((0, 4, 0.5),))], "position 0 is to be given token 4, which is banned"),
-        ([Fork(1, 1, pinned=((0, 4),)), Fork(1, 2, mixed=((0, 5, 0.5),))], "position 0 is pinned; a share there"),
         ([Fork(1, 2, banned=(4,), edits=((0, 4),))], "position 0 is edited to token 4, which is banned"),
         ([Fork(1, 2, settings=(("t_min", 2.0),))], r"t_max \(0.8\) must not be below t_min \(2.0\)"),
         ([Fork(1, 2, settings=(("max_denoising_steps", 2),))], "block 2 ends after its 2 steps"),
@@ -478,53 +470,3 @@ def test_a_program_takes_a_changed_canvas_on_as_the_plain_way_does() -> None:
         np.testing.assert_array_equal(left.next_canvas, right.next_canvas)
         np.testing.assert_array_equal(left.argmax_canvas, right.argmax_canvas)
         np.testing.assert_allclose(left.entropy, right.entropy, atol=1e-4)
-
-
-# --- shares in what is fed back --------------------------------------------------------------------------------------
-
-SURE = CONFIG.replace(entropy_bound=1e6, t_min=0.001, t_max=0.001, max_new_tokens=CANVAS)  # no noise behind the first
-
-
-@pytest.mark.parametrize("make", [lambda: network(1), packed], ids=["plain weights", "packed"])
-def test_a_share_is_fed_back_by_program_and_plain_way_alike(make: Callable[[], DiffusionGemma]) -> None:
-    """The steps before draw the same in both; the one behind the change is hot enough to tell what was fed back."""
-    made = make()
-    program, plain = OnDevice(made), Counting(made)
-    kept = play(plain, SURE)
-    first = int(steps(kept)[1].argmax_canvas[5])
-    hot = (("t_max", 1.0), ("t_min", 1.0))
-    shared, bare = Fork(0, 2, mixed=((3, 40, 0.7), (5, first, 0.0)), settings=hot), Fork(0, 2, settings=hot)
-
-    def told(model: Any, change: Fork) -> list[StepFinished]:
-        return steps(list(fork(model, PROMPT, SURE, SEED, (), (), [change])))[:3]
-
-    one, two, without = told(program, shared), told(plain, shared), told(plain, bare)
-    assert facts(two[:2]) == facts(steps(kept)[:2])
-    np.testing.assert_array_equal(one[1].argmax_canvas, two[1].argmax_canvas)
-    np.testing.assert_allclose(one[2].top_probabilities, two[2].top_probabilities, rtol=1e-3)
-    assert np.abs(two[2].top_probabilities / without[2].top_probabilities - 1).max() > 1e-2
-
-
-def test_a_plain_share_is_exact_also_in_a_narrow_type() -> None:
-    model = Counting(network(1).to(torch.bfloat16))
-    fed: list[Tensor | None] = []
-    denoise = model.inner.denoise
-
-    def noted(canvas: Tensor, cache: KVCache, logits: Tensor | None = None) -> Tensor:
-        fed.append(logits)
-        return denoise(canvas, cache, logits)
-
-    model.denoise = noted  # type: ignore[attr-defined]
-    list(fork(model, PROMPT, CONFIG.replace(max_new_tokens=CANVAS), SEED, (), (), [Fork(0, 3, mixed=((2, 9, 0.3),))]))
-    assert fed[3] is not None
-    shares = torch.softmax(fed[3], dim=-1, dtype=torch.float32)
-    assert float(shares[2, 9]) == pytest.approx(0.3, abs=1e-5)
-    assert fed[4] is not None
-    assert fed[4].dtype == torch.bfloat16  # once, and no longer
-
-
-def test_a_share_needs_another_token_to_take_from() -> None:
-    alone = CONFIG.replace(allowed_tokens=(9,), max_new_tokens=CANVAS)
-    for model in (OnDevice(tame()), Counting(tame())):
-        with pytest.raises(SafelightError, match="where no other token is possible"):
-            list(fork(model, PROMPT, alone, SEED, (), (), [Fork(0, 2, mixed=((0, 9, 0.5),))]))

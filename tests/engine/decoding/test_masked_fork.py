@@ -205,7 +205,6 @@ def test_what_cannot_be_made_is_refused_in_a_line(network: CausalNetwork) -> Non
     run = played(network, config)
     rows, last = [event.tokens for event in commits(run)], commits(run)[2].steps
     for change, message in (
-        (Fork(0, 1, mixed=((0, 1, 0.5),)), "a token's share is fed back in block diffusion alone"),
         (Fork(0, 1, settings=(("t_max", 1.0),)), "a fork of this run cannot change t_max, only sampling_temperature"),
         (Fork(1, 9, seed=1), "block 1 took"),
         (Fork(2, last, seed=1), f"the run has no step {last + 1} in block 3 to fork it at"),

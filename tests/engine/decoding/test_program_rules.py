@@ -20,7 +20,6 @@ from engine.decoding.performing import complete
 from engine.decoding.plain_stepper import PlainStepper, Step
 from engine.decoding.sampler import Edits, Sampler
 from engine.decoding.step_program import NOISE, StepProgram
-from engine.forks import Shares
 from engine.kernels.reference_step import draw_tokens
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from tests.engine.decoding.test_step_program import CONFIG, OnDevice, program_on, tame
@@ -80,9 +79,9 @@ class Pair:
         for stepper in (self.device, self.plain):
             complete(self.model, stepper.begin(block, stepper.sampler.first_canvas(block)))
 
-    def change(self, config: GenerationConfig, block: int, edits: Edits, mixed: Shares) -> None:
+    def change(self, config: GenerationConfig, block: int, edits: Edits) -> None:
         for stepper in (self.device, self.plain):
-            stepper.change(stepper.sampler.changed(config, block), edits, mixed)
+            stepper.change(stepper.sampler.changed(config, block), edits)
 
     def step(self, index: int, ahead: bool) -> Step:
         found, want = (complete(self.model, stepper.step(index, ahead)) for stepper in (self.device, self.plain))
@@ -131,8 +130,7 @@ def taken(seed: int, acceptance: str) -> set[str]:
                 config = config.replace(max_denoising_steps=choose.randint(index + 1, 6))
                 free = [place for place in range(CANVAS) if place not in dict(config.pinned)]
                 edits = [(place, choose.randrange(6, VOCABULARY)) for place in choose.sample(free, 2)]
-                mixed = [(edits[0][0], 7, 0.5)] if choose.random() < 0.5 else []
-                pair.change(config, block, edits, mixed)
+                pair.change(config, block, edits)
                 seen.add("changed")
             is_last = index + 1 >= pair.device.sampler.config.max_denoising_steps
             step = pair.step(index, ahead=not (is_last or changes[index + 1]))
@@ -163,7 +161,7 @@ def test_the_entropy_bound_leaves_nothing_kept_but_pins() -> None:
     pair = Pair(tame(), config, 1)
     pair.begin(0)
     for index, acceptance in enumerate(("confidence_threshold", "entropy_bound", "confidence_threshold")):
-        pair.change(config.replace(acceptance=acceptance), 0, (), ())
+        pair.change(config.replace(acceptance=acceptance), 0, ())
         pair.step(index, ahead=False)
         assert pair.device.program.kept.sum() == (1 if acceptance == "entropy_bound" else 2)
         assert torch.equal(pair.device.program.kept, pair.plain.kept)

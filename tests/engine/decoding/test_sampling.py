@@ -96,12 +96,3 @@ def test_noise_is_uniform_over_the_choices(choices: torch.Tensor | int) -> None:
     values, counts = noise.unique(return_counts=True)
     assert values.tolist() == wanted
     assert (counts / noise.numel()).tolist() == pytest.approx([1 / len(wanted)] * len(wanted), abs=0.02)
-
-
-def test_a_share_leaves_the_others_their_proportions() -> None:
-    logits = torch.randn(3, 7)
-    before = logits.softmax(dim=-1)
-    found = sampling.with_shares(logits, torch.tensor([1, 2, 6]), torch.tensor([0.25, 0.0, 1.0])).softmax(dim=-1)
-    assert found[[0, 1, 2], [1, 2, 6]].tolist() == pytest.approx([0.25, 0.0, 1.0])
-    torch.testing.assert_close(found[0, 2:] / found[0, 0], before[0, 2:] / before[0, 0])
-    torch.testing.assert_close(found[1, 3:] / found[1, 0], before[1, 3:] / before[1, 0])
