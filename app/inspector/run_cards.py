@@ -50,7 +50,6 @@ class RunCard(QPushButton):
     def __init__(self, offer: Offer, name: str) -> None:
         super().__init__()
         self.offer, self.picture = offer, PictureView()
-        self.picture.setVisible(offer.has_picture)
         self.setProperty("role", "card")
         self.setAccessibleName(name)
         self.setAccessibleDescription(offer.hint)
@@ -61,6 +60,7 @@ class RunCard(QPushButton):
         parts = (self.picture, Gap(4), self.title, self.hint, STRETCH)
         self._column = column_of(*parts, margins=CARD_MARGINS, spacing=4)
         self.setLayout(self._column)
+        self.picture.setVisible(offer.has_picture)  # not before: it would be a window of its own
         for part in (self.title, self.hint):
             part.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.dots = DotsButton(tr("Actions for {title}", title=offer.title), self)

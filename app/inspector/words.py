@@ -325,7 +325,6 @@ def change_in_words(change: Fork, piece: Piece | None = None, name: Name = str) 
         said.append(trn("{count} token banned", "{count} tokens banned", len(change.banned)))
     else:
         said += [banned_in_words(text_of(token)) for token in change.banned]
-    said += [tr("{cell} hinted at", cell=name(position)) for position, _, _ in change.mixed]  # by earlier versions
     return tr(", ").join([*said, *_settings_in_words(change)])
 
 

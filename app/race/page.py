@@ -80,7 +80,7 @@ class RacePage(QWidget):
     export_asked = Signal(object)  # a Recording
 
     def __init__(self, lanes: QWidget, stops: Sequence[QWidget] = ()) -> None:
-        """``stops`` are those of the lanes on the way by Tab."""
+        """``stops`` are the parts of the lanes in the order of the Tab key."""
         super().__init__()
         self.setObjectName("race")
         self.setAccessibleName(tr("Race"))

@@ -33,17 +33,17 @@ class PlaceBar(QWidget):
     def show_page(self, name: str) -> None:
         """Shows the pages of a page's place, without emitting."""
         entry = BY_NAME[name]
-        beside = [one for one in PAGES if one.place == entry.place]
-        self.setVisible(len(beside) > 1)
+        pages = [one for one in PAGES if one.place == entry.place]
+        self.setVisible(len(pages) > 1)
         self.tabs.blockSignals(True)
-        if beside != self._shown:
-            self._shown = beside
+        if pages != self._shown:
+            self._shown = pages
             while self.tabs.count():
                 self.tabs.removeTab(0)
-            for one in beside:
+            for one in pages:
                 tip = tr("{purpose} ({key})", purpose=tr(one.purpose), key=one.key)
                 self.tabs.setTabToolTip(self.tabs.addTab(tr(one.title)), tip)
-        self.tabs.setCurrentIndex(beside.index(entry))
+        self.tabs.setCurrentIndex(pages.index(entry))
         self.tabs.blockSignals(False)
 
     def changeEvent(self, event: QEvent) -> None:

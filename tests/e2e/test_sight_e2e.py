@@ -33,22 +33,6 @@ def drawing(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_suggested_question_brings_its_drawing(qtbot: QtBot, window_with: Callable[[str], MainWindow]) -> None:
-    window = window_with(SIGHT)
-    page = window.pages.chat().page
-    chip = page.welcome.suggestions.chips[0]
-    qtbot.mouseClick(chip, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: not page.composer.pictures.is_reading)
-    assert page.composer.edit.toPlainText() == chip.text()
-    (picture,) = page.composer.pictures.pictures
-    assert (picture.width, picture.height) == (2 * drawings.SIDE, 2 * drawings.SIDE)
-    qtbot.keyClick(page.composer.edit, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: window.context.session.active is None, timeout=RUN_MS)
-    turn = window.context.session.chat.turns[-1]
-    assert turn.answer.status == "done"
-    assert turn.pictures == (picture,)
-
-
 def test_a_dropped_drawing_is_seen(qtbot: QtBot, window_with: Callable[[str], MainWindow], drawing: Path) -> None:
     window = window_with(SIGHT)
     chat = window.pages.chat()

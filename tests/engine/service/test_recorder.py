@@ -88,7 +88,7 @@ def states(events: list[Event]) -> list[list[Any]]:
     for event in events:
         canvases.fold(event)
         draft.fold(event)
-        now: list[Any] = [canvases.prompt_tokens, draft.tokens()]
+        now: list[Any] = [draft.tokens()]
         for block in canvases.blocks:
             now += [value.tolist() if isinstance(value, np.ndarray) else value for value in vars(block).values()]
             now += [block.states(calm=calm).tolist() for calm in (True, False)]
