@@ -171,5 +171,3 @@ class Influence:
     token: int  # what it was changed to
     kl: NDArray[np.float32]  # (C,) KL(before || after) in nats, at least 0; 0 where not measured
     measured: NDArray[np.bool_]  # (C,) False at ``position``, and where nothing is predicted
-    before_top: tuple[Tokens, NDArray[np.float32]]  # (C, K) likeliest tokens and their probabilities
-    after_top: tuple[Tokens, NDArray[np.float32]]

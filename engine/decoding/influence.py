@@ -11,7 +11,6 @@ from functools import partial
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.decoding.performing import complete
@@ -25,7 +24,7 @@ from engine.events import Influence
 from engine.layers.kv_cache import KVCache
 from engine.memory.experimental import in_fp64
 from engine.models.causal.config import CausalConfig
-from engine.types import Row, Tokens
+from engine.types import Row
 
 ROWS = 16  # rows of a canvas whose distributions are in memory as float64 at once
 
@@ -40,7 +39,6 @@ def influence(
     token: int,
     cache: KVCache | None = None,
     temperature: float = 1.0,
-    top_k: int = 8,
     masks: int = 0,
 ) -> Influence:
     """Measures how far one token of a canvas changes the distributions of the others.
@@ -56,7 +54,6 @@ def influence(
         position: of the token that is changed.
         token: that takes its place.
         temperature: that logits are divided by, above 0.
-        top_k: how many of the likeliest tokens are returned for each position, before and after.
         masks: that stand behind the canvas, where the model reads whole texts.
 
     Raises:
@@ -92,14 +89,7 @@ def influence(
     after = before if is_same else _logits(read, changed.to(model.device), temperature, len(committed))
     starts = range(0, length, ROWS)
     kl = torch.cat([_kl(before[at : at + ROWS], after[at : at + ROWS]) for at in starts]).cpu().numpy()
-    return Influence(
-        position,
-        token,
-        np.where(measured, kl, 0.0).astype(np.float32),
-        measured,
-        _top(before, min(top_k, size)),
-        _top(after, min(top_k, size)),
-    )
+    return Influence(position, token, np.where(measured, kl, 0.0).astype(np.float32), measured)
 
 
 def _check_change(position: int, token: int, temperature: float, length: int, size: int) -> None:
@@ -131,8 +121,3 @@ def _kl(before: Tensor, after: Tensor) -> Tensor:
     """Returns KL(before || after) of logits (R, V), in nats: float64 (R,)."""
     log_p, log_q = (torch.log_softmax(in_fp64(logits), dim=-1) for logits in (before, after))
     return (log_p.exp() * (log_p - log_q)).sum(dim=-1).clamp_min(0.0)
-
-
-def _top(logits: Tensor, count: int) -> tuple[Tokens, NDArray[np.float32]]:
-    best = torch.softmax(logits, dim=-1).topk(count, dim=-1)
-    return to_host(best.indices), best.values.float().cpu().numpy()

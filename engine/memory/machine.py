@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import platform
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from engine.memory.card import AbsentCard
-
-if sys.platform == "win32":
-    import winreg
 
 Maker = Literal["NVIDIA", "AMD", "Intel", "Apple"]
 DRM = Path("/sys/class/drm")
@@ -66,12 +62,7 @@ def unused_card(drm: Path = DRM) -> GraphicsCard | None:
     """
     if (card := _by_nvidia_smi()) is not None:
         return card
-    if sys.platform == "win32":
-        found = list(_in_registry())
-    elif platform.system() == "Darwin":
-        found = [GraphicsCard("Apple")]
-    else:
-        found = list(_in_drm(drm))
+    found = [GraphicsCard("Apple")] if platform.system() == "Darwin" else list(_in_drm(drm))
     return max(found, key=lambda card: (card.maker == "NVIDIA", card.total_bytes), default=None)
 
 
@@ -100,20 +91,3 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="ascii", errors="replace").strip()
     except OSError:
         return ""
-
-
-if sys.platform == "win32":
-
-    def _in_registry() -> Iterator[GraphicsCard]:
-        """Yields the cards whose drivers Windows lists. Untested."""
-        path = r"SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}"
-        for number in range(16):
-            try:
-                with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, rf"{path}\{number:04}") as key:
-                    name = str(winreg.QueryValueEx(key, "DriverDesc")[0])
-                    size = winreg.QueryValueEx(key, "HardwareInformation.qwMemorySize")[0]
-            except OSError:
-                continue
-            for maker in VENDORS.values():
-                if maker.lower() in name.lower() and isinstance(size, int):
-                    yield GraphicsCard(maker, name, size)

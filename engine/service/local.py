@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from engine.catalog import is_embedded
 from engine.config import BLOCK_DIFFUSION, GenerationConfig
 from engine.decoding.names import FORKING, FORMATTING, INFILLING, MEASURING, require_diffusion
 from engine.errors import SafelightError
@@ -57,7 +56,6 @@ if TYPE_CHECKING:
     from engine.models.model import Model
     from engine.text.formatted_answer import FormattedAnswer
 
-PLENTY = 4_000_000_000  # bytes to spare while small models stay loaded; all of them together take 0.3 GB
 LEAST_PROGRESS = 0.01  # share of a load between two reports
 CAPABILITIES = Capabilities(
     steps=True, forks=True, infill=True, influence=True, adapters=True, structured=True, parallel_runs=4
@@ -84,7 +82,6 @@ class LocalBackend:
         self._capabilities = CAPABILITIES
         self._reads_system = True  # the model's template
         self._caches = CachePool()
-        self._kept: dict[tuple[str, int], Model] = {}  # small ones that were loaded, by id and threads
         self._chosen: str | None = None  # the requested adapter
         self._present: str | None = None  # the adapter on the model now: a run may have one of its own
         self._recorder = Recorder(traces)
@@ -114,15 +111,11 @@ class LocalBackend:
                 reported = share
                 report(LoadProgress("Reading the weights", share))
 
-        wanted = request.path_or_id, request.threads
         try:
-            if self._model is not None and wanted not in self._kept:
+            if self._model is not None:
                 self.check_model(request.path_or_id)  # before this one is dropped
-            self._keep_small(request.path_or_id)
             self._forget_model()
-            model = self._kept.get(wanted) or self.load_model(request.path_or_id, progress, request.threads)
-            if is_embedded(request.path_or_id):
-                self._kept[wanted] = model
+            model = self.load_model(request.path_or_id, progress, request.threads)
             identity = identify_model(model, request.path_or_id, request.title)
             self._deciding = _deciding(model)
             self._capabilities = _capabilities(model, decides=self._deciding is not None)
@@ -142,16 +135,7 @@ class LocalBackend:
 
     def unload(self) -> ModelUnloaded:
         self._forget_model()
-        self._kept.clear()
         return ModelUnloaded()
-
-    def _keep_small(self, wanted: str) -> None:
-        """Keeps the small models that were loaded, unless a model that may need their memory is wanted now."""
-        model = self._model
-        if not is_embedded(wanted) or (model is not None and self.spare_bytes(model) < PLENTY):
-            self._kept.clear()
-        elif model is not None:
-            self._put_adapter(model, None)
 
     def _forget_model(self) -> None:
         self._model = self._deciding = self._chosen = self._present = self._ahead = None

@@ -111,7 +111,7 @@ class StoredWeights:
                 install(network, precision, dtype or torch.bfloat16)
         state = State(network, device, dtype)
         if self.manifest is not None:
-            layout = packed_store.stored(state, self.checkpoint)
+            layout = packed_store.stored(state)
         elif self.published is not None:
             layout, names = self.published.layout(state, names, self.checkpoint), self.published.with_ignored(names)
         else:

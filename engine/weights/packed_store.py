@@ -19,7 +19,6 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from engine.errors import SafelightError, quoted
 from engine.files import (
@@ -125,7 +124,7 @@ def is_store(folder: Path) -> bool:
     return (folder / MANIFEST).exists()
 
 
-def stored(state: State, checkpoint: TensorSource) -> Layout:
+def stored(state: State) -> Layout:
     """Returns the store's layout: the network's own names; a packed weight as its scheme's tensors."""
     layout: Layout = {}
     for path, parameter in state.plain.items():
@@ -135,19 +134,7 @@ def stored(state: State, checkpoint: TensorSource) -> Layout:
         for part, spec in module.scheme.tensors(module.shape, module.matrices).items():
             key = f"{path}.{part}"
             layout[key] = Expected(spec.shape, (TYPES[spec.dtype],), path, partial(state.keep, key))
-        rows = f"{path}.row_scales"
-        if module.scheme.has_matrix_scales and rows in checkpoint.headers:
-            del layout[f"{path}.matrix_scales"]
-            layout[rows] = Expected(module.shape[:-1], ("F32",), path, partial(_keep_row_scales, state, path))
     return layout
-
-
-def _keep_row_scales(state: State, path: str, scales: Tensor) -> None:
-    """Stores scales of rows (..., out), as early stores had them, as the scales of matrices that they are now."""
-    apart = scales.view(*scales.shape[:-1], state.packed[path].matrices, -1)
-    if not torch.equal(apart.amin(-1), apart.amax(-1)):
-        raise SafelightError(f"rows of {path} differ in scales that they share; convert the model again")
-    state.keep(f"{path}.matrix_scales", apart[..., 0].contiguous())
 
 
 def open_store(folder: Path, manifest: Manifest) -> Checkpoint:

@@ -264,42 +264,6 @@ class Counting(FakeEngine):
         return self.spare
 
 
-def test_small_models_stay_loaded_while_memory_is_plentiful() -> None:
-    backend = Counting()
-
-    def read_for(*paths: str) -> list[str]:
-        backend.read = []
-        for path in paths:
-            assert isinstance(loaded(backend, path)[-1], ModelLoaded)
-        return backend.read
-
-    assert read_for(SKILLS, BASE, SKILLS, BASE) == [SKILLS, BASE]
-    assert isinstance(loaded(backend, "missing")[-1], LoadFailed)
-    assert read_for(SKILLS) == []  # a load that failed costs nothing
-    assert read_for("/models/large", SKILLS) == ["/models/large", SKILLS]  # which may need the memory
-    assert read_for(BASE, SKILLS) == [BASE]
-    backend.spare = 10**9
-    assert read_for(BASE, SKILLS) == [BASE, SKILLS]
-    backend.spare = 10**10
-    backend.unload()
-    assert read_for(SKILLS) == [SKILLS]
-    backend.load(LoadRequest(SKILLS, "Skills", threads=1), lambda _reply: None)  # with other threads it is another
-    assert backend.read == [SKILLS, SKILLS]
-
-
-def test_a_small_model_is_kept_without_its_adapter() -> None:
-    backend = LocalBackend()
-    config = GenerationConfig(max_new_tokens=8, max_denoising_steps=2)
-    loaded(backend, BASE)
-    before = trace_of(list(run_alone(backend, chat(config)))).text
-    assert backend.set_adapter(AdapterRequest("sudoku-lora")).message == ""
-    loaded(backend, SKILLS)
-    replies = loaded(backend, BASE)
-    assert isinstance(replies[-1], ModelLoaded)
-    assert replies[-1].model.adapter is None
-    assert trace_of(list(run_alone(backend, chat(config)))).text == before
-
-
 def test_a_prompt_that_does_not_fit_is_refused_in_a_sentence_that_can_be_translated(fake: FakeEngine) -> None:
     found = ended(fake, chat(fake.defaults, reserve=1000))
     assert "Choose a shorter answer" in found.message

@@ -9,14 +9,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from engine import SafelightError, load_model
 from engine.models.folder import plan, quantize
 from engine.quant import INT8, NVFP4, Precision, unpack
-from engine.store_files import MANIFEST
-from engine.weights.packed_store import digest
 from tests.engine.packing import (
     logits,
     meaning,
@@ -67,35 +65,6 @@ def test_it_loads_as_it_is(
     stored = load_model(tmp_path / "store", device="cpu", dtype="float32", quantization="nvfp4")
     assert stored.precision == model.precision
     assert torch.equal(logits(stored), found)
-
-
-def test_a_store_with_scales_of_rows_is_read(
-    folders: dict[str, tuple[Path, dict[str, Tensor]]], tmp_path: Path
-) -> None:
-    """As stores were at first: each row had its matrix's scale."""
-    store = tmp_path / "store"
-    quantize(folders["modelopt"][0], store, "auto", CPU)
-    want = logits(load_model(store, device="cpu", dtype="float32"))
-    shards = {path: load_file(path) for path in sorted(store.glob("*.safetensors"))}
-
-    def write(spoil: float) -> None:
-        manifest = json.loads((store / MANIFEST).read_text())
-        for path, tensors in shards.items():
-            old = dict(tensors)
-            for name in [name for name in tensors if name.endswith(".matrix_scales")]:
-                scales, rows = old.pop(name), tensors[name.replace("matrix_scales", "codes")].shape[-2]
-                wide = scales.repeat_interleave(rows // scales.shape[-1], dim=-1)
-                wide[0, 1] *= spoil
-                old[name.replace("matrix", "row")] = wide
-            save_file(old, path)
-            manifest["files"][path.name] = {"bytes": path.stat().st_size, "sha256": digest(path), "errors": {}}
-        (store / MANIFEST).write_text(json.dumps(manifest))
-
-    write(1.0)
-    assert torch.equal(logits(load_model(store, device="cpu", dtype="float32")), want)
-    write(2.0)
-    with pytest.raises(SafelightError, match=r"rows of layers\.\d\.experts\.\w+ differ in scales that they share"):
-        load_model(store, device="cpu", dtype="float32")
 
 
 def test_it_is_planned_for(folders: dict[str, tuple[Path, dict[str, Tensor]]], tmp_path: Path) -> None:
