@@ -45,7 +45,7 @@ def normal(prompt: str) -> str:
     text = simple(prompt).translate(_UNQUOTED)
     if text.isupper():
         text = text.lower()
-    talked = PHRASINGS.get(plain(text).lower())
+    talked = PHRASINGS.get(plain(prompt).lower()) or PHRASINGS.get(plain(text).lower())
     parsed = skills.parse(text)
     if talked is not None:
         return talked

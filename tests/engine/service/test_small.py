@@ -41,6 +41,7 @@ def talk(monkeypatch: pytest.MonkeyPatch) -> None:
         ("def fib(n):", TALK.id),
         ("", TALK.id),
         ("hi", TASKS),
+        ("can you solve sudoku", TASKS),
         ("what's 12+7?", TASKS),
         ("Could you please reverse the word robot", TASKS),
         ("  COUNT FROM 3  TO 9", TASKS),
