@@ -114,7 +114,7 @@ def test_the_tool_of_a_question_is_known_by_its_wording() -> None:
         "What is the capital of Peru?",
         "How many words: the owl",
     )
-    assert [tool_for(text) for text in asked] == ["clock", "calculate", "look_up"]
+    assert [tool_for(text) for text in asked] == ["clock", "calculate", "look_up", "count_words"]
     assert [tool_for(text) for text in ("", "What is the sea?", "What is 2026?", "Hello", "5-6 = " * 40)] == [""] * 5
 
 
