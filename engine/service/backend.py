@@ -87,6 +87,14 @@ def run_alone(backend: Backend, request: RunRequest) -> Iterator[RunReply]:
 
 def performed(backend: Backend, steps: RunSteps) -> RunSteps:
     """Yields the items of a run, each pass once it is performed; the run reports what a pass fails with."""
+    return after_each_pass(steps, lambda wanted: backend.perform([wanted]))
+
+
+def after_each_pass(steps: RunSteps, act: Callable[[PassWanted], object]) -> RunSteps:
+    """Yields the items of a run, each pass once ``act`` is done with it.
+
+    The run gets what ``act`` fails with, or whoever takes the items.
+    """
     resume: Callable[[], RunReply | PassWanted] = steps.__next__
     while True:
         try:
@@ -94,9 +102,12 @@ def performed(backend: Backend, steps: RunSteps) -> RunSteps:
         except StopIteration:
             return
         resume = steps.__next__
-        if isinstance(item, PassWanted):
-            try:
-                backend.perform([item])
-            except Exception as error:
-                resume = functools.partial(steps.throw, error)
-        yield item
+        try:
+            if isinstance(item, PassWanted):
+                act(item)
+        except Exception as error:
+            resume = functools.partial(steps.throw, error)
+        try:
+            yield item
+        except Exception as error:
+            resume = functools.partial(steps.throw, error)

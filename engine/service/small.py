@@ -7,7 +7,6 @@ window, terminal and server get the same one. All parts stay loaded; together th
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from typing import Any, cast
@@ -15,7 +14,7 @@ from typing import Any, cast
 from engine import catalog
 from engine.catalog import DECIDER, GAPS, SIGHT, SMALL, SUDOKU, TALK, TOOLS
 from engine.errors import SafelightError
-from engine.service.backend import Backend, RunSteps
+from engine.service.backend import Backend, RunSteps, after_each_pass
 from engine.service.capabilities import Capabilities
 from engine.service.failures import explained
 from engine.service.replies import (
@@ -40,6 +39,7 @@ from engine.text.outline import INSTRUCTION, parse, spans
 
 TASKS = TOOLS
 """The part that was taught small tasks."""
+NOT_HERE = "the model of this run is not loaded; load it first"
 NO_ADAPTER = "the small models take no adapter; choose Safelight Base, which the adapters are for"
 
 
@@ -123,7 +123,7 @@ def prepared(model: LoadedModel, request: RunRequest) -> tuple[LoadedModel, RunR
     Of a model in parts that is one part, with its own settings where the request leaves the model's as they are.
 
     Raises:
-        SafelightError: its gaps are out of bounds, or are to be filled in a format.
+        SafelightError: its gaps are out of bounds, or are to be filled in a format; the model of its source is no part.
     """
     part = model.part(request.prepared_for)
     if part.path_or_id == request.prepared_for:
@@ -131,6 +131,8 @@ def prepared(model: LoadedModel, request: RunRequest) -> tuple[LoadedModel, RunR
     changes = dict[str, Any]()
     if model.parts:
         part = model.part(_part_of(request))
+        if part is model:
+            raise SafelightError(NOT_HERE)
         changes["reserve"] = min(request.reserve, part.context // 2)
     if model.parts and request.source is None:
         fields = (field.name for field in dataclasses.fields(request.config))
@@ -253,26 +255,17 @@ class SmallBackend:
         try:
             part, asked = self._prepared(request)
             backend = self._backend(part.path_or_id)
-        except (SafelightError, KeyError) as error:
+        except SafelightError as error:
             yield RunEnded(request.run_id, *explained(error))
             return
         self._running[request.run_id] = part.path_or_id
-        steps = backend.begin(asked)
-        resume: Callable[[], Any] = steps.__next__
+
+        def mark(wanted: PassWanted) -> None:
+            wanted.backend = backend
+
         try:
-            with closing(steps):
-                while True:
-                    try:
-                        item = resume()
-                    except StopIteration:
-                        return
-                    resume = steps.__next__
-                    if isinstance(item, PassWanted):
-                        item.backend = backend
-                    try:
-                        yield item
-                    except Exception as error:  # of a pass: the run reports it
-                        resume = functools.partial(steps.throw, error)
+            with closing(backend.begin(asked)) as steps:
+                yield from after_each_pass(steps, mark)
         finally:
             del self._running[request.run_id]
 
@@ -287,7 +280,7 @@ class SmallBackend:
     def measure(self, request: InfluenceRequest) -> InfluenceMeasured:
         runner = self._runners.get(request.trace.header.model.name)
         if runner is None:
-            return InfluenceMeasured(request, None, "the model of this run is not loaded; load it first")
+            return InfluenceMeasured(request, None, NOT_HERE)
         return runner.backend.measure(request)
 
 

@@ -8,8 +8,18 @@ from typing import Any
 import pytest
 
 from engine.catalog import BASE, DECIDER, GAPS, SIGHT, SKILLS, SMALL, SUDOKU, TALK, TOOLS, PackagedModel
+from engine.forks import Fork
 from engine.pictures import Picture
-from engine.service import LoadedModel, LoadRequest, LocalBackend, ModelLoaded, RunRequest, RunStarted, run_alone
+from engine.service import (
+    LoadedModel,
+    LoadRequest,
+    LocalBackend,
+    ModelLoaded,
+    RunEnded,
+    RunRequest,
+    RunStarted,
+    run_alone,
+)
 from engine.service.small import TASKS, SmallBackend, part_for, prepared, puzzle_in, worded
 from engine.tasks.decisions.questions import Decision, YesNo
 from engine.tasks.drawings import picture_of
@@ -151,3 +161,15 @@ def test_runs_of_several_parts_go_on_together(small: tuple[SmallBackend, LoadedM
         small[0].perform(list(wanted.values()))
         wanted = {place: item for place, item in wanted.items() if not item.is_done}
     assert ended == ["", ""]
+
+
+def test_a_run_of_a_model_that_is_no_part_is_not_gone_on_from(small: tuple[SmallBackend, LoadedModel]) -> None:
+    alone, replies = LocalBackend(), list[Any]()
+    alone.load(LoadRequest(SKILLS, "Skills"), replies.append)
+    request = RunRequest("chat", tuple(said("Spell fig.")), replies[-1].model.defaults, 0)
+    (trace,) = [reply.trace for reply in run_alone(alone, request) if isinstance(reply, RunStarted)]
+    fork = RunRequest.fork(trace, (Fork(0, 0),))
+    assert small[0].admits(fork, [request])
+    (end,) = run_alone(small[0], fork)
+    assert isinstance(end, RunEnded)
+    assert end.message == "the model of this run is not loaded; load it first"
