@@ -6,6 +6,7 @@ import re
 
 from engine.errors import SafelightError
 from engine.tasks import wording
+from engine.tasks.skills.skill import plain
 from engine.tools.example_tools import calculate
 
 LONGEST = 200  # characters of a prompt that is checked
@@ -54,7 +55,7 @@ def _sorted(prompt: str) -> list[str]:
     if found is None:
         return []
     kind, colon, listed = found.groups()
-    original = re.sub(r"[.?! ]+\Z", "", wording.simple(prompt))[-len(listed) :]  # with its capital letters
+    original = plain(wording.simple(prompt))[-len(listed) :]  # with its capital letters
     between = r",? and |, ?" if re.search(r",| and ", listed) else r"\s+"
     items = re.split(between, original if original.lower() == listed else listed)
     is_numbers = all(re.fullmatch(r"-?\d+", item) for item in items)
@@ -66,4 +67,4 @@ def _sorted(prompt: str) -> list[str]:
 
 def _bare(prompt: str) -> str:
     """Returns a prompt in small letters, without courtesy and the mark at its end; empty if it is too long."""
-    return re.sub(r"[.?! ]+\Z", "", wording.simple(prompt)).lower() if len(prompt) <= LONGEST else ""
+    return plain(wording.simple(prompt)).lower() if len(prompt) <= LONGEST else ""
