@@ -35,7 +35,7 @@ from engine.models.registry import family_of
 from engine.quant import DEFAULT, INT8, INT8_G32, UINT4, Precision, Scheme
 from engine.text.chat_template import ChatTemplate
 from engine.text.gguf_tokenizer import tokenizer_files, tokenizer_of
-from engine.text.template_compiling import compile_template
+from engine.text.template_sandbox import compile_template
 from engine.text.tokenizer import Tokenizer
 from engine.types import Cancel, Progress
 from engine.weights.gguf.checkpoint import GGUFCheckpoint, in_pieces

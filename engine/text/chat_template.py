@@ -11,13 +11,9 @@ from engine.errors import SafelightError
 from engine.files import read_json, read_text
 from engine.text.declarations import plain_declarations
 from engine.text.message import Message, in_parts
-from engine.text.template_budget import TemplateBudget
-from engine.text.template_compiling import MOST_SOURCE, compile_template, names_in, render
+from engine.text.template_sandbox import MOST_SOURCE, Rendering, compile_template, names_in, render
 
 MOST_DEPTH = 32  # of objects and lists in messages and tools
-STEPS, STEPS_PER_MESSAGE, STEPS_PER_VALUE, STEPS_PER_CHARACTER = 500_000, 3_000, 100, 4
-"""The budget of a rendering. Published templates take about 150 steps a message, 60 a tool's value, ⅓ a character."""
-
 MOST_VALUES, MOST_CHARACTERS = 500_000, 2**28
 """Bounds of all messages; far more than any context has."""
 MOST_TOOL_VALUES, MOST_TOOL_CHARACTERS = 20_000, 2**20
@@ -43,7 +39,7 @@ _PROBE: Mapping[str, Any] = {
 """A tool whose schema has what some templates lose."""
 
 LARGEST, LARGEST_PER_CHARACTER = 2**20, 8
-"""Items and characters of the largest value that a rendering may make."""
+"""Items and characters of the largest value that a rendering may make, which a prompt is, too."""
 
 
 class ChatTemplate:
@@ -99,8 +95,6 @@ class ChatTemplate:
     ) -> str:
         """Returns the prompt text up to the beginning of the model's turn.
 
-        The budget grows with the input; a template that needs more is refused.
-
         Args:
             messages: oldest first; the template places their images.
             tools: functions that the model may call, as OpenAI describes them.
@@ -150,15 +144,8 @@ class ChatTemplate:
         if tools:
             values["tools"] = offered.copied(tools)
         characters = said.characters + offered.characters
-        budget = TemplateBudget(
-            STEPS
-            + STEPS_PER_MESSAGE * len(messages)
-            + STEPS_PER_VALUE * (said.values + offered.values)
-            + STEPS_PER_CHARACTER * characters,
-            LARGEST + LARGEST_PER_CHARACTER * characters,
-            inert or str,
-        )
-        return render(self._template, budget, {**values, **self._tokens, **options})
+        rendering = Rendering(LARGEST + LARGEST_PER_CHARACTER * characters, inert or str)
+        return render(self._template, rendering, {**values, **self._tokens, **options})
 
 
 class TemplateValues:

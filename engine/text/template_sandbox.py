@@ -1,8 +1,7 @@
-"""Jinja with a budget: the operations that an untrusted template may use, and the cost of each.
+"""Compiles and renders a stranger's chat template by Jinja's sandbox, with what transformers adds, within bounds.
 
-Every operation of a template is a filter or test, a call, an operator, an attribute or item, or output. Operations that
-Jinja would compile to plain Python go through filters of ours. Their names begin with a space, so that no template can
-name them; ``template_compiling`` inserts them.
+Time is looked at in each turn of a loop or a macro. Each new value is weighed, with everything in it, so that none is
+larger than a template needs. What may multiply at once is weighed before: products, powers, widths, replacements.
 """
 
 from __future__ import annotations
@@ -11,56 +10,52 @@ import datetime
 import functools
 import json
 import re
+import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
-import markupsafe
-from jinja2 import TemplateError, nodes, pass_context
+from jinja2 import Template, TemplateError, Undefined, nodes, pass_context
 from jinja2.ext import Extension
 from jinja2.filters import FILTERS
 from jinja2.parser import Parser
 from jinja2.runtime import LoopContext, Macro
-from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedFormatter
-from jinja2.tests import TESTS
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
+from jinja2.visitor import NodeTransformer
 
 from engine.clock import this_moment
-from engine.text.template_budget import CHARACTERS, LimitError, TemplateBudget, check_percent, length_of
+from engine.errors import SafelightError
 from engine.text.tokenizer import BREAK
+
+MOST_SOURCE = 2**16  # characters; published templates have up to 30 000
+SECONDS = 5.0  # of the thread's processor time for a rendering; published templates take milliseconds
+MOST_BITS = 64  # of a whole number in arithmetic
+MOST_WIDTH = 99  # characters of a formatted field, of an indentation, or of a padded text
+MOST_PART = 1_000  # characters of what is looked for in a text, which may be compared at each place
 
 _THOUGHT = re.compile(r".*think.*|<\|channel>|<channel\|>|\[BEGIN FINAL RESPONSE\]", re.IGNORECASE | re.DOTALL)
 """Tags at which templates cut a thought off an assistant's text."""
 _BREAK_ESCAPED = re.compile(r"(?<!\\)((?:\\\\)*)\\ufdd0")
-MOST_BITS = 64  # of a whole number in arithmetic
-
-current: ContextVar[TemplateBudget] = ContextVar("budget")
+_WIDE_FIELD = re.compile(r"[0-9]{3}|\*|\{[^{}]*\{|%\([^)]*\(")
+_CLOCK = re.compile(r"(?:[^%]|%-?[a-zA-Z%]){0,100}")
 
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_LOOKING = _names(
-    "attr batch count d default first items last length list map reject rejectattr reverse select selectattr slice"
-)
-"""Filters that only iterate over the items of a value."""
-
-_AT_ONCE = _names("attr count d default first last length")
-"""Filters of these whose time does not depend on the value."""
-
-_READING = _names(
-    "abs capitalize center dictsort float format indent int join lower max min replace round sort string title trim "
+_FILTERS = _names(
+    "abs attr batch capitalize center count d default dictsort first float format indent int items join last length "
+    "list lower map max min reject rejectattr replace reverse round select selectattr slice sort sum title trim "
     "truncate unique upper wordcount"
 )
-"""Filters that read a value completely, or write it out."""
-
-_READING_TESTS = _names("in == eq equalto != ne > gt greaterthan >= ge < lt lessthan <= le lower upper")
-
+_WIDTHS = _names("batch center indent ljust rjust round slice truncate zfill")
+"""Filters and methods whose whole numbers are widths."""
 _METHODS: dict[type, frozenset[str]] = {
     str: _names(
-        "capitalize casefold center count endswith find index isalnum isalpha isascii isdecimal isdigit islower "
+        "capitalize casefold center count endswith find format index isalnum isalpha isascii isdecimal isdigit islower "
         "isnumeric isspace istitle isupper join ljust lower lstrip partition removeprefix removesuffix replace rfind "
         "rindex rjust rpartition rsplit rstrip split splitlines startswith strip swapcase title upper zfill"
     ),
@@ -69,106 +64,77 @@ _METHODS: dict[type, frozenset[str]] = {
     dict: _names("get items keys values"),
 }
 
-_BY_PAIRS = _names("rfind rindex rsplit rpartition strip lstrip rstrip trim")
-"""Methods that may compare each character of a text with each of the pattern."""
+
+class LimitError(Exception):
+    """A template exceeds a limit; the message says which."""
 
 
-def _pay(name: str, value: Any, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-    """Spends steps for a filter or a method before it is called.
+class Rendering:
+    """The bounds of one rendering.
 
-    A whole number may be a width, and is charged as one.
+    Args:
+        largest: items and characters of a single value, and of all text that is written.
+        inert: function that was applied to all texts of the conversation.
     """
-    budget = current.get()
-    arguments = (*args, *named.values())
-    if name in _AT_ONCE or (name == "get" and isinstance(value, dict)):
-        budget.spend()
-        return
-    (budget.look if name in _LOOKING else budget.write)(value)
-    for argument in arguments:
-        if isinstance(argument, int):
-            budget.spend(abs(argument))
-        (budget.read if name in _LOOKING else budget.write)(argument)
-    budget.spend(_growth(name, value, args, named) // CHARACTERS)
+
+    def __init__(self, largest: int, inert: Callable[[str], str] = str) -> None:
+        self.inert = inert
+        self._largest, self._written = largest, 0
+        self._ends = time.thread_time() + SECONDS
+        self._sizes: dict[int, tuple[int, object]] = {}  # by id; holds the object, so that its id stays unique
+
+    def turn(self) -> bool:
+        """Begins a turn of a loop or a macro; always True."""
+        if time.thread_time() > self._ends:
+            raise LimitError("it takes longer than any template needs")
+        return True
+
+    def written(self, value: Any) -> str:
+        """Returns a value as it is written out."""
+        if not _is_plain(value):
+            raise LimitError(f"it writes out a {type(value).__name__}, which is not text")
+        text = _text(self.made(value))
+        self._written += len(text)
+        self.bound(self._written)
+        return text
+
+    def bound(self, size: int) -> None:
+        """Refuses a value of so many items and characters if that is too large."""
+        if size > self._largest:
+            raise LimitError("it makes a value larger than any template needs")
+
+    def made(self, value: Any) -> Any:
+        """Returns a new value, which is not too large."""
+        self.bound(self.size(value))
+        return value
+
+    def size(self, value: Any) -> int:
+        """Returns the items and characters of a value; a part that occurs twice counts twice.
+
+        Raises:
+            LimitError: a list or a mapping holds something other than text, numbers, lists and mappings.
+        """
+        if isinstance(value, str):
+            return 2 + len(value)
+        if not isinstance(value, list | tuple | Mapping):
+            return 1
+        if (known := self._sizes.get(id(value))) is not None:
+            return known[0]
+        size = 2
+        for part in (one for pair in value.items() for one in pair) if isinstance(value, Mapping) else value:
+            if not _is_plain(part):
+                raise LimitError(f"it puts a {type(part).__name__} into a list or a mapping")
+            size += self.size(part)
+        self.bound(size)
+        self._sizes[id(value)] = size, value
+        return size
 
 
-def _growth(name: str, value: Any, args: tuple[Any, ...], named: dict[str, Any]) -> int:
-    """Returns the characters of a result that may be longer than the input, or the number of comparisons."""
-    weigh = current.get().weigh
-    size, sizes = weigh(value).size, [weigh(argument).size for argument in (*args, *named.values())]
-    longest = max(sizes, default=0)
-    first = args[0] if args else None
-    if name in _BY_PAIRS:
-        size *= max(1, longest)
-    elif name == "join":  # a text's method, or a filter of the items
-        size = max(length_of(value) * longest, length_of(first) * size)
-    elif name == "replace":
-        size = longest * (value.count(first) if isinstance(value, str) and isinstance(first, str) else size)
-    elif name in ("split", "splitlines"):
-        size = CHARACTERS * (value.count(first) if isinstance(first, str) and first else size // 2)
-    elif name == "indent":
-        widths = [abs(argument) for argument in (*args, *named.values()) if isinstance(argument, int)]
-        size = (1 + len(str(value).splitlines())) * max(4, longest, *widths)
-    elif name in ("e", "escape", "forceescape"):
-        size *= 5
-    else:
-        if name == "format":
-            check_percent(str(value))
-        return 0
-    return size
+_current: ContextVar[Rendering] = ContextVar("rendering")
 
 
-def _paid_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    skip = 1 if hasattr(function, "jinja_pass_arg") else 0  # the context or environment comes first
-
-    @functools.wraps(function)
-    def paid(*args: Any, **named: Any) -> Any:
-        _pay(name, args[skip] if len(args) > skip else None, args[skip + 1 :], named)
-        return current.get().made(function(*args, **named))
-
-    return paid
-
-
-def _paid_test(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    skip = 1 if hasattr(function, "jinja_pass_arg") else 0
-
-    @functools.wraps(function)
-    def paid(*args: Any, **named: Any) -> Any:
-        budget = current.get()
-        budget.spend()
-        if name in _READING_TESTS:
-            for value in (*args[skip:], *named.values()):
-                budget.read(value)
-        return function(*args, **named)
-
-    return paid
-
-
-def _turn(steps: int) -> bool:
-    current.get().spend(steps)
-    return True
-
-
-def _holder(value: Any) -> Any:
-    """Returns the container that ``in`` searches; for a mapping the time is constant."""
-    return value if isinstance(value, dict) else current.get().read(value)
-
-
-def _within(value: Any, holder: Any) -> bool:
-    """Evaluates ``value in holder``."""
-    return _spelled(current.get().read(value), _holder(holder)) in holder
-
-
-def _spelled(value: Any, text: Any) -> Any:
-    """Returns the tag of a thought as it is spelled in a text whose control tokens are broken; else unchanged."""
-    if isinstance(value, str) and isinstance(text, str) and _THOUGHT.fullmatch(value) and value not in text:
-        return current.get().inert(value)
-    return value
-
-
-def _joined(parts: list[Any]) -> str:
-    """Evaluates ``a ~ b``."""
-    budget = current.get()
-    return str(budget.made("".join(_text(budget.write(part)) for part in parts)))
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, str | int | float | list | tuple | Mapping | Undefined)
 
 
 def _text(value: Any) -> str:
@@ -176,48 +142,117 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else _BREAK_ESCAPED.sub(rf"\1{BREAK}", str(value))
 
 
-def _escaped(value: Any) -> str:
-    return str(markupsafe.escape(str(value)))  # plain text, since Markup escapes what is added to it
+def _spelled(value: Any, text: Any) -> Any:
+    """Returns the tag of a thought as it is spelled in a text whose control tokens are broken; else unchanged."""
+    if isinstance(value, str) and isinstance(text, str) and _THOUGHT.fullmatch(value) and value not in text:
+        return _current.get().inert(value)
+    return value
+
+
+def _check_call(name: str, value: Any, arguments: tuple[Any, ...]) -> None:
+    """Checks before a filter or a method is called that its result cannot be far larger than its input."""
+    bound, size = _current.get().bound, _current.get().size
+    if name in _WIDTHS:
+        numbers = [abs(one) for one in arguments if isinstance(one, int)]
+        if max(numbers, default=0) > MOST_WIDTH * (10 if name == "truncate" else 1):
+            raise LimitError(f"it asks {name} for more than {MOST_WIDTH}")
+    texts = [len(one) for one in arguments if isinstance(one, str)]
+    if name == "format" and _WIDE_FIELD.search(str(value)):
+        raise LimitError(f"it formats a field that is wider than {MOST_WIDTH} characters, or of no known form")
+    if name == "indent":
+        bound((1 + str(value).count("\n")) * (MOST_WIDTH + max(texts, default=0)))
+    elif name == "replace" and isinstance(value, str) and arguments and isinstance(arguments[0], str):
+        bound(value.count(arguments[0]) * max(texts))
+    elif name == "join":
+        items = arguments[0] if isinstance(value, str) and arguments else value
+        count = len(items) if isinstance(items, str | list | tuple | Mapping) else 0
+        bound(count * max(size(value) if isinstance(value, str) else 0, *texts, 0))
+    elif isinstance(value, str) and max(texts, default=0) > MOST_PART:
+        raise LimitError(f"it looks for a text of more than {MOST_PART} characters")
+
+
+def _filter(name: str) -> Callable[..., Any]:
+    function = FILTERS[name]
+    skip = 1 if hasattr(function, "jinja_pass_arg") else 0  # the context or environment comes first
+
+    @functools.wraps(function)
+    def checked(*args: Any, **named: Any) -> Any:
+        if name == "join" and len(args) > skip and not isinstance(args[skip], str | Mapping):
+            args = (*args[:skip], list(args[skip]), *args[skip + 1 :])  # an iterator cannot be weighed
+        _check_call(name, args[skip] if len(args) > skip else None, (*args[skip + 1 :], *named.values()))
+        return _current.get().made(function(*args, **named))
+
+    return checked
+
+
+@pass_context  # else constants would be written when the template is compiled
+def _written(_context: Any, value: Any) -> str:
+    """Writes the output of ``{{ … }}``, or of the text between tags."""
+    return _current.get().written(value)
 
 
 def _tojson(
     value: Any, ensure_ascii: bool = False, indent: int | None = None, separators: Any = None, sort_keys: bool = False
 ) -> str:
     """Writes JSON as transformers does: without HTML escapes, in the order of the mapping."""
-    budget = current.get()
-    weight = budget.weigh(budget.write(value))
-    if not (indent is None or (isinstance(indent, int) and 0 <= indent <= CHARACTERS)):
-        raise LimitError(f"it indents JSON by other than 0 to {CHARACTERS} characters")
+    _check_call("round", value, (indent,))
     if separators is not None and any(len(separator) > 4 for separator in separators):
         raise LimitError("it separates JSON by more than 4 characters")
-    budget.spend(weight.size * (1 + (indent or 0) * weight.depth // CHARACTERS))
+    rendering = _current.get()
+    rendering.bound(rendering.size(value) * (1 + (indent or 0)))
     text = json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
-    return str(budget.made(_BREAK_ESCAPED.sub(rf"\1{BREAK}", text) if ensure_ascii else text))
+    return _BREAK_ESCAPED.sub(rf"\1{BREAK}", text) if ensure_ascii else text
 
 
 def _raise(message: object = "") -> None:
-    raise TemplateError(str(current.get().write(message)))
+    raise TemplateError(_current.get().written(message))
 
 
 def _now(form: str) -> str:
-    if not re.fullmatch(r"(?:[^%]|%-?[a-zA-Z%]){0,100}", form):
+    if not _CLOCK.fullmatch(form):
         raise LimitError("it asks for the time in a form that is not known")
     return datetime.datetime.fromtimestamp(this_moment()).strftime(form)
 
 
-class _Formatter(SandboxedFormatter):
-    """Formats ``"{}".format(…)`` with fields at most 99 wide."""
-
-    def convert_field(self, value: Any, conversion: Any) -> Any:
-        return super().convert_field(current.get().write(value), conversion)
-
-    def format_field(self, value: Any, format_spec: str) -> Any:
-        if re.search(r"[0-9]{3}", format_spec):
-            raise LimitError("it formats a field that is wider than 99 characters")
-        return current.get().made(super().format_field(current.get().write(value), format_spec))
+def _filtered(name: str, node: Any, *args: nodes.Expr) -> nodes.Filter:
+    return nodes.Filter(node, name, list(args), [], None, None, lineno=node.lineno)
 
 
-class Generation(Extension):
+class _Rewriting(NodeTransformer):
+    """Routes what Jinja would compile to plain Python through filters, whose names no template can write."""
+
+    def visit_For(self, node: nodes.For | nodes.Macro | nodes.CallBlock) -> nodes.Node:
+        self.generic_visit(node)
+        turn = _filtered(" turn", nodes.Const(0, lineno=node.lineno))
+        node.body.insert(0, nodes.ExprStmt(turn, lineno=node.lineno))
+        if isinstance(node, nodes.For) and node.test is not None:  # it is computed for items that are left out, too
+            node.test = nodes.And(turn, node.test, lineno=node.lineno)
+        return node
+
+    visit_Macro = visit_CallBlock = visit_For  # noqa: N815
+
+    def visit_TemplateData(self, node: nodes.TemplateData) -> nodes.Const:
+        return nodes.Const(node.data, lineno=node.lineno)  # so that it is written as other output
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Filter:
+        self.generic_visit(node)
+        return _filtered(" joined", nodes.List(node.nodes, lineno=node.lineno))
+
+    def visit_Compare(self, node: nodes.Compare) -> nodes.Expr:
+        self.generic_visit(node)
+        if [operand.op for operand in node.ops] in (["in"], ["notin"]):
+            found = _filtered(" within", node.expr, node.ops[0].expr)
+            return found if node.ops[0].op == "in" else nodes.Not(found, lineno=node.lineno)
+        return node
+
+    def visit_List(self, node: Any) -> nodes.Expr:
+        self.generic_visit(node)
+        return node if getattr(node, "ctx", "load") == "store" else _filtered(" made", node)
+
+    visit_Tuple = visit_Dict = visit_List  # noqa: N815
+
+
+class _Generation(Extension):
     """``{% generation %}…{% endgeneration %}``, which marks the model's words for training; its body is rendered."""
 
     tags = {"generation"}  # noqa: RUF012
@@ -229,33 +264,27 @@ class Generation(Extension):
         return nodes.With([], [], body, lineno=lineno)
 
 
-class Sandbox(ImmutableSandboxedEnvironment):
-    intercepted_binops = frozenset(("+", "-", "*", "/", "//", "%", "**"))
+class _Sandbox(ImmutableSandboxedEnvironment):
+    intercepted_binops = frozenset(("+", "*", "%", "**"))
 
     def __init__(self) -> None:
         super().__init__(
             trim_blocks=True,
             lstrip_blocks=True,
-            optimized=False,  # no constant folding: constants are computed, and charged, when rendering
+            optimized=False,  # no constant folding: constants are computed, and weighed, when rendering
             finalize=_written,
-            extensions=["jinja2.ext.loopcontrols", Generation],
+            extensions=["jinja2.ext.loopcontrols", _Generation],
         )
-        budget = current.get
-        self.filters = {name: _paid_filter(name, FILTERS[name]) for name in _LOOKING | _READING}
-        self.filters |= {name: _paid_filter(name, _escaped) for name in ("e", "escape", "forceescape")}
-        self.filters |= {
-            "string": _paid_filter("string", _text),
+        self.filters = {name: _filter(name) for name in _FILTERS} | {
+            **dict.fromkeys(("e", "escape", "forceescape"), FILTERS["forceescape"]),
             "safe": lambda value: value,
+            "string": lambda value: _text(_current.get().made(value)),
             "tojson": _tojson,
-            " turn": _turn,
-            " joined": _joined,
-            " holder": _holder,
-            " within": _within,
-            " made": lambda value: budget().made(value),
-            " look": lambda value: budget().look(value),
-            " read": lambda value: budget().read(value),
+            " turn": lambda _: _current.get().turn(),
+            " made": lambda value: _current.get().made(value),
+            " joined": lambda parts: _current.get().made("".join(map(_text, _current.get().made(parts)))),
+            " within": lambda value, holder: _spelled(value, holder) in holder,
         }
-        self.tests = {name: _paid_test(name, function) for name, function in dict[str, Any](TESTS).items()}
         self.globals = {
             "range": self.globals["range"],
             "dict": dict,
@@ -264,63 +293,78 @@ class Sandbox(ImmutableSandboxedEnvironment):
             "strftime_now": _now,
         }
 
-    def getattr(self, obj: Any, attribute: str) -> Any:
-        current.get().spend()
-        return super().getattr(obj, attribute)
-
-    def getitem(self, obj: Any, argument: Any) -> Any:
-        current.get().read(argument)
-        return super().getitem(obj, argument)
-
-    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
-        form = getattr(value, "__self__", None)
-        if isinstance(form, str) and isinstance(value, types.BuiltinMethodType) and value.__name__ == "format":
-            return functools.partial(_format, self, form)
-        return None
-
     def call(__self, __context: Any, __obj: Any, *args: Any, **named: Any) -> Any:  # noqa: N805
-        budget = current.get()
-        budget.spend()
         named = {name: value for name, value in named.items() if name not in ("_loop_vars", "_block_vars")}
-        owner = getattr(__obj, "__self__", None)
-        if isinstance(__obj, types.BuiltinMethodType) and __obj.__name__ in _METHODS.get(type(owner), ()):
+        method = getattr(__obj, "__wrapped__", __obj)  # the sandbox has wrapped a text's format
+        owner = getattr(method, "__self__", None)
+        if isinstance(method, types.BuiltinMethodType) and method.__name__ in _METHODS.get(type(owner), ()):
             args = tuple(_spelled(argument, owner) for argument in args)
-            _pay(__obj.__name__, owner, args, named)
-        elif isinstance(__obj, functools.partial) and __obj.func is _format:
-            pass  # charged by the field
+            _check_call(method.__name__, owner, (*args, *named.values()))
         elif not (
             isinstance(__obj, Macro | LoopContext)
             or isinstance(owner, LoopContext)
             or any(__obj is known for known in __self.globals.values())
         ):
             raise LimitError(f"it calls a {type(__obj).__name__} that templates have no use for")
-        return budget.made(__context.call(__obj, *args, **named))
+        return _current.get().made(__context.call(__obj, *args, **named))
 
-    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:  # noqa: ARG002
-        budget = current.get()
-        numbers = [value for value in (left, right) if isinstance(value, int)]
-        if any(value.bit_length() > MOST_BITS for value in numbers):
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        numbers = [one for one in (left, right) if isinstance(one, int)]
+        if any(one.bit_length() > MOST_BITS for one in numbers):
             raise LimitError("it computes with numbers larger than any template needs")
         if operator == "**" and len(numbers) == 2 and abs(left).bit_length() * abs(right) > MOST_BITS:
             raise LimitError("it computes a power larger than any template needs")
         if operator == "%" and isinstance(left, str):
-            check_percent(budget.write(left))
-            budget.write(right)
-        elif operator == "*" and len(numbers) == 1:
-            sequence, times = (right, left) if isinstance(left, int) else (left, right)
-            budget.spend(max(0, times) * length_of(sequence) // (CHARACTERS if isinstance(sequence, str) else 1))
-        else:
-            budget.look(left)
-            budget.look(right)
-        return budget.made(self.binop_table[operator](left, right))
+            _check_call("format", left, ())
+        if operator == "*" and len(numbers) == 1:
+            _current.get().bound(max(0, numbers[0]) * sum(map(_current.get().size, (left, right))))
+        return _current.get().made(super().call_binop(context, operator, left, right))
 
 
-def _format(environment: Sandbox, form: str, /, *args: Any, **named: Any) -> str:
-    current.get().write(form)
-    return str(_Formatter(environment).vformat(form, args, named))
+_SANDBOX = _Sandbox()
 
 
-@pass_context
-def _written(_context: Any, value: Any) -> str:
-    """Writes the output of ``{{ … }}``, or of the text between tags."""
-    return _text(current.get().write(value))
+def compile_template(source: str) -> Template:
+    """Compiles a template for ``render``.
+
+    Raises:
+        SafelightError: it is not a template.
+    """
+    if len(source) > MOST_SOURCE:
+        raise SafelightError(
+            f"the model's chat template is longer than {MOST_SOURCE:,} characters, the most that is read"
+        )
+    try:
+        tree = _Rewriting().visit(_SANDBOX.parse(source))
+        tree.set_environment(_SANDBOX)
+        return _SANDBOX.from_string(tree)
+    except Exception as error:  # nested too deeply for Jinja or Python, which raise several types
+        raise SafelightError(f"the model's chat template is damaged: {_why(error)}") from error
+
+
+def names_in(source: str) -> frozenset[str]:
+    """Returns the names of attributes, and the texts, that a template which compiles has in its expressions."""
+    tree = _SANDBOX.parse(source)
+    texts = {node.value for node in tree.find_all(nodes.Const) if isinstance(node.value, str)}
+    return frozenset(texts | {node.attr for node in tree.find_all(nodes.Getattr)})
+
+
+def render(template: Template, rendering: Rendering, values: dict[str, Any]) -> str:
+    """Renders a template within what ``rendering`` may take.
+
+    Raises:
+        SafelightError: the template refuses the values, or takes too much.
+    """
+    token = _current.set(rendering)
+    try:
+        return template.render(values)
+    except Exception as error:  # a template may raise anything
+        raise SafelightError(f"the model's chat template refuses this conversation: {_why(error)}") from error
+    finally:
+        _current.reset(token)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, RecursionError | MemoryError):
+        return "it is nested too deeply"
+    return str(error) or type(error).__name__

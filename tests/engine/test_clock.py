@@ -11,8 +11,7 @@ import pytest
 
 from engine import open_trace
 from engine.clock import EARLIEST, LATEST, this_moment
-from engine.text.template_budget import TemplateBudget
-from engine.text.template_compiling import compile_template, render
+from engine.text.template_sandbox import Rendering, compile_template, render
 from engine.trace.header import TraceHeader
 from tests.engine.traces import header, made_up, write
 
@@ -49,4 +48,4 @@ def test_a_run_of_any_day_is_read_again(seconds: float, tmp_path: Path, monkeypa
 @pytest.mark.parametrize("seconds", WRONG.values(), ids=WRONG)
 def test_a_template_may_ask_for_the_day(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     set_clock(monkeypatch, seconds)
-    assert render(compile_template("{{ strftime_now('%Y') }}"), TemplateBudget(99, 99), {}) == "1971"
+    assert render(compile_template("{{ strftime_now('%Y') }}"), Rendering(99), {}) == "1971"

@@ -9,8 +9,9 @@ import pytest
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from engine import SafelightError
+from engine.text import template_sandbox
 from engine.text.chat_template import ChatTemplate, Message
-from engine.text.template_budget import LimitError, TemplateBudget
+from engine.text.template_sandbox import LimitError, Rendering
 
 USER: list[Message] = [{"role": "user", "content": "Hi <there>"}]
 
@@ -92,7 +93,7 @@ def test_a_long_conversation_is_rendered() -> None:
     "source",
     [
         "{% for a in range(100000) %}{% for b in range(300) %}{% endfor %}{% endfor %}",
-        "{% for a in range(99999) if false %}{% endfor %}" * 30,
+        "{% for a in range(99999) if 'b' in 'a' * 99999 %}{% endfor %}" * 30,
         "{% for a in range(99999) %}" + "{% if a %}{% endif %}" * 999 + "{% endfor %}",
         "{{ 'a' * 10**10 }}",
         "{{ 10**10**10 }}",
@@ -124,9 +125,11 @@ def test_a_long_conversation_is_rendered() -> None:
         "{{ 'x'.encode }}{{ 'x'.translate({120: 'y' * 99999}) }}",
         "{{ 'x'.format_map({}) }}",
         "{{ lipsum(100000) }}",
+        "{% include 'x' %}",
     ],
 )  # fmt: skip
-def test_a_template_without_end_is_refused(source: str) -> None:
+def test_a_template_without_end_is_refused(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(template_sandbox, "SECONDS", 0.1)
     with pytest.raises(SafelightError, match="chat template refuses this conversation: "):
         ChatTemplate(source, {}).render(USER)
 
@@ -139,11 +142,8 @@ def test_a_template_without_end_is_refused(source: str) -> None:
         "{{ 1" + "+1" * 4_000 + " }}",
         "{% if a %}" * 300 + "{% endif %}" * 300,
         "{% for a in b %}" * 30 + "{% endfor %}" * 30,
-        "{{ a }}" * 11_000,
         "{{ " + "9" * 5_000 + " }}",
         "{# " + "x" * 200_000 + " #}",
-        "{% autoescape 'a'|center(1000000000) %}{% endautoescape %}",
-        "{% include 'x' %}",
         "{{ 'a'|wordwrap(1) }}",
     ],
 )
@@ -152,17 +152,17 @@ def test_a_template_that_cannot_be_compiled_is_told_in_words(source: str) -> Non
         ChatTemplate(source, {})
 
 
-def test_the_budget_grows_with_the_conversation() -> None:
-    template = ChatTemplate("{% for a in range(99999) %}{{ a }}{% endfor %}" * 3, {})
-    with pytest.raises(SafelightError, match="more steps"):
+def test_the_bounds_grow_with_the_conversation() -> None:
+    template = ChatTemplate("{% for a in range(99999) %}twenty letters of it.{% endfor %}", {})
+    with pytest.raises(SafelightError, match="larger"):
         template.render(USER)
-    assert template.render([{"role": "user", "content": "x" * 200_000}]).startswith("0123")
+    assert template.render([{"role": "user", "content": "x" * 200_000}]).startswith("twenty")
 
 
 def test_a_value_counts_as_often_as_it_is_held() -> None:
-    budget = TemplateBudget(10_000, 1_000)
-    inner = budget.made(["a" * 98] * 4)
-    assert budget.weigh(inner).size == 402
-    assert budget.weigh([inner, inner]).size == 806
+    rendering = Rendering(1_000)
+    inner = rendering.made(["a" * 98] * 4)
+    assert rendering.size(inner) == 402
+    assert rendering.size([inner, inner]) == 806
     with pytest.raises(LimitError, match="larger"):
-        budget.weigh([inner, inner, inner])
+        rendering.size([inner, inner, inner])
