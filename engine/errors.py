@@ -38,6 +38,10 @@ class SafelightError(Exception):
         super().__init__(_one_line(message))
 
 
+class ClosedError(SafelightError):
+    """A repository of a hub asks for an accepted licence and an access token."""
+
+
 def quoted(value: object, most: int = 60) -> str:
     """Returns a value from outside as it may stand in a message: its ``repr``, of about ``most`` characters at most."""
     text = value if isinstance(value, str) else None

@@ -21,10 +21,9 @@ import httpx2
 from engine.errors import SafelightError
 from engine.files import parse_json
 from engine.found import CONFIG_BYTES, FORMS, MODEL_TYPES, Why, form_of, printable
-from engine.hub.client import BODY_BYTES, open_client  # which sets what the library sends of this computer
-from engine.hub.errors import explained
 from engine.hub.record import FILE_BYTES, is_wanted
 from engine.hub_cache import is_repo
+from engine.hub_http import BODY_BYTES, explained, open_client
 from engine.types import Cancel
 
 MOST, ASKED = 30, 100  # models of an answer that load here; that the hub is asked for

@@ -31,7 +31,7 @@ from app.models.work import ModelWork, TokenStore
 from app.system.i18n import tr
 from app.system.secret import HUB_TOKEN, Secret
 from engine import PUBLISHED, PublishedModel, SafelightError
-from engine.hub.record import ClosedError
+from engine.errors import ClosedError
 from engine.hub_cache import repo_of, snapshot_of
 from engine.model_files import is_gguf, model_at
 

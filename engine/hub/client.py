@@ -1,7 +1,7 @@
 """Lists a repository and receives its files by ``huggingface_hub``, within bounds that the library does not have.
 
 The library's own download begins a stopped file anew, so its ``http_get`` is given the incomplete file to go on with.
-It works in a thread, which a stalled network may hold for ten seconds more: a stopped download leaves it behind, and it
+A thread does it, which a stalled network may hold for ten seconds more: a stopped download leaves it behind, and it
 writes no more. Neither the hub nor a proxy that answers in its place is trusted.
 """
 
@@ -16,28 +16,21 @@ from concurrent.futures import CancelledError, Future, wait
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
-os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # the library reads both when it is imported
-os.environ.setdefault("HF_HUB_DISABLE_SYMLINKS_WARNING", "1")
-
 import httpx2
 from huggingface_hub import constants  # by their modules: a bundle is made of the imports that are seen
-from huggingface_hub.errors import HfHubHTTPError
 from huggingface_hub.file_download import _create_symlink, hf_hub_url, http_get
 from huggingface_hub.hf_api import HfApi
 from huggingface_hub.utils._auth import get_token
 from huggingface_hub.utils._fixes import WeakFileLock
 from huggingface_hub.utils._http import close_session, set_client_factory
 
-from engine import windows
-from engine.errors import SafelightError, proxy_error
+from engine import hub_http, windows
+from engine.errors import SafelightError
 from engine.hashes import matches
-from engine.hub.errors import FAULTS, explained
 from engine.hub.record import DownloadProgress, Record, RemoteFile, Stage, is_wanted, size_of
 from engine.hub_cache import cache_folder, repo_folder
 from engine.types import Cancel
 
-BODY_BYTES = 8 * 2**20  # of an answer that is no file
-SECONDS = 10.0  # without a byte
 GIVE_UP = 70.0  # seconds without one of a file, while the library tries again; or for a list, or a head without end
 PIECE = 2**16  # bytes received at once; the library's ten million come in jumps, and the last would be lost
 POLL_SECONDS = 0.1  # between two reports, and two looks at the flag
@@ -56,15 +49,15 @@ class Client:
     def __init__(self, repo: str, endpoint: str | None, token: str | None, stop: Cancel) -> None:
         if constants.is_offline_mode():
             raise SafelightError("HF_HUB_OFFLINE forbids downloads; unset this variable and start again")
-        self._api = HfApi(
-            endpoint or os.environ.get("HF_ENDPOINT"), token=token or get_token(), library_name="safelight"
-        )
+        endpoint, token = endpoint or os.environ.get("HF_ENDPOINT"), token or get_token()
+        self._api = HfApi(endpoint, token=token, library_name="safelight")
         self._stop = stop
         self.record, self.file = Record(repo, "0" * 40, ()), RemoteFile("config.json", 0, "0" * 40)
         self._samples: list[tuple[float, int]] = []  # seconds, bytes
         constants.DOWNLOAD_CHUNK_SIZE = PIECE
         logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # the library logs addresses that are signed
-        set_client_factory(self._session)
+        hooks: Any = {"request": [lambda _: self._check()], "response": [hub_http.bounded]}
+        set_client_factory(lambda: hub_http.open_client(event_hooks=hooks))
         close_session()  # the proxies may be others by now
 
     def wait_for(self, work: Callable[[], T], report: Callable[[DownloadProgress], None]) -> T:
@@ -80,23 +73,20 @@ class Client:
 
         def run() -> None:
             while not done.done():
-                before = self._here()
+                before = self._received()
                 try:
                     done.set_result(work())
-                except FAULTS as error:
-                    if getattr(error, "errno", None) is not None:  # of the disk
-                        done.set_exception(error)
-                    elif self._here() <= before:
-                        done.set_exception(self._explained(error))
                 except Exception as error:
-                    done.set_exception(error)
+                    from_hub = isinstance(error, hub_http.FAULTS) and getattr(error, "errno", None) is None
+                    if not from_hub or self._received() <= before:
+                        done.set_exception(self._explained(error) if from_hub else error)
 
         self._check()
-        grown, first = time.monotonic(), self._here()
+        grown, first = time.monotonic(), self._received()
         last = first
         threading.Thread(target=run, name="safelight-hub", daemon=True).start()
         while not done.done():
-            now, here = time.monotonic(), self._here()
+            now, here = time.monotonic(), self._received()
             if here != last:
                 grown, last = now, here
             stage: Stage = "checking" if here == self.file.bytes > 0 else "downloading"
@@ -115,7 +105,7 @@ class Client:
     def listing(self) -> Record:
         """Returns the files that a model needs and the cache has not, with sizes and hashes."""
         repo = self.record.repo
-        info = self._api.model_info(repo, timeout=SECONDS, files_metadata=True)
+        info = self._api.model_info(repo, timeout=hub_http.SECONDS, files_metadata=True)
         wanted = [each for each in cast(Any, info.siblings) if is_wanted(each.rfilename)]
         files = [RemoteFile(f.rfilename, f.size, f.lfs.sha256 if f.lfs else f.blob_id) for f in wanted]
         if not any(file.name == "config.json" for file in files) or not any(file.is_weights for file in files):
@@ -129,15 +119,15 @@ class Client:
         blob, locks = part.with_suffix(""), cache_folder() / ".locks" / repo_folder(self.record.repo).name
         for folder in (blob.parent, pointer.parent, locks):
             folder.mkdir(parents=True, exist_ok=True)
-        with WeakFileLock(locks / f"{file.hash}.lock", timeout=2 * SECONDS):  # as every download by the library
+        with WeakFileLock(locks / f"{file.hash}.lock", timeout=2 * hub_http.SECONDS):  # as the library does
             is_new = not blob.exists()
             if is_new:
-                if not self._is_received() and not self._is_received():
+                if not self._is_whole() and not self._is_whole():
                     raise SafelightError(f"{file.name} arrived damaged twice and was removed. Resume later")
                 windows.retried(os.replace, part, blob)
             _create_symlink(str(blob), str(pointer), new_blob=is_new)  # moves it where there are no links
 
-    def _is_received(self) -> bool:
+    def _is_whole(self) -> bool:
         """Returns True if the file arrived as it is listed; else what arrived is removed."""
         file, part, headers = self.file, self.record.part(self.file), self._api._build_hf_headers()
         url = hf_hub_url(self.record.repo, file.name, revision=self.record.revision, endpoint=self._api.endpoint)
@@ -162,8 +152,7 @@ class Client:
         if self._stop.is_set():
             raise CancelledError
 
-    def _here(self) -> int:
-        """Returns the bytes of the file so far."""
+    def _received(self) -> int:
         return size_of(self.record.part(self.file))
 
     def _progress(self, stage: Stage, now: float) -> DownloadProgress:
@@ -172,41 +161,7 @@ class Client:
         self._samples = [*kept, (now, done)]
         first, least = self._samples[0]
         speed = (done - least) / (now - first) if kept else 0.0
-        return DownloadProgress(stage, file.name, self._here(), file.bytes, done, total, speed)
+        return DownloadProgress(stage, file.name, self._received(), file.bytes, done, total, speed)
 
     def _explained(self, error: Exception) -> SafelightError:
-        return explained(error, self.record.repo, self._api.endpoint, with_token=bool(self._api.token))
-
-    def _session(self) -> httpx2.Client:
-        """Returns the HTTP client that the library uses: nothing is unpacked, and what is no file is bounded."""
-        hooks: dict[str, list[Callable[..., Any]]] = {"request": [lambda _: self._check()], "response": [_bound]}
-        return open_client(event_hooks=hooks)
-
-
-def open_client(**options: Any) -> httpx2.Client:
-    """Returns an HTTP client with further ``options`` of httpx2's, which follows redirects and asks for plain answers.
-
-    Raises:
-        SafelightError: the proxy of this computer cannot be used.
-    """
-    plain = {"Accept-Encoding": "identity"}
-    try:
-        return httpx2.Client(headers=plain, timeout=SECONDS, follow_redirects=True, **options)
-    except (ValueError, ImportError, httpx2.InvalidURL):  # without their packages some proxies are not spoken
-        raise proxy_error() from None
-
-
-def _bound(answer: httpx2.Response) -> None:
-    """Refuses what was not asked for, and reads what is no file within bounds."""
-    if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise httpx2.ReadError("compressed, which was not requested")
-    if answer.is_error:
-        raise HfHubHTTPError("refused", response=answer)  # its head says enough
-    if answer.is_redirect or answer.url.path.startswith("/api/"):
-        stream, body = cast(httpx2.SyncByteStream, answer.stream), b""
-        for piece in stream:
-            body += piece
-            if len(body) > BODY_BYTES:
-                raise SafelightError(f"{answer.url.host} sends a list of over {BODY_BYTES:,} bytes; check the address")
-        stream.close()
-        answer.stream = httpx2.ByteStream(body)
+        return hub_http.explained(error, self.record.repo, self._api.endpoint, with_token=bool(self._api.token))

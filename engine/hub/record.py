@@ -30,10 +30,6 @@ FILE_BYTES = 50 * 10**9  # the most that hubs send of a file over HTTP
 Stage = Literal["waiting", "downloading", "checking"]  # "waiting": the hub has not answered for a while
 
 
-class ClosedError(SafelightError):
-    """The repository asks for an accepted licence and an access token."""
-
-
 @dataclass(frozen=True)
 class DownloadProgress:
     """The progress of a download and of its file; amounts are bytes."""

@@ -22,6 +22,7 @@ from pytestqt.qtbot import QtBot
 
 import app.models.controller
 import engine.hub.client
+import engine.hub_http
 import engine.memory.plan
 from app.models import words
 from app.models.controller import ModelsController
@@ -406,7 +407,7 @@ def test_a_download_without_a_network_says_so_at_once(
     qtbot: QtBot, hub: Hub, open_page: Callable[[], ModelsController], monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     monkeypatch.setattr(engine.hub.client, "SOON", 0.01)
-    monkeypatch.setattr(engine.hub.client, "SECONDS", 0.5)
+    monkeypatch.setattr(engine.hub_http, "SECONDS", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent, socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         port = hub.port

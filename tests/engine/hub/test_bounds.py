@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 
 import engine.hub.client
+import engine.hub_http
 from engine import SafelightError
+from engine.errors import ClosedError
 from engine.hub.client import Client
 from engine.hub.download import download
-from engine.hub.record import ClosedError, Record
+from engine.hub.record import Record
 from engine.hub_cache import repo_folder, snapshot_of
 from tests.engine.hub.rude_server import Request, answering
 
@@ -49,7 +51,7 @@ def proxy(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Little is waited for, and nothing is slept for."""
-    monkeypatch.setattr(engine.hub.client, "SECONDS", 0.3)
+    monkeypatch.setattr(engine.hub_http, "SECONDS", 0.3)
     monkeypatch.setattr(engine.hub.client, "GIVE_UP", 1.0)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DOWNLOAD_TIMEOUT", 0.3)
     monkeypatch.setattr("huggingface_hub.file_download.time", SimpleNamespace(sleep=lambda _: None, time=time.time))
@@ -126,7 +128,7 @@ def test_an_endless_list_ends(monkeypatch: pytest.MonkeyPatch) -> None:
             request.send(b" " * 10_000)
             sent.append(10_000)
 
-    monkeypatch.setattr(engine.hub.client, "BODY_BYTES", 1_000_000)
+    monkeypatch.setattr(engine.hub_http, "BODY_BYTES", 1_000_000)
     with answering(answer) as rude, pytest.raises(SafelightError, match="sends a list of over 1,000,000 bytes"):
         listed(rude.endpoint)
     assert sum(sent) < 20_000_000  # what sockets hold comes on top

@@ -21,6 +21,7 @@ import pytest
 from tqdm import tqdm
 
 import engine.hub.client
+import engine.hub_http
 from engine import SKILLS, SafelightError, load_model
 from engine.catalog import resolve
 from engine.hub.download import discard, download, unfinished
@@ -152,7 +153,7 @@ def test_a_file_that_another_program_receives_is_left_to_it(
     hub: Hub, get: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the library's own downloads do: they take the same lock."""
-    monkeypatch.setattr(engine.hub.client, "SECONDS", 0.1)
+    monkeypatch.setattr(engine.hub_http, "SECONDS", 0.1)
     digest = hashlib.sha256(hub.files[REPO][WEIGHTS]).hexdigest()
     lock = repo_folder(REPO).parent / ".locks" / repo_folder(REPO).name / f"{digest}.lock"
     lock.parent.mkdir(parents=True)
@@ -333,7 +334,7 @@ def test_a_hub_that_does_not_answer_is_told_soon_and_tried_once(
     get: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
-    monkeypatch.setattr(engine.hub.client, "SECONDS", 0.6)
+    monkeypatch.setattr(engine.hub_http, "SECONDS", 0.6)
     monkeypatch.setattr(engine.hub.client, "SOON", 0.02)
     with (
         socket.create_server(("127.0.0.1", 0)) as silent,

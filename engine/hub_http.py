@@ -1,12 +1,16 @@
-"""Errors of the hub and the network, as messages for people: one sentence and the next step."""
+"""HTTP to a hub, for searches and downloads: a client within bounds, and its faults as one sentence for people."""
 
 from __future__ import annotations
+
+from typing import Any, cast
 
 import httpx2
 from huggingface_hub.errors import HfHubHTTPError
 
-from engine.errors import SafelightError
-from engine.hub.record import ClosedError
+from engine.errors import ClosedError, SafelightError, proxy_error
+
+BODY_BYTES = 8 * 2**20  # of an answer that is no file
+SECONDS = 10.0  # without a byte
 
 FAULTS = (
     *(httpx2.HTTPError, httpx2.InvalidURL, OSError),
@@ -43,3 +47,32 @@ def explained(error: Exception, repo: str, endpoint: str, *, with_token: bool) -
     kind = ClosedError if sentence is _CLOSED else SafelightError
     known = {"repo": repo, "endpoint": endpoint, "status": answer.status_code}
     return kind(sentence.format(whose=whose, then=then, **known))
+
+
+def open_client(**options: Any) -> httpx2.Client:
+    """Returns an HTTP client with further ``options`` of httpx2's, which follows redirects and asks for plain answers.
+
+    Raises:
+        SafelightError: the proxy of this computer cannot be used.
+    """
+    plain = {"Accept-Encoding": "identity"}
+    try:
+        return httpx2.Client(headers=plain, timeout=SECONDS, follow_redirects=True, **options)
+    except (ValueError, ImportError, httpx2.InvalidURL):  # without their packages some proxies are not spoken
+        raise proxy_error() from None
+
+
+def bounded(answer: httpx2.Response) -> None:
+    """Refuses what was not asked for, and reads what is no file within bounds."""
+    if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise httpx2.ReadError("compressed, which was not requested")
+    if answer.is_error:
+        raise HfHubHTTPError("refused", response=answer)  # its head says enough
+    if answer.is_redirect or answer.url.path.startswith("/api/"):
+        stream, body = cast(httpx2.SyncByteStream, answer.stream), b""
+        for piece in stream:
+            body += piece
+            if len(body) > BODY_BYTES:
+                raise SafelightError(f"{answer.url.host} sends a list of over {BODY_BYTES:,} bytes; check the address")
+        stream.close()
+        answer.stream = httpx2.ByteStream(body)
