@@ -283,7 +283,6 @@ class GenerationConfig:
             this length, or two, four, eight … times it, and at most the model's own; see ``canvas``. None: always the
             model's own. All canvases of a run have one length if it has a format.
         pinned: (position, token id) pairs of the first canvas that never change.
-        allowed_tokens: token ids that may be sampled and used as noise; None allows all.
         decoder: a name of ``decoding.generate.DECODERS`` that the model's family has; "" takes the family's own.
         token_thoughts: whether blocks that begin in a thought are written token by token, and only the others by block
             diffusion. See ``decoding.mixed``.
@@ -301,7 +300,7 @@ class GenerationConfig:
         remasking: which masks of a block a pass of block-causal decoding writes, one of ``REMASKING``; see
             ``decoding.block_causal``.
         edit_probability: probability above which block-causal decoding replaces a written token by another; 1 never.
-        banned_tokens: token ids that never appear, even if allowed; only a pinned one stays.
+        banned_tokens: token ids that never appear, not even as noise; only a pinned one stays.
         top_k: how many of the likeliest tokens each step reports for a position; 0 reports none.
         image_tokens: the most tokens that an image of the prompt becomes, one of ``IMAGE_TOKENS``.
         thinking_tokens: number of generated tokens after which the end of a thought is written, if it is still open;
@@ -320,7 +319,6 @@ class GenerationConfig:
     canvas_length: Annotated[int | None, whole(1, MOST_CANVAS)] = None
     smallest_canvas: Annotated[int | None, whole(1, MOST_CANVAS)] = None
     pinned: tuple[tuple[int, int], ...] = ()
-    allowed_tokens: Annotated[tuple[int, ...] | None, ids(MOST_TOKENS, MOST_TOKENS)] = None
     top_k: Annotated[int, whole(0, 64)] = 0
     banned_tokens: Tokens = ()
     decoder: DecoderName = ""
@@ -344,8 +342,6 @@ class GenerationConfig:
         check_fields(self)
         if self.t_max < self.t_min:
             raise SafelightError(f"t_max ({self.t_max}) must not be below t_min ({self.t_min})")
-        if self.allowed_tokens == ():
-            raise SafelightError("allowed_tokens is empty; allow at least one token or leave it out")
         _check_pinned(self.pinned)
 
     def replace(self, **changes: Any) -> GenerationConfig:

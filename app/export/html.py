@@ -50,7 +50,7 @@ SCRIPTS = (
     "player.js",
 )  # joined in this order to one script
 RAMP_STEPS = 32
-HIDDEN_SETTINGS = {"pinned", "allowed_tokens"}  # lists of token numbers, useless to readers
+HIDDEN_SETTINGS = {"pinned"}  # a list of token numbers, useless to readers
 
 
 def write(run: Recording, path: Path, options: Options) -> Share:

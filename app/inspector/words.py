@@ -36,7 +36,7 @@ MOST_TITLE = 200  # most characters of a title
 MOST_FORKED = 40  # characters of the prompt in the title of a fork
 LITTLE = 0.001  # a probability below this is shown by its logarithm
 MOST_PINS = 6  # most pins of a fork that are named one by one
-COUNTED = ("pinned", "banned_tokens", "allowed_tokens")
+COUNTED = ("pinned", "banned_tokens")
 
 
 def capital(words: str) -> str:
@@ -206,7 +206,6 @@ def _name(name: str) -> str:
         "seed": tr("seed"),
         "pinned": tr("pinned cells"),
         "banned_tokens": tr("banned tokens"),
-        "allowed_tokens": tr("allowed tokens"),
         "canvas_length": tr("canvas length"),
         "eos_token_ids": tr("the end tokens"),
         "format": tr("the format of the answer"),

@@ -9,7 +9,7 @@ from torch import Tensor
 from engine.decoding import sampling
 from engine.decoding.plain_stepper import PlainStepper, Step
 from engine.decoding.prefill import commit
-from engine.decoding.program_cache import HasStepProgram, ProgramCache, choices_of
+from engine.decoding.program_cache import HasStepProgram, ProgramCache
 from engine.decoding.protocols import LaunchStep, Passes
 from engine.decoding.run import Run
 from engine.decoding.sampler import Edits, Sampler, non_finite, to_host
@@ -96,7 +96,7 @@ class DeviceStepper:
 
         The random streams go on.
         """
-        if (choices_of(sampler), sampler.length) != (choices_of(self.sampler), self.sampler.length):
+        if (sampler.config.banned_tokens, sampler.length) != (self.sampler.config.banned_tokens, self.sampler.length):
             drawn, draw = self.program.generator.get_state(), self.program.draw.clone()
             del self.program  # frees its memory first
             program = ProgramCache.of_model(self.model).get(self.model.network, self.cache, sampler)

@@ -12,7 +12,7 @@ from engine.decoding.held_answer import AnswerReader, allowed_next, take_chosen,
 from engine.decoding.run import Run
 from engine.decoding.sampler import to_host
 from engine.decoding.sampling import token_entropy
-from engine.decoding.shares import TRANSFORMERS, SamplingOrder, shares_of
+from engine.decoding.shares import TRANSFORMERS, SamplingOrder, forbidden_of, shares_of
 from engine.decoding.thoughts import ThoughtBudget
 from engine.decoding.written_blocks import Predicted
 from engine.errors import SafelightError
@@ -34,7 +34,7 @@ class Drawing:
         order: of temperature and cuts.
 
     Raises:
-        SafelightError: a token that is allowed or banned is outside the vocabulary, or none is left.
+        SafelightError: a banned token is outside the vocabulary, or none is left.
     """
 
     def __init__(
@@ -54,20 +54,9 @@ class Drawing:
         """Takes other settings for the draws to come.
 
         Raises:
-            SafelightError: a token that is allowed or banned is outside the vocabulary, or none is left.
+            SafelightError: a banned token is outside the vocabulary, or none is left.
         """
-        self.config, self.forbidden = config, None
-        vocab_size = self.vocab_size
-        for name, ids in (("allowed_tokens", config.allowed_tokens or ()), ("banned_tokens", config.banned_tokens)):
-            if ids and max(ids) >= vocab_size:
-                raise SafelightError(f"{name} has token id {max(ids)}; the vocabulary has {vocab_size} tokens")
-        if config.banned_tokens or config.allowed_tokens is not None:
-            forbidden = torch.full((vocab_size,), config.allowed_tokens is not None, device=self.device)
-            forbidden[list(config.allowed_tokens or ())] = False
-            forbidden[list(config.banned_tokens)] = True
-            if bool(forbidden.all()):
-                raise SafelightError("every token is banned; leave at least one")
-            self.forbidden = forbidden
+        self.config, self.forbidden = config, forbidden_of(config.banned_tokens, self.vocab_size, self.device)
 
     @staticmethod
     def from_run(run: Run, order: SamplingOrder = TRANSFORMERS) -> Drawing:

@@ -18,9 +18,8 @@ from engine.models.network import Network
 MOST = 4  # caches that have programs, as many as there are runs at once
 MOST_LENGTHS = 5  # programs of a cache: those of canvases of 16, 32, 64, 128 and 256
 
-_Choices = tuple[tuple[int, ...] | None, tuple[int, ...]]  # tokens allowed, None: all; tokens banned
 _Place = tuple[weakref.ref[KVCache], int]  # the cache, and the length of a canvas
-_Served = tuple[_Choices, int]  # choices, top k
+_Served = tuple[tuple[int, ...], int]  # banned tokens, top k
 
 
 @runtime_checkable
@@ -59,12 +58,12 @@ class ProgramCache:
         assert isinstance(network, DiffusionGemma), "other families have none"
         own, top_k = weakref.ref(self), sampler.config.top_k  # the callback must not keep the programs alive
         place = weakref.ref(cache, lambda gone: _forget(own(), gone)), sampler.length
-        wanted = (choices_of(sampler), top_k)
+        wanted = (sampler.config.banned_tokens, top_k)
         program, serves = self._kept.pop(place, (None, None))
         if program is None or serves != wanted:
             program = None  # frees its memory first
             self._make_room(place, PROGRAM_CANVASES * network.config.canvas_length)
-            program = StepProgram(network, cache, sampler.length, self._forbidden(sampler), sampler.allowed, top_k)
+            program = StepProgram(network, cache, sampler.length, self._forbidden(sampler), sampler.instead, top_k)
         self._kept[place] = program, wanted
         return program
 
@@ -79,9 +78,9 @@ class ProgramCache:
             del self._kept[one]
 
     def _forbidden(self, sampler: Sampler) -> Tensor | None:
-        """Returns the mask of forbidden tokens (V,): one tensor for all programs of the same choices."""
-        wanted = choices_of(sampler)
-        other = next((program for program, (choices, _) in self._kept.values() if choices == wanted), None)
+        """Returns the mask of forbidden tokens (V,): one tensor for all programs that ban the same."""
+        wanted = sampler.config.banned_tokens
+        other = next((program for program, (banned, _) in self._kept.values() if banned == wanted), None)
         return sampler.forbidden if other is None else other.forbidden
 
 
@@ -89,8 +88,3 @@ def _forget(programs: ProgramCache | None, gone: weakref.ref[KVCache]) -> None:
     if programs is not None:
         for place in [place for place in programs._kept if place[0] is gone]:
             del programs._kept[place]
-
-
-def choices_of(sampler: Sampler) -> _Choices:
-    """Returns the settings that decide which tokens may be sampled."""
-    return sampler.config.allowed_tokens, sampler.config.banned_tokens

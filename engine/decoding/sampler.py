@@ -9,7 +9,7 @@ drawn.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -21,7 +21,7 @@ from torch import Tensor
 from engine.config import GenerationConfig, ModelConfig
 from engine.decoding import sampling
 from engine.decoding.acceptance import Accepted, OfLogits, Rule, rule_of
-from engine.decoding.shares import TRANSFORMERS, cut
+from engine.decoding.shares import TRANSFORMERS, cut, forbidden_of
 from engine.errors import SafelightError
 from engine.events import step_number
 from engine.types import Tokens
@@ -46,7 +46,6 @@ class Sampler:
     vocab_size: int
     generator: torch.Generator
     stop: StableAndConfident
-    allowed: Tensor | None = field(repr=False)  # (A,) token ids that noise is drawn from
     pinned: tuple[Tensor, Tensor] | None  # positions and token ids of one block
     forbidden: Tensor | None = field(repr=False)  # (V,) True where a token may not be sampled
     instead: Tensor | None = field(repr=False)  # (V,) each token, or the substitute of a banned one
@@ -85,7 +84,7 @@ class Sampler:
 
     def noise(self) -> Tensor:
         """Draws a canvas of noise (C,)."""
-        choices = self.vocab_size if self.allowed is None else self.allowed
+        choices = self.vocab_size if self.instead is None else self.instead
         return sampling.uniform_tokens((self.length,), choices, self.generator)
 
     def first_canvas(self, block: int, edits: Edits = ()) -> Tensor:
@@ -186,39 +185,18 @@ def _made(
     config: GenerationConfig, length: int, vocab_size: int, generator: torch.Generator, pinned_block: int
 ) -> Sampler:
     device = generator.device
-
-    def tokens(name: str, ids: Iterable[int]) -> Tensor:
-        found = list(ids)
-        for token in found:
-            if not 0 <= token < vocab_size:
-                raise SafelightError(f"{name} has token id {token}; the vocabulary has {vocab_size} tokens")
-        return torch.tensor(found, device=device, dtype=torch.long)
-
-    pinned = allowed = forbidden = instead = None
+    pinned = None
     if config.pinned:
         check_cells("pinned", config.pinned, length, vocab_size)
         positions, ids = zip(*config.pinned, strict=True)
         pinned = (torch.tensor(positions, device=device), torch.tensor(ids, device=device))
-    if config.allowed_tokens is not None:
-        allowed = tokens("allowed_tokens", config.allowed_tokens)
-        forbidden = torch.ones(vocab_size, dtype=torch.bool, device=device)
-        forbidden[allowed] = False
-    if config.banned_tokens:
-        banned = tokens("banned_tokens", sorted(set(config.banned_tokens)))
-        forbidden = torch.zeros(vocab_size, dtype=torch.bool, device=device) if forbidden is None else forbidden
-        forbidden[banned] = True
-        everything = torch.arange(vocab_size, device=device)
-        left = everything[~forbidden]
-        if not len(left):
-            raise SafelightError("every token is banned; leave at least one")
-        # Each banned token has a substitute; the substitutes are spread evenly over the tokens left.
-        instead = everything.clone()
+    forbidden, instead = forbidden_of(config.banned_tokens, vocab_size, device), None
+    if forbidden is not None:  # each banned token has a substitute; these are spread evenly over the tokens left
+        banned, left = forbidden.nonzero()[:, 0], (~forbidden).nonzero()[:, 0]
+        instead = torch.arange(vocab_size, device=device)
         instead[banned] = left[torch.arange(len(banned), device=device) * len(left) // len(banned)]
-        allowed = instead if allowed is None else instead[allowed]
     stop = StableAndConfident(config.stability_threshold, config.confidence_threshold)
-    return Sampler(
-        config, length, vocab_size, generator, stop, allowed, pinned, forbidden, instead, pinned_block=pinned_block
-    )
+    return Sampler(config, length, vocab_size, generator, stop, pinned, forbidden, instead, pinned_block=pinned_block)
 
 
 def check_cells(name: str, cells: Edits, length: int, vocab_size: int) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from engine.config import GenerationConfig
+from engine.errors import SafelightError
 
 
 @dataclass(frozen=True)
@@ -74,3 +76,20 @@ def _min_p(logits: Tensor, least: float) -> Tensor:
         return logits
     shares = logits.softmax(dim=-1)
     return logits.masked_fill(shares < least * shares.amax(dim=-1, keepdim=True), -torch.inf)
+
+
+def forbidden_of(banned: Sequence[int], vocab_size: int, device: torch.device) -> Tensor | None:
+    """Returns the mask (V,) of the tokens that may not be drawn; None if all may.
+
+    Raises:
+        SafelightError: a banned token is outside the vocabulary, or none is left.
+    """
+    if not banned:
+        return None
+    if max(banned) >= vocab_size:
+        raise SafelightError(f"banned_tokens has token id {max(banned)}; the vocabulary has {vocab_size} tokens")
+    forbidden = torch.zeros(vocab_size, dtype=torch.bool, device=device)
+    forbidden[list(banned)] = True
+    if bool(forbidden.all()):
+        raise SafelightError("every token is banned; leave at least one")
+    return forbidden

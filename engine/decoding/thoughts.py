@@ -73,8 +73,8 @@ class ThoughtBudget:
         model, config = run.model, run.config
         if config.thinking_tokens is None or not isinstance(model, Model):
             return ThoughtBudget()
-        end, allowed = end_of_thought(model.tokenizer.encode, model.tokenizer.piece), config.allowed_tokens
-        if end is None or end in config.banned_tokens or (allowed is not None and end not in allowed):
+        end = end_of_thought(model.tokenizer.encode, model.tokenizer.piece)
+        if end is None or end in config.banned_tokens:
             return ThoughtBudget()
         return ThoughtBudget(ThoughtTokens.from_prompt(model.tokenizer, run.prompt), config.thinking_tokens, end)
 

@@ -71,6 +71,5 @@ def reading_config(config: GenerationConfig, width: int, decoder: str) -> Genera
         stability_threshold=0,
         confidence_threshold=0.0,
         pinned=(),
-        allowed_tokens=None,
         banned_tokens=(),
     )

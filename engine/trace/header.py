@@ -41,7 +41,7 @@ MOST_NAME = 4096  # characters of a name or a path
 GONE = {
     **{"guidance": 0.0, "rescue": False, "verify": False, "second_tries": 0, "head_steps": 0, "soft_tokens": 0},
     **{"fixes_kept": False, "stall_fall": 0.2, "window": 16, "distance_penalty": 0.02, "choice_temperature": 0.0},
-    **{"block_cache": "", "edit_passes": 16, "sub_block": 8},
+    **{"block_cache": "", "edit_passes": 16, "sub_block": 8, "allowed_tokens": None},
 }
 """Settings of earlier versions, and the values at which they changed nothing."""
 OF_GONE = {
@@ -360,7 +360,7 @@ def read_config(raw: Any) -> tuple[GenerationConfig, tuple[str, ...]]:
         config = GenerationConfig(**given)
     except (SafelightError, TypeError, ValueError, OverflowError, ArithmeticError) as error:
         raise PayloadError(f"its settings are not valid: {error}") from None
-    lists = (config.eos_token_ids, config.allowed_tokens or (), config.banned_tokens)
+    lists = (config.eos_token_ids, config.banned_tokens)
     if config.max_new_tokens > MOST_WHOLE or not all(map(_is_token, (config.pad_token_id, *chain(*lists)))):
         raise PayloadError("its settings are out of bounds")
     if not _are_cells(config.pinned):

@@ -88,3 +88,8 @@ class ByProgram:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.network, name)
+
+
+def all_but(*left: int, of: int = VOCABULARY) -> tuple[int, ...]:
+    """Every token of a vocabulary but these, to be banned."""
+    return tuple(sorted(set(range(of)) - set(left)))

@@ -31,6 +31,7 @@ from engine.layers.kv_cache import KVCache
 from engine.models.causal.config import CausalConfig
 from engine.models.causal.network import CausalNetwork
 from engine.trace.index import Order
+from tests.engine.tiny import all_but
 from tests.engine.tiny import network as diffusion_network
 
 VOCABULARY, MASK, PAD, POSITIONS, BLOCK = 19, 17, 3, 60, 6
@@ -278,7 +279,7 @@ def test_what_it_cannot_decode_is_said_in_a_line() -> None:
     ):
         with pytest.raises(SafelightError, match=message):
             events_of(network, prompt, **settings)
-    events = events_of(made, [1], allowed_tokens=(5,), max_new_tokens=3, top_k=64)
+    events = events_of(made, [1], banned_tokens=all_but(5, of=VOCABULARY), max_new_tokens=3, top_k=64)
     assert isinstance(events[-1], GenerationFinished)
     assert events[-1].tokens.tolist() == [5, 5, 5]
     steps = [event for event in events if isinstance(event, StepFinished) and event.top_probabilities is not None]

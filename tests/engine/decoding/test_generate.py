@@ -23,7 +23,7 @@ from engine import (
 )
 from engine.events import Event
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from tests.engine.tiny import CANVAS, VOCABULARY, network, tokens
+from tests.engine.tiny import CANVAS, VOCABULARY, all_but, network, tokens
 
 PROMPT = tokens(12, 3)
 CONFIGURED = GenerationConfig(max_new_tokens=30, max_denoising_steps=5, eos_token_ids=(), entropy_bound=6.0)
@@ -96,7 +96,7 @@ def test_same_seed_repeats_and_another_differs(model: DiffusionGemma) -> None:
 
 @pytest.mark.parametrize("allowed", [(5,), (3, 64, 100), tuple(range(20, 60))])
 def test_nothing_but_allowed_tokens_appears(model: DiffusionGemma, allowed: tuple[int, ...]) -> None:
-    events = run(model, allowed_tokens=allowed, top_k=8)
+    events = run(model, banned_tokens=all_but(*allowed), top_k=8)
     for event in events:
         for name in ("canvas", "argmax_canvas", "candidates", "next_canvas", "tokens"):
             if hasattr(event, name):
@@ -164,7 +164,7 @@ def test_the_room_left_bounds_the_text() -> None:
         ([1, VOCABULARY], {}, "token id 128 is outside the vocabulary"),
         ([1] * 5000, {}, "5000 tokens long and the model has 4096 positions"),
         ([1], {"pinned": ((10, 1),)}, "position 10 is outside the canvas of 10"),
-        ([1], {"allowed_tokens": (3, 999)}, "allowed_tokens has token id 999"),
+        ([1], {"banned_tokens": (3, 999)}, "banned_tokens has token id 999"),
     ],
 )
 def test_bad_calls(model: DiffusionGemma, prompt: Any, changes: dict[str, Any], message: str) -> None:

@@ -26,7 +26,7 @@ from engine.types import Tokens
 from tests.engine.decoding.test_generate import facts, steps
 from tests.engine.decoding.test_reuse import Counting
 from tests.engine.decoding.test_step_program import OnDevice, tame
-from tests.engine.tiny import CANVAS, network, tokens
+from tests.engine.tiny import CANVAS, all_but, network, tokens
 
 PROMPT, PAD, EOS = tokens(12, 3), 6, 111
 CONFIG = GenerationConfig(
@@ -155,14 +155,14 @@ def test_where_the_text_ends(model: Counting, span: tuple[int, int]) -> None:
 
 def test_no_end_token_comes_where_the_text_goes_on(model: Counting) -> None:
     rows = settled(model)
-    few = CONFIG.replace(allowed_tokens=(EOS, 50), t_max=3.0, t_min=3.0)
+    few = CONFIG.replace(banned_tokens=all_but(EOS, 50), t_max=3.0, t_min=3.0)
     for block in range(3):
         middle = write(model, rows, Mark(block, 1, 9), config=few)
         assert all(EOS not in event.candidates for event in steps(middle))
         assert len(result(middle).tokens) == 30
     seen = {result(write(model, rows, Mark(2, 1, 10), config=few, seed=seed)).reason for seed in range(12)}
     assert "eos" in seen
-    only = CONFIG.replace(allowed_tokens=(EOS,))
+    only = CONFIG.replace(banned_tokens=all_but(EOS))
     tail = write(model, rows, Mark(2, 4, 10), config=only)
     assert tail[-2].tokens.tolist() == [*rows[2][:4], EOS, *[PAD] * 5]  # type: ignore[union-attr]
     assert (result(tail).reason, len(result(tail).tokens)) == ("eos", 24)

@@ -14,6 +14,7 @@ from engine.decoding.run import Run
 from engine.events import PrefillFinished
 from engine.models.causal.network import CausalNetwork
 from tests.engine.causal import POSITIONS, check_cache, masked_network, passes_told, plain_logits, run_of
+from tests.engine.tiny import all_but
 from tests.engine.tiny import network as diffusion_network
 
 masked_diffusion = DECODERS["masked_diffusion"]
@@ -128,7 +129,7 @@ def test_what_it_cannot_decode_is_said_in_a_line() -> None:
             (diffusion_network(), 3, {}, "no mask token"),
             (made, 3, {"pinned": ((0, 1),)}, "leave out pinned"),
             (made, POSITIONS, {}, f"{POSITIONS} positions"),
-            (made, 3, {"allowed_tokens": (8,)}, "every token but the mask is banned"),
+            (made, 3, {"banned_tokens": all_but(8, of=made.config.vocab_size)}, "every token but the mask is banned"),
         ):
             prompt, cache = torch.ones(length, dtype=torch.long), network.new_cache()
             with pytest.raises(SafelightError, match=message):

@@ -80,10 +80,13 @@ def plain_generation(model: Table, prompt: list[int], config: GenerationConfig, 
     sizes = [length]  # that a canvas may have
     if config.smallest_canvas and not config.canvas_length:
         sizes = [min(length, config.smallest_canvas * 2**power) for power in range(8)]
-    allowed = list(config.allowed_tokens) if config.allowed_tokens is not None else list(range(VOCABULARY))
+    banned, noisy = sorted(set(config.banned_tokens)), list(range(VOCABULARY))
+    left = [token for token in noisy if token not in banned]
+    for place, token in enumerate(banned):
+        noisy[token] = left[place * len(left) // len(banned)]
 
     def noise() -> list[int]:
-        return [allowed[i] for i in torch.randint(len(allowed), (length,), generator=draws).tolist()]
+        return [noisy[i] for i in torch.randint(VOCABULARY, (length,), generator=draws).tolist()]
 
     prefix, out, starts, steps, commits = list(prompt), [], [], [], []
     ended, room = False, 0
@@ -114,7 +117,7 @@ def plain_generation(model: Table, prompt: list[int], config: GenerationConfig, 
                 for token in range(VOCABULARY):
                     if position in pins:
                         scaled[position, token] = 0.0 if token == pins[position] else -math.inf
-                    elif token not in allowed:
+                    elif token in banned:
                         scaled[position, token] = -math.inf
             drawn = torch.multinomial(torch.softmax(scaled, dim=-1), 1, generator=draws)[:, 0].tolist()
             fresh = noise()
@@ -188,7 +191,9 @@ def random_settings(rng: random.Random, acceptance: str) -> GenerationConfig:
         pad_token_id=rng.randrange(VOCABULARY),
         canvas_length=length,
         pinned=tuple((position, rng.randrange(VOCABULARY)) for position in pinned),
-        allowed_tokens=tuple(rng.sample(range(VOCABULARY), rng.randint(1, 9))) if rng.random() < 0.3 else None,
+        banned_tokens=tuple(rng.sample(range(VOCABULARY), VOCABULARY - rng.randint(1, 9)))
+        if rng.random() < 0.3
+        else (),
     )
 
 

@@ -47,7 +47,7 @@ def _program_draws(monkeypatch: pytest.MonkeyPatch) -> None:
         found = OfLogits(logits, draw_tokens(logits, seed, own.taken))
         own.taken += 1
         accepted = rule_of(self.config)(found, canvas, kept)
-        choices = self.vocab_size if self.allowed is None else self.allowed
+        choices = self.vocab_size if self.instead is None else self.instead
         noise = sampling.uniform_tokens((self.length,), choices, own.noise)
         return found, accepted, sampling.renoise(accepted.candidates, accepted.mask, noise)
 

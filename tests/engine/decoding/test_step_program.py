@@ -35,7 +35,7 @@ from engine.memory.footprint import PROGRAM_CANVASES
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from tests.engine.decoding.test_generate import facts
 from tests.engine.packing import packed
-from tests.engine.tiny import CANVAS, VOCABULARY, WINDOW, network, tokens
+from tests.engine.tiny import CANVAS, VOCABULARY, WINDOW, all_but, network, tokens
 
 SEED, STEPS = 11, 6
 LONG = WINDOW + SLACK + 300  # sliding layers have let go of its beginning
@@ -288,7 +288,9 @@ def test_a_step_that_commits_is_a_commit_and_a_step(length: int, window: int) ->
 
 
 @pytest.mark.parametrize("prompt", [7, LONG])
-@pytest.mark.parametrize("changes", [{}, {"top_k": 3, "pinned": ((2, 40),)}, {"allowed_tokens": (5, 6, 7, 40, 90)}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"top_k": 3, "pinned": ((2, 40),)}, {"banned_tokens": all_but(5, 6, 7, 40, 90)}]
+)
 def test_a_generation_tells_the_same_as_one_that_commits_apart(
     prompt: int, changes: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -389,7 +391,7 @@ def test_the_last_program_serves_again_where_it_can() -> None:
     assert last.get(made, cache, sampler(made, max_denoising_steps=3, entropy_bound=0.0)) is program
     cache.reserve(1000)  # a program looks where the buffers are
     assert last.get(made, cache, sampler(made)) is program
-    for changes in ({"top_k": 2}, {"allowed_tokens": (5, 6)}, {"allowed_tokens": (5, 7)}, {"canvas_length": 4}):
+    for changes in ({"top_k": 2}, {"banned_tokens": (5, 6)}, {"banned_tokens": (5, 7)}, {"canvas_length": 4}):
         following = last.get(made, cache, sampler(made, **changes))
         assert following is not program
         program = following

@@ -113,7 +113,7 @@ def test_what_is_read_cannot_be_changed(tmp_path: Path) -> None:
 
 
 def test_the_header_says_everything(tmp_path: Path) -> None:
-    config = GenerationConfig(entropy_bound=0.1 + 0.2, pinned=((0, 4), (2, 5)), allowed_tokens=(4, 5, 6), top_k=8)
+    config = GenerationConfig(entropy_bound=0.1 + 0.2, pinned=((0, 4), (2, 5)), banned_tokens=(4, 5, 6), top_k=8)
     told = header(
         parent=Parent(new_id(), 2, 17),
         marks=(Mark(2, 0, 5),),

@@ -62,7 +62,7 @@ def some_request(draw: random.Random) -> RunRequest:
         t_min=0.1,
         eos_token_ids=tuple(draw.sample(range(100), draw.randint(0, 3))),
         pinned=draw.choice(((), ((0, 4), (3, 2)))),
-        allowed_tokens=draw.choice((None, (7,))),
+        banned_tokens=draw.choice(((), (7,))),
         canvas_length=draw.choice((None, 16)),
     )
     seed = draw.randint(0, 2**63 - 1)
