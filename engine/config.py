@@ -13,6 +13,15 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from engine.declared import Flag, Share, check_fields, check_real, check_whole, ids, one_of, real, whole
+from engine.decoders import (
+    BLOCK_DIFFUSION,
+    DenoisingSettings,
+    MaskSettings,
+    SamplingSettings,
+    Setting,
+    TerminalOption,
+    able,
+)
 from engine.errors import SafelightError, quoted
 
 LayerKind = Literal["sliding_attention", "full_attention"]
@@ -31,35 +40,7 @@ USUAL_HOLE = 16  # tokens of a hole whose length is not given
 GAP_LENGTHS = (8, 16, 32)  # of a gap's hole, in tokens, in models that were trained to pad it
 SMALLEST_CANVAS = 64  # of answers whose length is asked for, or that have a format; as mlx-vlm has it
 LARGEST_SEED = 2**63 - 1  # of a run; the least is 0
-MOST_PENALTY = 100  # of a repetition; checkpoints have 1.0 to 1.3
 IMAGE_TOKENS = (70, 140, 280, 560, 1120)  # budgets of an image that the published model was trained with
-BLOCK_DIFFUSION = "block_diffusion"  # the decoder whose blocks begin as uniform noise
-GROWING = frozenset({"autoregressive", "causal_parallel", "self_speculation", "drafting"})  # the last: earlier runs
-"""Decoders whose text grows from left to right: a block is a part of the text as recorded, and is never filled in."""
-REMASKING = (
-    "low_confidence_dynamic",
-    "low_confidence_static",
-    "sequential",
-    "entropy_bounded",
-    "random",
-    "origin",
-    "topk_margin",
-    "entropy",
-)
-"""Rules, by their authors' names, for which masks of a block a pass writes; see ``REMASKING_OF``."""
-REMASKING_OF = {
-    "block_causal": REMASKING[:5],
-    "bidirectional": ("low_confidence_static", "low_confidence_dynamic", "random", "origin", "topk_margin", "entropy"),
-}
-"""The rules that a decoder has."""
-THRESHOLD_OF = {
-    "entropy_bound": "entropy_bound",
-    "entropy_bound_kept": "entropy_bound",
-    "confidence_threshold": "accept_probability",
-}
-"""The rules for which places of a canvas a step of block diffusion keeps, and the setting with each one's number; see
-``decoding.acceptance``."""
-ACCEPTANCE = tuple(THRESHOLD_OF)
 DENSE_EXPERTS = 8  # up to this many experts, computing all of them is faster than sorting tokens
 _DECODER = re.compile(r"[a-z0-9_]{0,64}")
 
@@ -81,9 +62,7 @@ Positions = Annotated[int, whole(1, MOST_POSITIONS)]
 Canvas = Annotated[int, whole(1, MOST_CANVAS)]
 Token = Annotated[int, whole(0, MOST_TOKENS)]
 Tokens = Annotated[tuple[int, ...], ids(MOST_TOKENS, MOST_TOKENS)]
-Amount = Annotated[float, real(0.0)]
 Positive = Annotated[float, real(0.0, exclusive=True)]
-DecoderName = Annotated[str, _check_decoder]
 
 
 @dataclass(frozen=True)
@@ -263,79 +242,64 @@ class ModelConfig:
 
 
 @dataclass(frozen=True)
-class GenerationConfig:
-    """The settings of the sampler and the canvas. Defaults are DiffusionGemma's own.
+class GenerationConfig(MaskSettings, SamplingSettings, DenoisingSettings):
+    """The settings of a run: those of the decoders, and what all of them have. Defaults are DiffusionGemma's own.
 
     Args:
         max_new_tokens: upper bound on generated tokens, rounded up to whole canvases.
-        max_denoising_steps: most denoising steps a canvas may take.
-        entropy_bound: budget of the acceptance rule, in nats; also that of the remasking "entropy_bounded".
-        acceptance: which places of a canvas a step of block diffusion keeps, one of ``ACCEPTANCE``; see
-            ``decoding.acceptance``.
-        t_max, t_min: temperature at the first and towards the last step.
-        stability_threshold: how many earlier argmax canvases must equal the current one; 0 switches the test off.
-        confidence_threshold: mean entropy (nats) under which a canvas counts as confident; 0 runs every step.
-        stall_steps: a canvas of block diffusion ends once its mean entropy has not fallen for so many steps; 0 never
-            ends it so. See ``StallWatch``.
+        thinking_tokens: number of generated tokens after which the end of a thought is written, if it is still open;
+            None sets no bound. For the decoders that bound thoughts; see ``decoding.thoughts``.
         eos_token_ids: tokens that end the text. pad_token_id fills what follows one.
         canvas_length: tokens in a block; None takes the model's own.
         smallest_canvas: tokens of the smallest canvas of block diffusion. Where few new tokens are left, a canvas has
             this length, or two, four, eight … times it, and at most the model's own; see ``canvas``. None: always the
             model's own. All canvases of a run have one length if it has a format.
         pinned: (position, token id) pairs of the first canvas that never change.
-        decoder: a name of ``decoding.generate.DECODERS`` that the model's family has; "" takes the family's own.
-        token_thoughts: whether blocks that begin in a thought are written token by token, and only the others by block
-            diffusion. See ``decoding.mixed``.
-        sampling_temperature: of a token that is drawn by a decoder other than block diffusion; 0 takes the likeliest.
-        sampling_top_k, sampling_top_p: which tokens may be drawn; 0 and 1 leave the distribution as it is. The decoder
-            fixes the order of these and the temperature; see ``decoding.shares``. Block diffusion cuts first, so that
-            its entropy and what is fed back are those of the tokens left.
-        sampling_min_p: least probability of a token, as a share of the likeliest token's; 0 leaves all.
-        repetition_penalty: applied first, to the logit of each token that stands in the prompt or the text: a logit
-            above 0 is divided by it, another multiplied. 1 changes nothing. Not in block diffusion.
-        entropy_threshold: nats under which causal parallel decoding writes a mask; the lowest always is.
-        accept_probability: probability from which a mask is written in masked block diffusion; the likeliest always is.
-            In block-causal decoding and that by sub-blocks it must be above that. Also that of the acceptance
-            "confidence_threshold".
-        remasking: which masks of a block a pass of block-causal decoding writes, one of ``REMASKING``; see
-            ``decoding.block_causal``.
-        edit_probability: probability above which block-causal decoding replaces a written token by another; 1 never.
-        banned_tokens: token ids that never appear, not even as noise; only a pinned one stays.
         top_k: how many of the likeliest tokens each step reports for a position; 0 reports none.
+        banned_tokens: token ids that never appear, not even as noise; only a pinned one stays.
+        decoder: a name of ``decoders.DECODERS`` that the model's family has; "" takes the family's own.
         image_tokens: the most tokens that an image of the prompt becomes, one of ``IMAGE_TOKENS``.
-        thinking_tokens: number of generated tokens after which the end of a thought is written, if it is still open;
-            None sets no bound. For the decoders in ``decoding.names.BOUNDING``; see ``decoding.thoughts``.
     """
 
-    max_new_tokens: Positions = 256
-    max_denoising_steps: Annotated[int, whole(1, 10_000)] = 48
-    entropy_bound: Amount = 0.1
-    t_max: Positive = 0.8
-    t_min: float = 0.4
-    stability_threshold: Annotated[int, whole(0, 1_000)] = 1
-    confidence_threshold: Amount = 0.005
+    thinking_tokens: Annotated[
+        int | None,
+        whole(0, MOST_POSITIONS),
+        Setting("Thinking", "tokens", "The longest thought. For models that think.", 1, 65536, 256, none="No limit"),
+    ] = None
+    max_new_tokens: Annotated[
+        int,
+        whole(1, MOST_POSITIONS),
+        Setting("Length", "tokens", "The longest answer, rounded up to whole blocks.", 1, 65536, 64, rank=5),
+        TerminalOption("--max-new-tokens", "most tokens to write, rounded up to whole canvases"),
+    ] = 256
     eos_token_ids: Tokens = (1, 106, 50)
     pad_token_id: Token = 0
-    canvas_length: Annotated[int | None, whole(1, MOST_CANVAS)] = None
-    smallest_canvas: Annotated[int | None, whole(1, MOST_CANVAS)] = None
+    canvas_length: Annotated[
+        int | None,
+        whole(1, MOST_CANVAS),
+        TerminalOption("--canvas-length", "tokens in a canvas (default: the model's own)", "canvas_length"),
+    ] = None
+    smallest_canvas: Annotated[
+        int | None,
+        whole(1, MOST_CANVAS),
+        TerminalOption(
+            "--smallest-canvas",
+            "give an answer of few new tokens a canvas of N tokens, or 2, 4, 8 … times N (default: the model's own; "
+            "64 if the answer's format bounds its length)",
+            "min_canvas_length",
+        ),
+    ] = None
     pinned: tuple[tuple[int, int], ...] = ()
     top_k: Annotated[int, whole(0, 64)] = 0
     banned_tokens: Tokens = ()
-    decoder: DecoderName = ""
-    token_thoughts: Flag = False
-    sampling_temperature: Amount = 0.0
-    sampling_top_k: Annotated[int, whole(0, MOST_TOKENS)] = 0
-    sampling_top_p: Annotated[float, real(0.0, 1.0, exclusive=True)] = 1.0
-    sampling_min_p: Share = 0.0
-    repetition_penalty: Annotated[float, real(0.0, MOST_PENALTY, exclusive=True)] = 1.0
-    entropy_threshold: Amount = 0.4
-    accept_probability: Amount = 0.9
-    remasking: Annotated[str, one_of(REMASKING)] = REMASKING[0]
-    edit_probability: Share = 1.0
-    acceptance: Annotated[str, one_of(ACCEPTANCE)] = ACCEPTANCE[0]
-    stall_steps: Annotated[int, whole(0, 1_000)] = 0
+    decoder: Annotated[
+        str,
+        _check_decoder,
+        TerminalOption(
+            "--decoder", "how the text is written; an unknown name lists the model's decoders", is_decoding=True
+        ),
+    ] = ""
     image_tokens: Annotated[int, one_of(IMAGE_TOKENS)] = 280
-    thinking_tokens: Annotated[int | None, whole(0, MOST_POSITIONS)] = None
 
     def __post_init__(self) -> None:
         check_real("t_min", self.t_min, 0.0, exclusive=True)  # first: t_max may have been lowered to it
@@ -364,18 +328,13 @@ class GenerationConfig:
 
     @property
     def grows(self) -> bool:
-        """True if some blocks do not begin as uniform noise, and all of these hold growing text, see ``GROWING``."""
-        return self.decoder in GROWING or (self.denoises and self.token_thoughts)
+        """True if some blocks do not begin as uniform noise, and all of these hold growing text."""
+        return able(self.decoder, "grows") or (self.denoises and self.token_thoughts)
 
     @property
     def has_equal_blocks(self) -> bool:
         """True if all canvases of a run have one length."""
         return self.smallest_canvas is None
-
-    @property
-    def cuts(self) -> bool:
-        """True if unlikely tokens are never drawn."""
-        return self.sampling_top_k > 0 or self.sampling_top_p < 1.0 or self.sampling_min_p > 0.0
 
     def canvas(self, own: int, written: int = 0) -> int:
         """Returns the tokens of a run's first canvas, for a model whose own have ``own``; no later one has more.
@@ -402,11 +361,6 @@ class GenerationConfig:
         if self.canvas_length or self.pinned or not self.is_block_diffusion:
             return self
         return self.replace(canvas_length=min(SMALLEST_CANVAS, self.canvas(own)))
-
-    def temperature(self, step: int) -> float:
-        """Returns the temperature of a denoising step (0 upward): linear in the steps that remain."""
-        remaining = self.max_denoising_steps - step
-        return self.t_min + (self.t_max - self.t_min) * (remaining / self.max_denoising_steps)
 
     @staticmethod
     def from_dict(raw: dict[str, Any], base: GenerationConfig | None = None) -> GenerationConfig:

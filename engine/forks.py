@@ -6,27 +6,22 @@ needed to repeat it.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from engine.config import LARGEST_SEED, GenerationConfig
+from engine.decoders import DenoisingSettings
 from engine.errors import SafelightError
 
 SETTINGS = (
-    "entropy_bound",
-    "t_min",
-    "t_max",
-    "max_denoising_steps",
-    "confidence_threshold",
-    "stability_threshold",
+    *(field.name for field in dataclasses.fields(DenoisingSettings) if type(field.default) in (int, float)),
     "max_new_tokens",
     "accept_probability",
-    "stall_steps",
 )  # that a fork may change in block diffusion
 MASK_SETTINGS = ("sampling_temperature", "accept_probability", "entropy_bound")  # and in a run over masks
 _GONE = {"margin", "stall_fall"}  # settings of earlier versions
-_WHOLE = {"max_denoising_steps", "stability_threshold", "max_new_tokens", "stall_steps"}
 Cells = tuple[tuple[int, int], ...]  # (position, token id)
 
 
@@ -186,4 +181,5 @@ def check_seed(seed: int) -> None:
 
 def _number(name: str, value: float) -> float:
     """Returns a value in the type that the settings take: JSON and spin boxes do not distinguish 12 from 12.0."""
-    return int(value) if name in _WHOLE and isinstance(value, float) and value.is_integer() else value
+    is_whole = type(getattr(GenerationConfig, name, None)) is int
+    return int(value) if is_whole and isinstance(value, float) and value.is_integer() else value

@@ -14,7 +14,7 @@ import torch
 
 from engine import GenerationConfig, Trace, TraceHeader
 from engine.decoding import sub_blocks
-from engine.decoding.generate import DECODERS
+from engine.decoding.generate import FUNCTIONS
 from engine.decoding.performing import perform_all
 from engine.decoding.run import Run
 from engine.service.recorder import reporting_candidates
@@ -164,7 +164,7 @@ def make(run: FamilyRun) -> Trace:
         trace = _trace(run, asked, signs, config.replace(top_k=min(config.top_k, 8)), seed)
         for event in perform_all(
             network,
-            DECODERS[run.decoder](
+            FUNCTIONS[run.decoder](
                 Run(network, torch.tensor(asked), config, seed, None, network.new_cache())  # type: ignore[arg-type]
             ),
         ):

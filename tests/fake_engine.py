@@ -166,11 +166,7 @@ class FakeEngine(LocalBackend):
             generation_defaults=self.defaults,
             parameter_count=1_600_000,
             device=self.device,
-            family=SimpleNamespace(
-                decoders=self.decoders,
-                default_decoder=self.decoders[-1],
-                own_first=(self.decoders[-1], *self.decoders[:-1]),
-            ),
+            family=SimpleNamespace(decoders=(self.decoders[-1], *self.decoders[:-1])),
             placement=self.placement,
             compute_path=Sentence("plain torch: the weights are not packed"),
             threads=threads or 1,

@@ -7,18 +7,23 @@ import inspect
 import re
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.cli.main import COMMANDS, parser
+from app.cli.options import OPTIONS
 from app.export import FORMATS
-from app.settings.decoders import decoder_explanation, settings_of
+from app.settings.spec import SAMPLER
 from app.window.pages import PAGES, PageEntry
+from engine.decoders import ACCEPTANCE, DECODERS, REMASKING
 from engine.kernels import cpu_decode
 from engine.kernels.table import ROWS, KernelRow, schemes
 from engine.quant import PRECISIONS, SCHEMES
+from engine.server.sampler_fields import NAMES, XARGS
 
+ROOT = Path(__file__).resolve().parent.parent
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 
 
@@ -55,12 +60,55 @@ def test_a_page_can_be_built_and_lists_its_actions(entry: PageEntry) -> None:
     assert parameters(actions.actions) == ["context", "page"]
 
 
-def test_a_decoder_has_words_and_settings() -> None:
-    from engine.decoding.generate import DECODERS  # torch
+def test_a_decoder_has_a_function_and_settings_that_are_shown() -> None:
+    from engine.decoding.acceptance import RULES  # torch
+    from engine.decoding.generate import FUNCTIONS
 
+    assert list(FUNCTIONS) == list(DECODERS)
+    assert list(RULES) == list(ACCEPTANCE)
+    for entry in DECODERS.values():
+        assert {*entry.settings, *(rule.threshold for rule in ACCEPTANCE.values())} <= SAMPLER.keys(), entry
+        assert set(entry.remasking) <= set(REMASKING)
+
+
+def test_settings_keep_their_names_in_the_terminal_and_at_the_server() -> None:
+    """Scripts and clients have them."""
+    names = """
+        max_new_tokens --max-new-tokens
+        max_denoising_steps --max-steps diffusion_max_steps
+        entropy_bound --entropy-bound
+        acceptance --acceptance diffusion_sampler
+        t_max --t-max
+        t_min --t-min
+        stability_threshold --stability
+        confidence_threshold --confidence
+        stall_steps --stall-steps diffusion_stall_steps
+        canvas_length --canvas-length diffusion_canvas_length
+        smallest_canvas --smallest-canvas diffusion_min_canvas_length
+        decoder --decoder
+        token_thoughts --token-thoughts
+        sampling_temperature --temperature
+        sampling_top_k --top-k
+        sampling_top_p --top-p
+        sampling_min_p --min-p
+        repetition_penalty --repetition-penalty
+        entropy_threshold --entropy-threshold
+        accept_probability --accept-probability
+        remasking --remasking
+        edit_probability --edit-probability"""
+    wanted = {setting: rest for setting, *rest in map(str.split, names.strip().splitlines())}
+    xargs = {setting: name for name, setting in XARGS.items()}
+    found = {name: [one.flag, *filter(None, [xargs.get(name)])] for name, one in OPTIONS.items()}
+    assert found == {**found, **wanted}
+    assert NAMES[-1] == "diffusion_threshold"
+
+
+def test_the_decoders_and_their_rules_stand_in_the_readme() -> None:
+    readme = (ROOT / "engine" / "decoding" / "README.md").read_text(encoding="utf-8")
     for name in DECODERS:
-        assert decoder_explanation(name), name
-        assert "max_new_tokens" in settings_of(name)
+        assert f"\n| `{name}.py` |" in readme, name
+    for rule in ACCEPTANCE.values():
+        assert re.search(rf"\n\| `{rule.name}` \|.*`{rule.threshold}`", readme), rule
 
 
 def test_a_precision_packs_by_schemes_that_stores_know() -> None:

@@ -11,7 +11,7 @@ from app.cli import formats, options, running, terminal
 from app.cli.loading import load_alone
 from app.cli.stopping import STOPPED, stopping
 from engine import SafelightError
-from engine.config import BLOCK_DIFFUSION
+from engine.decoders import BLOCK_DIFFUSION
 from engine.decoding.names import formatting, require_thoughts
 from engine.pictures import read_picture
 from engine.service import LoadedModel, RunRequest, is_remote, small
@@ -133,7 +133,7 @@ def _set(
     Raises:
         SafelightError: the model does not follow them.
     """
-    config, own = options.settings(request.config, changes), next(iter(model.decoders), "")
+    config = options.settings(request.config, changes)
     is_open, has_end, decoder = False, True, config.decoder  # of a server, which sets the rest
     if is_remote(model.path_or_id):
         _require_followed(args, model, changes)
@@ -144,10 +144,10 @@ def _set(
         is_open = starts_in_thought(model.write(ids))
         has_end = end_of_thought(model.encode, model.piece) is not None
         if request.is_held:
-            decoder = formatting(config, model.decoders, own)
+            decoder = formatting(config, model.decoders)
     thinks = args.think or is_open
-    require_thoughts(config.replace(decoder=decoder), model.decoders, own, has_end=has_end, thinks=thinks)
-    if request.is_held and own == BLOCK_DIFFUSION and not thinks:
+    require_thoughts(config.replace(decoder=decoder), model.decoders, has_end=has_end, thinks=thinks)
+    if request.is_held and model.decoders[:1] == (BLOCK_DIFFUSION,) and not thinks:
         config = config.for_format(model.canvas_length)
     return dataclasses.replace(request, config=config)
 
@@ -166,7 +166,6 @@ def _require_followed(args: argparse.Namespace, model: LoadedModel, changes: Map
     if given.get("decoder") in model.decoders:
         del given["decoder"]
     if unknown := sorted(given.keys() - model.settings):
-        names = {knob.field: knob.option for knob in (*options.KNOBS, *options.DECODING)}
-        said = ", ".join(names.get(name, f"--{name.replace('_', '-')}") for name in unknown)
+        said = ", ".join(options.flag_of(name, f"--{name.replace('_', '-')}") for name in unknown)
         rest = "it" if len(unknown) == 1 else "them"
         raise SafelightError(f"the server does not follow {said} with this model; leave {rest} out")

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import argparse
 import errno
-import math
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from engine import GenerationConfig, SafelightError, files
 from engine.catalog import SMALL
-from engine.config import ACCEPTANCE, LARGEST_SEED, MOST_POSITIONS, MOST_THREADS, REMASKING
+from engine.config import LARGEST_SEED, MOST_POSITIONS, MOST_THREADS
+from engine.decoders import TerminalOption, declared
 from engine.errors import quoted
 from engine.service import is_remote
 
@@ -115,74 +114,15 @@ def place(text: str) -> str:
     return found
 
 
-@dataclass(frozen=True)
-class Knob:
-    """A sampler option and the field of GenerationConfig that it sets."""
-
-    option: str
-    field: str
-    read: Callable[[str], int | float | str]
-    help: str
-
-
-KNOBS = (
-    Knob("--max-new-tokens", "max_new_tokens", int, "most tokens to write, rounded up to whole canvases"),
-    Knob("--max-steps", "max_denoising_steps", int, "most denoising steps a canvas may take"),
-    Knob(
-        "--entropy-bound",
-        "entropy_bound",
-        float,
-        "how many unsure tokens a step keeps, in nats of entropy (Boldness in the window)",
-    ),
-    Knob("--acceptance", "acceptance", str, f"which tokens of a canvas a step keeps: {', '.join(ACCEPTANCE)}"),
-    Knob("--t-max", "t_max", float, "temperature at a canvas's first step"),
-    Knob("--t-min", "t_min", float, "temperature at a canvas's last step"),
-    Knob("--stability", "stability_threshold", int, "a canvas may end once its best guess is unchanged for N steps"),
-    Knob("--confidence", "confidence_threshold", float, "a canvas may end once its mean entropy is below X nats"),
-    Knob("--stall-steps", "stall_steps", int, "end a canvas that has become no surer for N steps; 0 never does"),
-    Knob("--canvas-length", "canvas_length", int, "tokens in a canvas (default: the model's own)"),
-    Knob(
-        "--smallest-canvas",
-        "smallest_canvas",
-        int,
-        "give an answer of few new tokens a canvas of N tokens, or 2, 4, 8 … times N (default: the model's own; "
-        "64 if the answer's format bounds its length)",
-    ),
+OPTIONS = dict(
+    sorted(
+        declared(GenerationConfig, TerminalOption).items(),
+        key=lambda item: item[0] not in GenerationConfig.__annotations__,
+    )
 )
-DECODING = (
-    Knob("--decoder", "decoder", str, "how the text is written; an unknown name lists the model's decoders"),
-    Knob("--temperature", "sampling_temperature", float, "how freely tokens are drawn; 0 takes the likeliest"),
-    Knob("--top-k", "sampling_top_k", int, "draw among the N likeliest tokens; 0 allows all"),
-    Knob("--top-p", "sampling_top_p", float, "draw among the likeliest tokens that have this probability together"),
-    Knob("--min-p", "sampling_min_p", float, "draw among tokens with this share of the likeliest one's probability"),
-    Knob(
-        "--repetition-penalty",
-        "repetition_penalty",
-        float,
-        "above 1 makes tokens of prompt and text less likely to be drawn again",
-    ),
-    Knob(
-        "--entropy-threshold", "entropy_threshold", float, "write masks with a lower entropy, in nats (causal parallel)"
-    ),
-    Knob(
-        "--accept-probability",
-        "accept_probability",
-        float,
-        "write places whose likeliest token has this probability (masked, block-causal, --acceptance)",
-    ),
-    Knob(
-        "--remasking",
-        "remasking",
-        str,
-        f"which masks a pass writes (block-causal, bidirectional): {', '.join(REMASKING)}",
-    ),
-    Knob(
-        "--edit-probability",
-        "edit_probability",
-        float,
-        "replace written tokens by others above this probability (block-causal, LLaDA2.1)",
-    ),
-)
+"""The options of settings by their names, those of all decoders first."""
+KINDS: dict[type, str] = {int: "N", float: "X", str: "NAME"}
+SWITCH = {"true": True, "false": False, "yes": True, "no": False}
 
 
 def add_model(parser: argparse.ArgumentParser, default: str = SMALL) -> None:
@@ -242,26 +182,24 @@ def add_seed(parser: argparse._ActionsContainer) -> None:
 
 def add_decoding(parser: argparse.ArgumentParser) -> None:
     """Adds ``--decoder`` and the options of decoders that do not begin with noise."""
-    group = parser.add_argument_group("decoder (default: the model's own)")
-    _add(group, DECODING)
-    group.add_argument(
-        "--token-thoughts",
-        action="store_const",
-        const=True,
-        help="write thoughts token by token, and the answer behind them by block diffusion",
-    )
+    _add(parser.add_argument_group("decoder (default: the model's own)"), is_decoding=True)
 
 
 def add_sampler(parser: argparse.ArgumentParser) -> None:
     """Adds the sampler options; without them the model's generation_config.json applies."""
-    _add(parser.add_argument_group("sampler (default: the model's own settings)"), KNOBS)
+    _add(parser.add_argument_group("sampler (default: the model's own settings)"), is_decoding=False)
 
 
-def _add(group: argparse._ArgumentGroup, knobs: Sequence[Knob]) -> None:
-    kinds: dict[object, str] = {int: "N", float: "X", str: "NAME"}
-    for knob in knobs:
-        kind = kinds[knob.read]
-        group.add_argument(knob.option, dest=knob.field, type=_reader(knob), metavar=kind, help=knob.help)
+def _add(group: argparse._ArgumentGroup, *, is_decoding: bool) -> None:
+    for name, option in OPTIONS.items():
+        if option.is_decoding != is_decoding:
+            continue
+        if _kind(option) is bool:
+            group.add_argument(option.flag, action="store_const", const=True, help=option.help)
+        else:
+            group.add_argument(
+                option.flag, dest=name, type=_reader(option), metavar=KINDS[_kind(option)], help=option.help
+            )
 
 
 def add_images(parser: argparse._ActionsContainer, help: str) -> None:
@@ -306,10 +244,7 @@ def sampler_changes(args: argparse.Namespace) -> dict[str, int | float | str]:
     Raises:
         SafelightError: a value out of range, named by its option.
     """
-    knobs = (*KNOBS, *DECODING) if hasattr(args, "decoder") else KNOBS
-    changes = {knob.field: value for knob in knobs if (value := getattr(args, knob.field)) is not None}
-    if getattr(args, "token_thoughts", None):
-        changes["token_thoughts"] = True
+    changes = {name: value for name in OPTIONS if (value := getattr(args, name, None)) is not None}
     check_changes(changes)
     return changes
 
@@ -336,22 +271,42 @@ def settings(base: GenerationConfig, changes: dict[str, int | float | str]) -> G
     try:
         return base.replace(**changes)
     except SafelightError as error:
-        named = {knob.field: knob.option for knob in (*KNOBS, *DECODING)}
-        raise SafelightError(re.sub(r"\w+", lambda word: named.get(word[0], word[0]), str(error))) from None
+        raise SafelightError(re.sub(r"\w+", lambda word: flag_of(word[0], word[0]), str(error))) from None
 
 
-def _reader(knob: Knob) -> Callable[[str], int | float | str]:
+def _kind(option: TerminalOption) -> type:
+    default = getattr(GenerationConfig, option.name)
+    return int if default is None else type(default)
+
+
+def flag_of(name: str, otherwise: str) -> str:
+    """Returns the option of a setting."""
+    return OPTIONS[name].flag if name in OPTIONS else otherwise
+
+
+def _reader(option: TerminalOption) -> Callable[[str], int | float | str]:
     def read(text: str) -> int | float | str:
         try:
-            value = knob.read(text)
-        except ValueError:
-            kind = "whole number" if knob.read is int else "number"
-            raise argparse.ArgumentTypeError(f"{quoted(text)} is not a {kind}") from None
-        if isinstance(value, float) and not math.isfinite(value):
-            raise argparse.ArgumentTypeError(f"must be a finite number, not {quoted(text)}")
-        return value
+            return read_value(option, text)
+        except SafelightError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
 
     return read
+
+
+def read_value(option: TerminalOption, text: str) -> int | float | str:
+    """Reads the text of an option's value.
+
+    Raises:
+        SafelightError: it is of another kind; the message begins with the text.
+    """
+    kind = _kind(option)
+    kinds = {int: "whole number", float: "number", bool: "switch; write true or false"}
+    try:
+        value: int | float | str = SWITCH[text] if kind is bool else kind(text)
+    except (ValueError, KeyError):
+        raise SafelightError(f"{quoted(text)} is not a {kinds[kind]}") from None
+    return value
 
 
 def prompt_of(given: str) -> str:

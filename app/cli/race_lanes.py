@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.cli.options import DECODING, KNOBS, check_changes
+from app.cli.options import OPTIONS, check_changes, read_value
 from app.state.race.lanes import LaneSpec
 from engine import SafelightError
 from engine.config import is_decoder
 from engine.errors import quoted
 from engine.service import is_remote
 
-ADAPTER, SWITCH = "adapter", "token-thoughts"
-_KNOBS = {knob.option.removeprefix("--"): knob for knob in (*KNOBS, *DECODING) if knob.field != "decoder"}
-_SWITCH = {"true": True, "false": False, "yes": True, "no": False}
+ADAPTER = "adapter"
+_NAMES = {option.flag.removeprefix("--"): name for name, option in OPTIONS.items() if name != "decoder"}
 
 
 def read_lane(text: str, default: str) -> LaneSpec:
@@ -58,16 +57,11 @@ def require_here(model: str) -> None:
 
 
 def _change(name: str, value: str) -> dict[str, Any]:
-    if name in (SWITCH, SWITCH.replace("-", "_")):
-        if value not in _SWITCH:
-            raise SafelightError(f"{name} must be true or false, not {quoted(value)}")
-        return {"token_thoughts": _SWITCH[value]}
-    knob = _KNOBS.get(name.replace("_", "-"))
-    if knob is None:
-        known = ", ".join((SWITCH, ADAPTER, *_KNOBS))
+    setting = _NAMES.get(name.replace("_", "-"))
+    if setting is None:
+        known = ", ".join((ADAPTER, *_NAMES))
         raise SafelightError(f"{quoted(name)} is not a setting of a lane; use {known}")
     try:
-        return {knob.field: knob.read(value)}
-    except ValueError:
-        kind = "whole number" if knob.read is int else "number"
-        raise SafelightError(f"{name} of a lane must be a {kind}, not {quoted(value)}") from None
+        return {setting: read_value(OPTIONS[setting], value)}
+    except SafelightError as error:
+        raise SafelightError(f"{name} of a lane: {error}") from None

@@ -34,7 +34,8 @@ from app.state.tuning import (
     with_reference,
 )
 from engine import SUDOKU, SafelightError
-from engine.config import ACCEPTANCE, LARGEST_SEED
+from engine.config import LARGEST_SEED
+from engine.decoders import ACCEPTANCE
 from engine.files import parse_json, storable, write_text
 from engine.service.small import TASKS
 

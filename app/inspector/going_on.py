@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,8 @@ from app.player.player import Player
 from app.system.i18n import tr
 from engine import ADAPTERS, Fork, Mark, Recording, SafelightError
 from engine.catalog import PARTS, SMALL, is_embedded
-from engine.decoding.names import BY_TOKEN, FORKING, INFILLING, MEASURING, is_written_by
+from engine.decoders import BY_TOKEN, Ability
+from engine.decoding.names import is_able
 from engine.service import (
     Capabilities,
     InfluenceMeasured,
@@ -116,15 +117,15 @@ class GoingOn(QObject):
             return False
         return trace.header.model.fingerprint in ("", model.fingerprint)
 
-    def refusal(self, *, can: bool, decoders: Sequence[str] = MEASURING) -> str:
+    def refusal(self, *, can: bool, ability: Ability | None = "measures") -> str:
         """Returns why the open run cannot be continued now; empty if it can.
 
         Args:
             can: the backend supports it.
-            decoders: those whose runs can be continued so.
+            ability: what the run's decoder must be able to do; None: any may have written it.
         """
         context, trace = self._context, self._player.trace
-        unfit = self._unfit(decoders)
+        unfit = self._unfit(ability)
         if trace is None or unfit:
             return unfit
         if context.loading is not None:
@@ -143,22 +144,22 @@ class GoingOn(QObject):
 
     def refusal_to_fork(self, *, can: bool) -> str:
         """Returns why the open run cannot be forked now; empty if it can. ``can`` as in ``refusal``."""
-        return self._never() or self.refusal(can=can, decoders=FORKING)
+        return self._never() or self.refusal(can=can, ability="forks")
 
     def refusal_to_infill(self, *, can: bool) -> str:
         """Returns why spans of the open run cannot be rewritten now; empty if they can. ``can`` as in ``refusal``."""
-        return self._never() or self.refusal(can=can, decoders=INFILLING)
+        return self._never() or self.refusal(can=can, ability="infills")
 
-    def _unfit(self, decoders: Sequence[str]) -> str:
+    def _unfit(self, ability: Ability | None) -> str:
         """Returns why a run like the open one cannot be continued so; empty if it can."""
         trace = self._player.trace
         if trace is None:
             return ""
         if trace.header.decision is not None:
             return tr("A decision is read, not written: there is nothing to change.")
-        if is_written_by(trace.header.config, decoders):
+        if ability is None or is_able(trace.header.config, ability):
             return ""
-        if decoders == MEASURING:
+        if ability == "measures":
             return tr("This can be measured in runs of block diffusion and bidirectional diffusion only.")
         return tr("Runs of this decoder cannot be changed. Ask again instead.")
 
@@ -174,7 +175,7 @@ class GoingOn(QObject):
         context, trace = self._context, self._player.trace
         if trace is None or context.is_busy or context.loading is not None or self._has_its_model:
             return None
-        if trace.header.decision is not None or not is_written_by(trace.header.config, FORKING):
+        if trace.header.decision is not None or not is_able(trace.header.config, "forks"):
             return None
         of = trace.header.model
         if not is_embedded(of.path) and of.path not in dict(context.models):
@@ -192,10 +193,10 @@ class GoingOn(QObject):
         self._forks.set_encoder(None if model is None else model.encode)
         self._forks.block(self.refusal_to_fork(can=self._able.forks), "" if self._never() else offer)
         infilling = self.refusal_to_infill(can=self._able.infill)
-        never = self._unfit(INFILLING) or self._never()
+        never = self._unfit("infills") or self._never()
         self._forks.spans.block(infilling, "" if never else offer)
         self._opinion.set_refusal(self._refusal_to_opine(), "" if self._unread() else offer)
-        self._influence.set_refusal(self.refusal(can=self._able.influence), "" if self._unfit(MEASURING) else offer)
+        self._influence.set_refusal(self.refusal(can=self._able.influence), "" if self._unfit("measures") else offer)
         if self._waiting is not None and context.loading is None:
             waiting, self._waiting = self._waiting, None
             waiting()
@@ -336,7 +337,7 @@ class GoingOn(QObject):
         """Returns why the open run's text cannot be read now; empty if it can."""
         model = self._model
         reads = model is not None and BY_TOKEN in model.decoders and not is_remote(model.path_or_id)
-        return self._unread() or self.refusal(can=reads, decoders=model.decoders if model is not None else ())
+        return self._unread() or self.refusal(can=reads, ability=None)
 
     @Slot()
     def _opine(self) -> None:

@@ -195,7 +195,7 @@ def _difference(difference: Difference) -> str:
 
 
 def _name(name: str) -> str:
-    labels = {setting.name: tr(setting.label).lower() for setting in SAMPLER}
+    labels = {name: tr(setting.label).lower() for name, setting in SAMPLER.items()}
     labels |= {
         "model": tr("model"),
         "weights": tr("the files of the model"),
@@ -231,7 +231,7 @@ def _value(name: str, value: object) -> str:
         return trn("{count} token", "{count} tokens", value) if isinstance(value, int) else tr("no limit")
     if value is None:
         return tr("the model's own")
-    unit = next((setting.unit for setting in SAMPLER if setting.name == name), "")
+    unit = SAMPLER[name].unit if name in SAMPLER else ""
     return f"{value:g} {tr(unit)}".strip() if isinstance(value, int | float) and name != "seed" else str(value)
 
 

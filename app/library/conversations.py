@@ -15,7 +15,7 @@ from app.library import Library, LibraryError, NewMessage, StoredMessage, Summar
 from app.library.records import LONGEST_DETAILS, ROUNDS, details_of
 from app.library.records import Status as StoredStatus
 from app.settings.decoders import OWN_DECODING, DecodingChoice
-from app.settings.values import SETTING_NAMES
+from app.settings.spec import SAMPLER
 from app.state.chat.calls import rounds_from_json, rounds_to_json
 from app.state.chat.conversation import Answer, ChatState, Decode, Status, Turn
 from app.state.chat.versions import Versions
@@ -159,7 +159,7 @@ def _status(answer: Answer) -> StoredStatus:
 
 def _settings(answer: Answer) -> str:
     """Returns a run's settings, its model and adapter, and the id of its trace, as JSON."""
-    names = (*SETTING_NAMES, *asdict(OWN_DECODING))
+    names = (*SAMPLER, *asdict(OWN_DECODING))
     settings: dict[str, object] = {name: getattr(answer.config, name) for name in names}
     rounds = {ROUNDS: rounds_to_json(answer.rounds, LONGEST_DETAILS // 2)} if answer.rounds else {}
     return json.dumps(settings | {TRACE: answer.trace_id, MODEL: answer.model, ADAPTER: answer.adapter} | rounds)
@@ -226,18 +226,18 @@ def _place(raw: object) -> str:
 
 def _read_config(stored: dict[str, Any]) -> GenerationConfig:
     """Returns the settings of a stored run, for display only; the defaults if they cannot be read."""
-    values = tuple(stored.get(name) for name in SETTING_NAMES)
+    values = tuple(stored.get(name) for name in SAMPLER)
     known = all(value is None or type(value) in (int, float) for value in values)
     return _config(DecodingChoice.read(stored), *values) if known else GenerationConfig()
 
 
 @lru_cache(256, typed=True)
 def _config(decoding: DecodingChoice, *values: float | None) -> GenerationConfig:
-    """Returns settings from values in the order of ``SETTING_NAMES``.
+    """Returns settings from values in the order of ``SAMPLER``.
 
     Cached, since most answers of a long conversation have the same settings.
     """
-    given = {name: value for name, value in zip(SETTING_NAMES, values, strict=True) if value is not None}
+    given = {name: value for name, value in zip(SAMPLER, values, strict=True) if value is not None}
     try:
         return GenerationConfig().replace(**given, **decoding.changes)
     except SafelightError:

@@ -49,9 +49,9 @@ def overrides_in_order(values: Iterable[tuple[str, float]]) -> tuple[tuple[str, 
     """Returns pairs of names and values in the order of declaration, with whole numbers as int."""
     given = dict(values)
     return tuple(
-        (setting.name, int(given[setting.name]) if setting.is_whole else float(given[setting.name]))
-        for setting in SAMPLER
-        if setting.name in given
+        (name, int(given[name]) if setting.is_whole else float(given[name]))
+        for name, setting in SAMPLER.items()
+        if name in given
     )
 
 

@@ -33,7 +33,6 @@ VERSION = 7
 MOST = 500  # presets
 MOST_BYTES = 2**21
 MOST_VALUES = 100_000  # in the JSON; separators inside prompts count, too
-_SETTINGS = {setting.name: setting for setting in SAMPLER}
 
 
 class PresetStore:
@@ -216,7 +215,7 @@ def _from_json(entry: object) -> Preset | None:
 
 
 def _is_in_bounds(name: object, value: object) -> bool:
-    setting = _SETTINGS.get(name) if isinstance(name, str) else None
+    setting = SAMPLER.get(name) if isinstance(name, str) else None
     if setting is None or isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return setting.low <= value <= setting.high and (not setting.is_whole or value == int(value))

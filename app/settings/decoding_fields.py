@@ -15,8 +15,7 @@ from app.settings.decoders import OWN_DECODING, DecodingChoice
 from app.settings.fields import choice_box, flag_box, show_decoders
 from app.settings.spec import ACCEPTANCE, DECODER, TOKEN_THOUGHTS, TOKEN_THOUGHTS_EXPLANATION
 from app.system.i18n import tr
-from engine.config import BLOCK_DIFFUSION
-from engine.decoding.names import BY_TOKEN
+from engine.decoders import BLOCK_DIFFUSION, BY_TOKEN
 
 
 class DecodingFields(QWidget):

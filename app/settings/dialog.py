@@ -40,11 +40,12 @@ from app.settings.preferences import (
     PreferenceSection,
     Switch,
 )
-from app.settings.spec import Choice, Setting
+from app.settings.spec import Choice
 from app.settings.values import SettingsValues
 from app.system.folders import default_data_folder, ensure
 from app.system.i18n import tr
 from engine import SafelightError
+from engine.decoders import Setting
 
 LIST_WIDTH, WIDTH, HEIGHT = 200, 760, 560
 

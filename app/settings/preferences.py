@@ -12,9 +12,9 @@ from app.settings.spec import (
     REDUCED_MOTION_EXPLANATION,
     VIEW,
     Choice,
-    Setting,
 )
 from engine.config import MOST_THREADS
+from engine.decoders import Setting
 
 
 @dataclass
@@ -76,7 +76,7 @@ THEME = Choice(
     "Darkroom is dark, Paper is light; System follows the desktop.",
     (("system", "System"), ("darkroom", "Darkroom"), ("paper", "Paper")),
 )
-TEXT_PERCENT = Setting("text_percent", "Text size", "%", "The size of all text, on the canvas too.", 80, 200, 10)
+TEXT_PERCENT = Setting("Text size", "%", "The size of all text, on the canvas too.", 80, 200, 10, name="text_percent")
 DATA_FOLDER = Folder(
     "data_folder",
     "Data folder",
@@ -89,7 +89,6 @@ OFFLINE = Switch(
     "Safelight does not use the network. Downloads wait until this is off; everything else works.",
 )
 THREADS = Setting(
-    "threads",
     "CPU threads",
     "",
     "0 uses one thread for a small model and all for a large one. Takes effect when a model is loaded. Not used on a "
@@ -97,6 +96,7 @@ THREADS = Setting(
     0,
     MOST_THREADS,
     1,
+    name="threads",
 )
 OPEN_LOGS = Act(
     "open_logs",
@@ -129,13 +129,13 @@ SERVER_SWITCH = Switch(
     "server", "Serve the loaded model", "Starts with Safelight from now on. Every request needs the key."
 )
 SERVER_PORT = Setting(
-    "server_port",
     "Port",
     "",
     "Part of the address. 0 uses any free port, which can change at each start.",
     0,
     65_535,
     1,
+    name="server_port",
 )
 SERVER_OPEN = Switch(
     "server_open",

@@ -10,11 +10,12 @@ from PySide6.QtCore import QByteArray, QSettings
 from app.settings.decoders import DecodingChoice
 from app.settings.file import user_settings
 from app.settings.preferences import ELSEWHERE, SECTIONS, Folder, Preference, Preferences, Switch
-from app.settings.spec import PACE, SAMPLER, Choice, Setting
+from app.settings.spec import PACE, SAMPLER, Choice
 from app.settings.values import SettingsValues
 from app.system.i18n import tr
 from engine.catalog import SMALL
 from engine.config import LARGEST_SEED
+from engine.decoders import Setting
 
 KEYS = {
     "theme": "window/theme",
@@ -61,10 +62,10 @@ def _flag(settings: QSettings, key: str, default: bool) -> bool:
 def read_values(settings: QSettings, reduced_motion: bool) -> SettingsValues:
     """Reads the stored settings; ``reduced_motion`` is the platform's setting, the default of the user's."""
     values = SettingsValues()
-    for setting in SAMPLER:
-        found = _number(settings, f"sampler/{setting.name}", setting.low, setting.high)
+    for name, setting in SAMPLER.items():
+        found = _number(settings, f"sampler/{name}", setting.low, setting.high)
         if found is not None:
-            values.overrides[setting.name] = int(found) if setting.is_whole else found
+            values.overrides[name] = int(found) if setting.is_whole else found
     names = (*asdict(values.decoding), "thought_decoder", "answer_decoder")  # the latter of earlier versions
     values.decoding = DecodingChoice.read({name: settings.value(f"sampler/{name}") for name in names})
     values.seed = _seed(settings)
@@ -81,8 +82,8 @@ def write_values(settings: QSettings, values: SettingsValues, reduced_motion: bo
 
     ``keep_seed`` keeps the stored seed if the one in ``values`` is for this session only.
     """
-    for setting in SAMPLER:
-        _write(settings, f"sampler/{setting.name}", values.overrides.get(setting.name))
+    for name in SAMPLER:
+        _write(settings, f"sampler/{name}", values.overrides.get(name))
     for name in asdict(values.decoding):
         _write(settings, f"sampler/{name}", values.decoding.changes.get(name))
     if not keep_seed:

@@ -11,10 +11,11 @@ from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.settings.decoding_fields import DecodingFields
 from app.settings.fields import NumberBox, SeedBox, flag_box, number_box, number_in, put_number
-from app.settings.spec import MAIN, SAMPLER, SEED, Setting
+from app.settings.spec import MAIN, SAMPLER, SEED
 from app.settings.values import SettingsValues
 from app.system.i18n import tr
 from engine import GenerationConfig
+from engine.decoders import Setting
 
 WIDTH, MOST_WIDTH = 312, 440  # pixels; the width scales with the text size
 
@@ -34,7 +35,7 @@ class SettingsStrip(QWidget):
         self._defaults = GenerationConfig()
         self._filling = False
         self._allowed: frozenset[str] | None = None  # the settings that have an effect with the model; None: all
-        self.boxes: dict[str, NumberBox] = {setting.name: number_box(setting) for setting in SAMPLER}
+        self.boxes: dict[str, NumberBox] = {name: number_box(setting) for name, setting in SAMPLER.items()}
         self._rows: dict[str, QWidget] = {}  # the row of each number, by name
         self.reset = button(
             tr("Reset to the model's defaults"), tip=tr("Removes your changes here"), clicked=self._reset
@@ -66,7 +67,7 @@ class SettingsStrip(QWidget):
 
     def _lay_out(self) -> QVBoxLayout:
         column = column_of(label(tr("Sampler"), "title"), self.reset, self.refusal, spacing=4)
-        self._rows = {setting.name: _row(setting, self.boxes[setting.name]) for setting in SAMPLER}
+        self._rows = {name: _row(setting, self.boxes[name]) for name, setting in SAMPLER.items()}
         for name in MAIN:
             column.addWidget(self._rows[name])
         for name in (name for name in self._rows if name not in MAIN):
@@ -113,8 +114,8 @@ class SettingsStrip(QWidget):
         self._defaults = defaults
         self._filling = True
         self.decoding.show_choice(self._values.decoding, self._values.decoders)
-        for setting in SAMPLER:
-            put_number(self.boxes[setting.name], self._values.value(setting.name, defaults))
+        for name, box in self.boxes.items():
+            put_number(box, self._values.value(name, defaults))
         self.random_seed.setChecked(self._values.seed is None)
         self.seed.setValue(self._values.seed or 0)
         self._filling = False
@@ -157,10 +158,10 @@ class SettingsStrip(QWidget):
     def _take(self) -> None:
         if self._filling:
             return
-        for setting in SAMPLER:
-            before = self._values.value(setting.name, self._defaults)
-            if (shown := number_in(self.boxes[setting.name], setting, before)) != before:
-                self._values.set(setting.name, shown, self._defaults)
+        for name, setting in SAMPLER.items():
+            before = self._values.value(name, self._defaults)
+            if (shown := number_in(self.boxes[name], setting, before)) != before:
+                self._values.set(name, shown, self._defaults)
         self._values.decoding = self.decoding.choice
         self._values.seed = None if self.random_seed.isChecked() else self.seed.value()
         self._show_state()

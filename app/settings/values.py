@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.settings.decoders import OWN_DECODING, DecodingChoice
-from app.settings.spec import SAMPLER
 from engine import GenerationConfig
-from engine.config import BLOCK_DIFFUSION, LARGEST_SEED
+from engine.config import LARGEST_SEED
+from engine.decoders import BLOCK_DIFFUSION
 
 DRAWN_SEED_HIGH = 999_999
 """Random seeds are short, so that people can copy them."""
@@ -96,6 +96,3 @@ class SettingsValues:
         self.overrides.clear()
         self.seed = None
         self.decoding = OWN_DECODING
-
-
-SETTING_NAMES = tuple(setting.name for setting in SAMPLER)

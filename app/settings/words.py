@@ -25,6 +25,6 @@ def decoding_words(decoding: DecodingChoice) -> Iterator[str]:
 
 
 def _numbers(overrides: Mapping[str, float]) -> Iterator[str]:
-    for setting in SAMPLER:
-        if setting.name in overrides:
-            yield f"{tr(setting.label)} {overrides[setting.name]:,g}"
+    for name, setting in SAMPLER.items():
+        if name in overrides:
+            yield f"{tr(setting.label)} {overrides[name]:,g}"

@@ -9,21 +9,15 @@ from typing import Any
 
 from app.state.intervals import NORMAL_95, bootstrap, paired_difference, wilson
 from engine import GenerationConfig, SafelightError
-from engine.config import ACCEPTANCE, THRESHOLD_OF
+from engine.decoders import ACCEPTANCE
 from engine.errors import quoted
 
-FACTORS = {
-    "entropy_bound": (0.5, 2, 10),
-    "entropy_bound_kept": (0.5, 1, 2, 5, 8, 10),
-    "confidence_threshold": (3, 2, 1, 0.5, 0.3, 0.1),
-}
-"""The thresholds that are tried, as factors of the model's default; of a probability's distance to 1."""
 _USUAL = GenerationConfig()
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """An acceptance rule, one of ``engine.config.ACCEPTANCE``, with its threshold."""
+    """An acceptance rule, one of ``engine.decoders.ACCEPTANCE``, with its threshold."""
 
     acceptance: str
     threshold: float
@@ -31,7 +25,7 @@ class Candidate:
     @property
     def changes(self) -> dict[str, Any]:
         """The candidate as changes of a ``GenerationConfig``."""
-        return {"acceptance": self.acceptance, THRESHOLD_OF[self.acceptance]: self.threshold}
+        return {"acceptance": self.acceptance, ACCEPTANCE[self.acceptance].threshold: self.threshold}
 
     @property
     def title(self) -> str:
@@ -40,21 +34,21 @@ class Candidate:
 
 def reference_of(defaults: GenerationConfig) -> Candidate:
     """Returns the rule that a model has by default."""
-    return Candidate(defaults.acceptance, getattr(defaults, THRESHOLD_OF[defaults.acceptance]))
+    return Candidate(defaults.acceptance, getattr(defaults, ACCEPTANCE[defaults.acceptance].threshold))
 
 
 def grid(defaults: GenerationConfig) -> tuple[Candidate, ...]:
     """Returns the reference, and every rule with thresholds around a model's defaults."""
     found = [reference_of(defaults)]
-    for acceptance, factors in FACTORS.items():
-        setting = THRESHOLD_OF[acceptance]
+    for rule in ACCEPTANCE.values():
+        setting, factors = rule.threshold, rule.tried
         usual = getattr(defaults, setting)
         if setting == "accept_probability":
             away = 1 - (usual if 0 < usual < 1 else _USUAL.accept_probability)
             values = [1 - away * factor for factor in factors if away * factor < 1]
         else:
             values = [(usual or getattr(_USUAL, setting)) * factor for factor in factors]
-        found += [Candidate(acceptance, float(f"{value:.3g}")) for value in values]
+        found += [Candidate(rule.name, float(f"{value:.3g}")) for value in values]
     return tuple(dict.fromkeys(found))
 
 

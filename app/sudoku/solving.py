@@ -7,7 +7,7 @@ from app.context import ModelChoice
 from app.state.adapters import adapters_for
 from app.system.i18n import tr
 from engine import BASE, SUDOKU, GenerationConfig, SafelightError
-from engine.config import BLOCK_DIFFUSION
+from engine.decoders import BLOCK_DIFFUSION
 from engine.service import LoadedModel, is_remote
 from engine.tasks import sudoku
 

@@ -178,6 +178,6 @@ def _settings(
             )
     yield Action("setting storage", tr("What is kept"), tr("Settings"), functools.partial(open_setting, "storage"))
     yield Action("setting tools", tr("Tools"), tr("Settings"), functools.partial(open_setting, "tools"))
-    for setting in (*(setting for setting in SAMPLER if setting.name in shown), SEED):
+    for setting in (*(setting for name, setting in SAMPLER.items() if name in shown), SEED):
         run = functools.partial(open_sampler, setting.name)
         yield Action(f"sampler {setting.name}", tr(setting.label), tr("Sampler"), run)

@@ -17,7 +17,8 @@ from engine import kernels
 from engine.checks import layer_checks, product_checks
 from engine.checks.operands import CONTEXT, draws, normal, routing
 from engine.checks.oracle import EXACT, OracleCheck, Outputs
-from engine.config import ACCEPTANCE, GELU, Activation, GenerationConfig, LayerConfig
+from engine.config import GELU, Activation, GenerationConfig, LayerConfig
+from engine.decoders import ACCEPTANCE
 from engine.decoding.step_program import StepProgram
 from engine.kernels import reference
 from engine.kernels.activation import activate

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from engine.config import GenerationConfig
+from engine.decoders import ACCEPTANCE
 from engine.decoding import sampling
 
 
@@ -96,16 +97,17 @@ class ConfidenceThreshold:
         return _kept(found, canvas, kept, kept | sure | (surest & ~sure.any()))
 
 
-RULES: dict[str, Callable[[GenerationConfig], Rule]] = {
-    "entropy_bound": lambda config: EntropyBound(config.entropy_bound),
-    "entropy_bound_kept": lambda config: EntropyBoundKept(config.entropy_bound),
-    "confidence_threshold": lambda config: ConfidenceThreshold(config.accept_probability),
+RULES: dict[str, Callable[[float], Rule]] = {
+    "entropy_bound": EntropyBound,
+    "entropy_bound_kept": EntropyBoundKept,
+    "confidence_threshold": ConfidenceThreshold,
 }
+"""The functions of ``decoders.ACCEPTANCE``, which take the threshold."""
 
 
 def rule_of(config: GenerationConfig) -> Rule:
     """Returns the rule that a run's settings name."""
-    return RULES[config.acceptance](config)
+    return RULES[config.acceptance](getattr(config, ACCEPTANCE[config.acceptance].threshold))
 
 
 @dataclass(frozen=True)

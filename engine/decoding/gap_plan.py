@@ -17,7 +17,8 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.config import BLOCK_DIFFUSION, GAP_LENGTHS, SMALLEST_CANVAS, USUAL_HOLE, GenerationConfig
+from engine.config import GAP_LENGTHS, SMALLEST_CANVAS, USUAL_HOLE, GenerationConfig
+from engine.decoders import BLOCK_DIFFUSION
 from engine.decoding.names import names_of
 from engine.errors import SafelightError
 from engine.models.model import Model
@@ -66,7 +67,7 @@ class GapPlan:
 
 def fills_gaps(model: Model) -> bool:
     """True if a model can fill the gap of a text."""
-    own = model.family.default_decoder
+    own = model.family.decoders[0]
     return own in (BLOCK_DIFFUSION, READS_WHOLE) or _markers(model) is not None
 
 
@@ -89,7 +90,7 @@ def plan_gap(
         SafelightError: the model cannot see what stands behind a gap; a length that does not fit its canvas, or that is
             asked of a model that writes one token after the other; the model's template refuses the message.
     """
-    decoder, answer = names_of(config, model.family.decoders, model.family.default_decoder)
+    decoder, answer = names_of(config, model.family.decoders)
     markers = _markers(model)
     if markers is not None and decoder == answer:
         if length is not None:

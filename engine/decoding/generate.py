@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from engine.config import BLOCK_DIFFUSION, GenerationConfig
+from engine.config import GenerationConfig
+from engine.decoders import BLOCK_DIFFUSION, DECODERS, Ability
 from engine.decoding.autoregressive import autoregressive
 from engine.decoding.bidirectional import bidirectional
 from engine.decoding.block_causal import block_causal
@@ -20,7 +21,7 @@ from engine.decoding.infilling import infilling
 from engine.decoding.masked_diffusion import masked_diffusion
 from engine.decoding.masked_infilling import masked_infilling
 from engine.decoding.mixed import mixed
-from engine.decoding.names import FORKING, INFILLING, formatting, names_of, require_diffusion
+from engine.decoding.names import formatting, names_of, require_able
 from engine.decoding.performing import perform_all
 from engine.decoding.protocols import BlockDenoiser, Decoding
 from engine.decoding.repeating import without_repeats
@@ -40,7 +41,7 @@ from engine.types import Cancel, Row
 if TYPE_CHECKING:
     from engine.text.formatted_answer import FormattedAnswer
 
-DECODERS: dict[str, Decoder] = {
+FUNCTIONS: dict[str, Decoder] = {
     "block_diffusion": block_diffusion,
     "autoregressive": autoregressive,
     "causal_parallel": causal_parallel,
@@ -50,7 +51,7 @@ DECODERS: dict[str, Decoder] = {
     "sub_blocks": sub_blocks,
     "self_speculation": self_speculation,
 }
-"""The decoders by name; ``names`` says which can do more."""
+"""The functions of ``decoders.DECODERS``, by name."""
 
 
 def generate(
@@ -88,7 +89,7 @@ def generate(
     config = config or GenerationConfig()
     answer = None
     if output_format is not None:
-        formatting(config, *_decoders_of(model))  # before the answer is made
+        formatting(config, _decoders_of(model))  # before the answer is made
         try:
             answer = answer_of(model, [int(token) for token in prompt_ids], config, output_format, cancel)
         except SafelightError:
@@ -187,11 +188,11 @@ def decode(run: Run) -> Decoding[None]:
     names = _decoders_of(model)
     if run.answer is not None:
         run = run.unpinned()
-        name = formatting(config, *names)
-        return structured(run) if name == BLOCK_DIFFUSION else without_repeats(run, DECODERS[name], name)
-    thought, answer = names_of(config, *names)
+        name = formatting(config, names)
+        return structured(run) if name == BLOCK_DIFFUSION else without_repeats(run, FUNCTIONS[name], name)
+    thought, answer = names_of(config, names)
     if thought == answer:
-        return without_repeats(run, DECODERS[answer], answer)
+        return without_repeats(run, FUNCTIONS[answer], answer)
     thoughts = ThoughtTokens.from_prompt(model.tokenizer, run.prompt) if isinstance(model, Model) else ThoughtTokens()
     return without_repeats(run, lambda run: mixed(run, thoughts), "")
 
@@ -199,7 +200,7 @@ def decode(run: Run) -> Decoding[None]:
 def decode_fork(run: Run, committed: Sequence[Row], steps: Sequence[int], changes: Sequence[Fork]) -> Decoding[None]:
     """Repeats a run with changes; the arguments are those of ``fork``."""
     config = run.config
-    decoder = require_block_diffusion(run, "a fork", FORKING)
+    decoder = require_run_able(run, "a fork", "forks")
     check_changes(changes, over_masks=decoder != BLOCK_DIFFUSION)
     last = changes[-1] if changes else None
     known = len(committed) if last is None else min(len(committed), last.block)
@@ -218,7 +219,7 @@ def decode_fork(run: Run, committed: Sequence[Row], steps: Sequence[int], change
     if decoder == BLOCK_DIFFUSION:
         blocks, text = CommittedBlocks(rows, tuple(steps[:known])), torch.cat(rows).tolist() if rows else []
         return without_repeats(run, lambda run: block_diffusion(run, blocks), decoder, text)
-    return _behind(without_repeats(run, DECODERS[decoder], decoder), rows)
+    return _behind(without_repeats(run, FUNCTIONS[decoder], decoder), rows)
 
 
 def _behind(decoding: Decoding[None], rows: Sequence[Tensor]) -> Decoding[None]:
@@ -237,7 +238,7 @@ def _behind(decoding: Decoding[None], rows: Sequence[Tensor]) -> Decoding[None]:
 
 def decode_infill(run: Run, committed: Sequence[Row], marks: Sequence[Mark]) -> Decoding[None]:
     """Writes marked spans anew; the arguments are those of ``rewrite_marked``."""
-    decoder = require_block_diffusion(run, "an infill", INFILLING)
+    decoder = require_run_able(run, "an infill", "infills")
     if not marks:
         raise SafelightError("nothing is marked; mark a part of the finished text first")
     rows = checked_rows(run.model, committed, run.canvas_length, are_equal=decoder != BLOCK_DIFFUSION)
@@ -246,13 +247,13 @@ def decode_infill(run: Run, committed: Sequence[Row], marks: Sequence[Mark]) -> 
     return infilling(run, rows, marks) if decoder == BLOCK_DIFFUSION else masked_infilling(run, rows, marks)
 
 
-def require_block_diffusion(run: Run, what: str, can: Sequence[str] = (BLOCK_DIFFUSION,)) -> str:
-    """Returns the decoder of a run that does ``what``, which only the decoders in ``can`` do.
+def require_run_able(run: Run, what: str, ability: Ability) -> str:
+    """Returns the decoder of a run that does ``what``, for which it needs an ability.
 
     Raises:
-        SafelightError: it uses another one.
+        SafelightError: it uses a decoder that cannot.
     """
-    return require_diffusion(run.config, *_decoders_of(run.model), what, can)
+    return require_able(run.config, _decoders_of(run.model), what, ability)
 
 
 def answer_of(
@@ -275,10 +276,8 @@ def answer_of(
     return FormattedAnswer.for_prompt(output_format, model.tokenizer, size, ends, prompt, cancel)
 
 
-def _decoders_of(model: BlockDenoiser) -> tuple[tuple[str, ...], str]:
-    """Returns the names of a model's decoders, and of its default one."""
+def _decoders_of(model: BlockDenoiser) -> tuple[str, ...]:
+    """Returns the names of a model's decoders, its default one first."""
     if isinstance(model, Model):
-        return model.family.decoders, model.family.default_decoder
-    if hasattr(model, "denoise"):
-        return tuple(DECODERS), BLOCK_DIFFUSION
-    return tuple(name for name in DECODERS if name != BLOCK_DIFFUSION), "autoregressive"  # a causal network
+        return model.family.decoders
+    return tuple(DECODERS) if hasattr(model, "denoise") else tuple(DECODERS)[1:]  # of a causal network

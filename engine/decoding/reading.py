@@ -17,11 +17,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.config import BLOCK_DIFFUSION, GenerationConfig
+from engine.config import GenerationConfig
+from engine.decoders import BLOCK_DIFFUSION
 from engine.decoding import sampling
 from engine.decoding.block_diffusion import cut_at_eos, room_for_blocks
-from engine.decoding.generate import require_block_diffusion
-from engine.decoding.names import DECIDING
+from engine.decoding.generate import require_run_able
 from engine.decoding.performing import perform_all
 from engine.decoding.prefill import commit, prefill, reuse_prefix
 from engine.decoding.protocols import BlockDenoiser, Decode, Decoding, Denoise, Passes
@@ -83,7 +83,7 @@ def read(
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
 def reading(run: Run, layout: Layout, repeats: int = 0) -> Decoding[None]:
     """Reads a decision from a canvas behind the prompt; the arguments are those of ``read``."""
-    decoder = require_block_diffusion(run, "a decision", DECIDING)
+    decoder = require_run_able(run, "a decision", "decides")
     room_for_blocks(run, len(layout.canvas))
     sheet = _Sheet.from_layout(layout, run.model.config.vocab_size)
     is_noise = decoder == BLOCK_DIFFUSION

@@ -8,6 +8,7 @@ from contextlib import closing
 
 import numpy as np
 
+from engine.decoders import able
 from engine.decoding.protocols import Decoding
 from engine.decoding.run import Decoder, Run
 from engine.events import CanvasCommitted, CanvasStarted, Event, GenerationFinished, StepFinished
@@ -16,8 +17,6 @@ from engine.text.repeating import REPEATED, repeats
 from engine.types import Cancel
 
 TAIL = 2_000  # tokens of the text that are looked at
-IN_ORDER = ("autoregressive", "self_speculation")
-"""Decoders whose text can end within a block; that of the others ends with one."""
 
 
 class _Flag:
@@ -47,6 +46,7 @@ def without_repeats(run: Run, decoder: Decoder, name: str, known: Sequence[int] 
     if not isinstance(run.model, Model):
         yield from decoder(run)
         return
+    ends_within = able(name, "in order")
     flag, decode = _Flag(run.cancel), run.model.tokenizer.decode
     text, seen, begun = list(known), 0, list[Event]()
     with closing(decoder(dataclasses.replace(run, cancel=flag))) as items:
@@ -58,7 +58,7 @@ def without_repeats(run: Run, decoder: Decoder, name: str, known: Sequence[int] 
                     if flag.is_own:  # a block of which nothing may follow
                         begun = [item]
                         continue
-                case StepFinished() if name in IN_ORDER:
+                case StepFinished() if ends_within:
                     written = item.next_canvas[np.logical_and.accumulate(item.accepted_mask)].tolist()
                     new, seen = written[seen:], len(written)
                     flag.is_own |= is_free and "\n" in decode(new) and repeats(decode([*text, *written][-TAIL:]))

@@ -25,7 +25,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engine import kernels
-from engine.config import ACCEPTANCE, GenerationConfig
+from engine.config import GenerationConfig
+from engine.decoders import ACCEPTANCE
 from engine.decoding import sampling
 from engine.decoding.acceptance import EntropyBound, Rule, rule_of
 from engine.kernels.reference_step import VocabularyResult
@@ -393,7 +394,7 @@ def knobs_of(config: GenerationConfig) -> tuple[float, ...]:
         config.entropy_bound,
         config.stability_threshold,
         config.confidence_threshold,
-        ACCEPTANCE.index(config.acceptance),
+        list(ACCEPTANCE).index(config.acceptance),
         config.accept_probability,
     )
 

@@ -17,12 +17,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.config import ACCEPTANCE
+from engine.decoders import ACCEPTANCE
 from engine.kernels.reference_step import VocabularyResult
 
 BLOCK = 32  # positions that all others are compared with at a time
-BOUND = tl.constexpr(ACCEPTANCE.index("entropy_bound"))
-CONFIDENCE = tl.constexpr(ACCEPTANCE.index("confidence_threshold"))
+BOUND = tl.constexpr(list(ACCEPTANCE).index("entropy_bound"))
+CONFIDENCE = tl.constexpr(list(ACCEPTANCE).index("confidence_threshold"))
 
 
 @dataclass(frozen=True, eq=False)

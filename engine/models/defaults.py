@@ -40,7 +40,7 @@ def run_settings(path_or_id: str | Path) -> RunSettings:
     """
     opened = open_model(path_or_id)
     defaults = generation_defaults(opened, opened.tokenizer())
-    return RunSettings(opened.family.own_first, defaults, opened.config.vision is not None)
+    return RunSettings(opened.family.decoders, defaults, opened.config.vision is not None)
 
 
 def generation_defaults(opened: ModelFolder, tokenizer: Tokenizer) -> GenerationConfig:

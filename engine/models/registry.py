@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.adapters.targets import Targets
-from engine.config import BLOCK_DIFFUSION, GenerationConfig, ModelConfig
+from engine.config import GenerationConfig, ModelConfig
+from engine.decoders import BLOCK_DIFFUSION
 from engine.errors import SafelightError, quoted
 from engine.files import read_json
 from engine.models.causal import families, gemma3, llada, llada2
@@ -44,18 +45,11 @@ class Family:
     build: Callable[[ModelConfig], Network]  # weights not filled
     names: Names  # of the tensors in released checkpoints
     targets: Targets  # of adapters
-    decoders: tuple[str, ...]  # names of ``decoding.generate.DECODERS`` that ``generate`` may be asked for
-    default_decoder: str  # the one that it uses by default
+    decoders: tuple[str, ...]  # names of ``decoders.DECODERS`` that ``generate`` may be asked for, the default first
     defaults: GenerationConfig  # if a checkpoint does not say; without end tokens: those of its other files
     tried: str = LAYOUT_ONLY  # or the published weights that ``tests/real`` holds to ``transformers``
     starts_with_bos: bool = False  # of a text without a template as well, if its tokenizer's files do not say
     ends: tuple[str, ...] = ()  # texts of tokens that always end a text, if the tokenizer has them
-
-    @property
-    def own_first(self) -> tuple[str, ...]:
-        """The decoders, the default one first."""
-        own = self.default_decoder
-        return (own, *(name for name in self.decoders if name != own))
 
     @property
     def has_masks(self) -> bool:
@@ -94,17 +88,14 @@ def _autoregressive(
     tried: str = LAYOUT_ONLY,
 ) -> Family:
     """Returns a family of dense causal models that were trained to write a token at a time."""
-    decoder = "autoregressive"
-    return Family(model_type, read_config, build_causal, *layout, (decoder,), decoder, _ANSWER, tried)
+    return Family(model_type, read_config, build_causal, *layout, ("autoregressive",), _ANSWER, tried)
 
 
 def _from_autoregression(model_type: str, read_config: Callable[[dict[str, Any]], ModelConfig]) -> Family:
     """Returns a family of dllm's: its files do not say whether it was trained on whole texts or on blocks."""
     decoders, defaults = ("bidirectional", "block_causal"), _MASKED
     ends = ("<|im_end|>", "<|eot_id|>", "<|endoftext|>")
-    return Family(
-        model_type, read_config, build_causal, *TEXT, decoders, decoders[0], defaults, AUTHORS_ONLY, ends=ends
-    )
+    return Family(model_type, read_config, build_causal, *TEXT, decoders, defaults, AUTHORS_ONLY, ends=ends)
 
 
 FAMILIES = {
@@ -117,7 +108,6 @@ FAMILIES = {
             gemma_layout.NAMES,
             gemma_layout.TARGETS,
             decoders=("block_diffusion", "autoregressive"),
-            default_decoder="block_diffusion",
             defaults=GenerationConfig(),
             starts_with_bos=True,
         ),
@@ -137,7 +127,6 @@ FAMILIES = {
             build_causal,
             *TEXT,
             decoders=("causal_parallel", "autoregressive"),
-            default_decoder="causal_parallel",
             defaults=_ANSWER.replace(sampling_temperature=0.2),
             ends=_CHAT_ENDS,
         ),
@@ -147,7 +136,6 @@ FAMILIES = {
             build_causal,
             *TEXT,
             decoders=("block_causal",),
-            default_decoder="block_causal",
             defaults=_ANSWER.replace(accept_probability=0.85, entropy_bound=0.35),
             tried=AUTHORS_ONLY,
         ),
@@ -157,7 +145,6 @@ FAMILIES = {
             build_causal,
             *TEXT,
             decoders=("sub_blocks",),
-            default_decoder="sub_blocks",
             defaults=_ANSWER.replace(accept_probability=0.9, sampling_top_p=0.95),
             ends=("<|im_end|>",),
             tried=AUTHORS_ONLY,
@@ -169,7 +156,6 @@ FAMILIES = {
             llada2.NAMES,
             llada2.TARGETS,
             decoders=("block_causal",),
-            default_decoder="block_causal",
             defaults=_ANSWER.replace(accept_probability=0.7, edit_probability=0.5),  # LLaDA2.1's for quality
             tried=AUTHORS_ONLY,
         ),
@@ -179,7 +165,6 @@ FAMILIES = {
             build_causal,
             *families.NEMOTRON,
             decoders=("masked_diffusion", "autoregressive", "self_speculation"),
-            default_decoder="masked_diffusion",
             defaults=_ANSWER,
         ),
         Family(
@@ -189,7 +174,6 @@ FAMILIES = {
             llada.NAMES,
             llada.TARGETS,
             decoders=("bidirectional",),
-            default_decoder="bidirectional",
             defaults=_MASKED,
             ends=("<|eot_id|>", "<|endoftext|>"),
             tried=AUTHORS_ONLY,
@@ -200,7 +184,6 @@ FAMILIES = {
             build_causal,
             *EXPERTS,
             decoders=("bidirectional",),
-            default_decoder="bidirectional",
             defaults=_MASKED,
             ends=("<|role_end|>", "<|endoftext|>"),
         ),
@@ -210,7 +193,6 @@ FAMILIES = {
             build_causal,
             *TEXT,
             decoders=("bidirectional",),
-            default_decoder="bidirectional",
             defaults=_ANSWER.replace(
                 max_new_tokens=512,
                 max_denoising_steps=512,
@@ -227,7 +209,6 @@ FAMILIES = {
             build_causal,
             *EXPERTS,
             decoders=("bidirectional",),
-            default_decoder="bidirectional",
             defaults=_MASKED.replace(max_new_tokens=256, max_denoising_steps=256, remasking="entropy"),
             ends=_CHAT_ENDS,
             tried=AUTHORS_ONLY,

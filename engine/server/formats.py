@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from engine.config import BLOCK_DIFFUSION, GenerationConfig
+from engine.config import GenerationConfig
+from engine.decoders import BLOCK_DIFFUSION
 from engine.decoding.names import formatting
 from engine.files import parse_json
 from engine.server.errors import UNSUPPORTED, ApiError, refusing, unsupported
@@ -93,7 +94,7 @@ class AskedFormat:
             raise unsupported("This model cannot follow a format; describe it in the prompt.", self.field)
         asked = config if names_decoder else config.replace(decoder="")
         with refusing(self.field, UNSUPPORTED):
-            decoder = formatting(asked, model.decoders, next(iter(model.decoders), ""))
+            decoder = formatting(asked, model.decoders)
         return config.replace(decoder="" if decoder == BLOCK_DIFFUSION else decoder)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from engine.catalog import is_embedded
 from engine.config import LARGEST_SEED, SMALLEST_CANVAS, GenerationConfig
+from engine.decoders import able
 from engine.decoding.names import names_of, require_thoughts
 from engine.errors import SafelightError
 from engine.server.answer import AnswerSettings
@@ -27,7 +28,6 @@ from engine.trace.header import new_id
 CAUSAL = "autoregressive"  # the decoder of models that read text causally
 GAP_SHARE = 4  # the text of a gap takes at most this part of the context
 MOST_EXACT = 2**53  # JavaScript misreads larger whole numbers
-ONE_BY_ONE = frozenset(("autoregressive", "self_speculation"))  # decoders that write one behind the other
 LONGER = 3.0  # times the seconds of a plan, after which its run takes no further step
 
 
@@ -127,8 +127,8 @@ def plan(
     request = dataclasses.replace(request, config=config.replace(max_new_tokens=max(1, length)))
     if config.thinking_tokens is not None:
         request = _check_thinking(model, request, thinks=request.think or is_open, ignored=body.ignored)
-    names = names_of(config, model.decoders, next(iter(model.decoders), ""))
-    one_by_one = not ONE_BY_ONE.isdisjoint(names)
+    names = names_of(config, model.decoders)
+    one_by_one = any(able(name, "in order") for name in names)
     settings = dataclasses.replace(settings, max_tokens=length, starts_in_thought=is_open, one_by_one=one_by_one)
     if asked_format is not None:  # the whole answer must fit it, except a thought and calls
         is_text = asked_format.format.kind != "tool_calls" and request.kind == "chat" and not request.think
@@ -148,9 +148,9 @@ def plan(
 
 def _check_thinking(model: LoadedModel, request: RunRequest, *, thinks: bool, ignored: Ignored) -> RunRequest:
     """Returns the request, without its bound of thinking if the run cannot bound it, or does not think."""
-    own, has_end = next(iter(model.decoders), ""), end_of_thought(model.encode, model.piece) is not None
+    has_end = end_of_thought(model.encode, model.piece) is not None
     try:
-        require_thoughts(request.config, model.decoders, own, has_end=has_end, thinks=thinks)
+        require_thoughts(request.config, model.decoders, has_end=has_end, thinks=thinks)
     except SafelightError:
         ignored.add("thinking_token_budget")
         return dataclasses.replace(request, config=request.config.replace(thinking_tokens=None))

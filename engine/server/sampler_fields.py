@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from engine.config import ACCEPTANCE, BLOCK_DIFFUSION, THRESHOLD_OF, GenerationConfig
+from engine.config import GenerationConfig
+from engine.decoders import ACCEPTANCE, BLOCK_DIFFUSION, TerminalOption, declared
 from engine.decoding.names import names_of
 from engine.errors import SafelightError, quoted
 from engine.server.errors import UNSUPPORTED, ApiError, refusing, unsupported
@@ -20,9 +21,13 @@ At a quarter and below, entropies vanish, everything is accepted within two step
 tasks of sorting letters 93.7 % of the embedded model's answers are then exact, not 97.3 % as with a half.
 """
 
-OF_DENOISED = ("sampler", "threshold", "stall_steps")  # of blocks that are denoised, in runs with others, too
-NAMES = ("max_steps", "canvas_length", "min_canvas_length", *OF_DENOISED)
 PREFIX = "diffusion_"
+XARGS = {
+    PREFIX + option.xarg: name for name, option in declared(GenerationConfig, TerminalOption).items() if option.xarg
+}
+"""The settings by the names that ``vllm_xargs`` have for them: vLLM's for canvas and steps, mlx-vlm's for the rule."""
+THRESHOLD, CANVAS_LENGTH = PREFIX + "threshold", PREFIX + "canvas_length"  # the former is the acceptance rule's
+NAMES = (*XARGS, THRESHOLD)
 
 
 def config_of(
@@ -42,13 +47,10 @@ def config_of(
     config = config.replace(thinking_tokens=body.thinking_token_budget)
     if top_logprobs is not None:
         config = config.replace(top_k=max(config.top_k, top_logprobs, 1))
-    of_mlx_vlm = {
-        "diffusion_sampler": body.diffusion_sampler,
-        "diffusion_threshold": body.threshold,
-        "diffusion_min_canvas_length": body.diffusion_min_canvas_length,
-    }
-    xargs = {name: value for name, value in of_mlx_vlm.items() if value is not None} | (body.vllm_xargs or {})
-    return apply_xargs(config, xargs, model)
+    own = (body.diffusion_sampler, body.diffusion_min_canvas_length, body.threshold)  # as mlx-vlm has them
+    names = (PREFIX + "sampler", PREFIX + "min_canvas_length", THRESHOLD)
+    asked = {name: value for name, value in zip(names, own, strict=True) if value is not None}
+    return apply_xargs(config, asked | (body.vllm_xargs or {}), model)
 
 
 def _decoding(body: SampledRequest, model: LoadedModel) -> dict[str, Any]:
@@ -62,7 +64,7 @@ def _decoding(body: SampledRequest, model: LoadedModel) -> dict[str, Any]:
     if body.token_thoughts:
         found["token_thoughts"] = True
     with refusing("token_thoughts" if body.token_thoughts else "decoder", UNSUPPORTED):
-        names_of(GenerationConfig(**found), model.decoders, own)
+        names_of(GenerationConfig(**found), model.decoders)
     return found
 
 
@@ -84,13 +86,9 @@ def _sampled(body: SampledRequest, config: GenerationConfig) -> GenerationConfig
         "repetition_penalty": body.repetition_penalty,
     }
     for field, value in fields.items():
-        if value is None:
-            continue
-        try:
-            config = config.replace(**{field: value})
-        except SafelightError as error:
+        if value is not None:
             name = field.removeprefix("sampling_")
-            raise ApiError(400, f"{str(error).removeprefix('sampling_')}.", param=name) from None
+            config = _set(config, field, value, name, name)
     return config
 
 
@@ -100,65 +98,34 @@ def apply_xargs(config: GenerationConfig, xargs: Mapping[str, Any], model: Loade
     Raises:
         ApiError: an unknown name, or a value that does not fit the model.
     """
-    unknown = [name for name in xargs if name.removeprefix(PREFIX) not in NAMES or not name.startswith(PREFIX)]
-    if unknown:
-        known = ", ".join(PREFIX + name for name in NAMES)
+    if unknown := [name for name in xargs if name not in NAMES]:
+        known = ", ".join(NAMES)
         raise ApiError(400, f"vllm_xargs: {quoted(unknown[0])} is not known; use {known}.", param="vllm_xargs")
-    values = {name.removeprefix(PREFIX): value for name, value in xargs.items()}
-    taken = ("canvas_length", *OF_DENOISED) if config.denoises else ("canvas_length",)
-    if not config.is_block_diffusion and not values.keys() <= set(taken):
-        raise unsupported(
-            f"Of vllm_xargs, these decoders only take {', '.join(PREFIX + name for name in taken)}.", "vllm_xargs"
-        )
-    changes: dict[str, Any] = {}
-    if "max_steps" in values:
-        changes["max_denoising_steps"] = _whole(values, "max_steps", 1, config.max_denoising_steps)
-    if "canvas_length" in values:
-        changes["canvas_length"] = _whole(values, "canvas_length", 1, model.canvas_length)
-    if "min_canvas_length" in values:
-        changes["smallest_canvas"] = _whole(values, "min_canvas_length", 1, model.canvas_length)
-    if "stall_steps" in values:
-        changes["stall_steps"] = _whole(values, "stall_steps", 0, 1_000)
-    changes |= _accepting(values, config)
+    if not config.denoises and xargs.keys() - {CANVAS_LENGTH}:
+        raise unsupported(f"Of vllm_xargs, this decoder only takes {CANVAS_LENGTH}.", "vllm_xargs")
+    most = {"max_denoising_steps": config.max_denoising_steps, "accept_probability": 1}
+    most |= dict.fromkeys(("canvas_length", "smallest_canvas"), model.canvas_length)
+    for name in (name for name in NAMES if name in xargs):
+        field = XARGS.get(name) or ACCEPTANCE[config.acceptance].threshold
+        value, param = _read(xargs[name]), f"vllm_xargs.{name}"
+        config = _set(config, field, value, name, param)
+        if field in most and value > most[field]:
+            raise ApiError(400, f"{name} must be at most {most[field]}, not {value}.", param=param)
+    return config
+
+
+def _set(config: GenerationConfig, field: str, value: Any, name: str, param: str) -> GenerationConfig:
+    """Returns the settings with a field changed that the request calls ``name``."""
     try:
-        return config.replace(**changes)
+        return config.replace(**{field: value})
     except SafelightError as error:
-        raise ApiError(400, f"vllm_xargs: {error}.", param="vllm_xargs") from None
+        raise ApiError(400, f"{name}{str(error).removeprefix(field)}.", param=param) from None
 
 
-def _accepting(values: Mapping[str, Any], config: GenerationConfig) -> dict[str, Any]:
-    """Returns the acceptance rule and its number: nats, or a probability."""
-    found: dict[str, Any] = {}
-    if "sampler" in values:
-        name = values["sampler"]
-        rule = name.replace("-", "_") if isinstance(name, str) else ""
-        if rule not in ACCEPTANCE:
-            raise _bad("sampler", f"must be one of {', '.join(ACCEPTANCE)}, not {quoted(name)}")
-        found["acceptance"] = rule
-    if "threshold" in values:
-        rule = found.get("acceptance", config.acceptance)
-        name = THRESHOLD_OF[rule]
-        found[name] = _real(values, "threshold", 1 if name == "accept_probability" else 1_000)
-    return found
-
-
-def _bad(name: str, what: str) -> ApiError:
-    return ApiError(400, f"{PREFIX}{name} {what}.", param=f"vllm_xargs.{PREFIX}{name}")
-
-
-def _whole(values: Mapping[str, Any], name: str, low: int, high: int) -> int:
-    value = values[name]
-    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 10:
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise _bad(name, f"must be a whole number from {low} to {high}, not {quoted(value)}")
-    return value
-
-
-def _real(values: Mapping[str, Any], name: str, high: int = 1) -> float:
-    value = values[name]
-    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,20})?", value):
-        value = float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= high:
-        raise _bad(name, f"must be a number from 0 to {high}, not {quoted(value)}")
-    return float(value)
+def _read(value: Any) -> Any:
+    """Returns a value that may be sent as text."""
+    if not isinstance(value, str):
+        return value
+    if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,20})?", value):
+        return float(value) if "." in value else int(value)
+    return value.replace("-", "_")

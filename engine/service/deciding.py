@@ -6,7 +6,8 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.config import BLOCK_DIFFUSION, GenerationConfig
+from engine.config import GenerationConfig
+from engine.decoders import BLOCK_DIFFUSION
 from engine.errors import SafelightError
 from engine.pictures import Picture
 from engine.tasks.decisions.layout import WIDTH, CanvasTokens, Layout, layout_of

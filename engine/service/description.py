@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine import catalog
 from engine.config import GenerationConfig
-from engine.decoding.names import DECIDING
+from engine.decoders import able
 from engine.errors import SafelightError
 from engine.service.capabilities import Capabilities
 from engine.service.deciding import Deciding, canvas_of
@@ -51,7 +51,7 @@ def describe(model: Model, request: LoadRequest, identity: ModelIdentity, capabi
         is_news=model.placement.is_news,
         image_cost=None if model.vision is None else model.vision.cost,
         capabilities=capabilities,
-        decoders=model.family.own_first,
+        decoders=model.family.decoders,
         settings=_settings(model),
         traits=catalog.traits(model.name),
         # Conversations that the template rejects are refused when one is sent.
@@ -131,7 +131,8 @@ def deciding_of(model: Model) -> Deciding:
     Raises:
         SafelightError: it cannot decide.
     """
-    if model.family.default_decoder not in DECIDING:
+    own = model.family.decoders[0]
+    if not able(own, "decides"):
         raise SafelightError("this model does not denoise, and a decision is read from a denoising step; load another")
-    length = canvas_of(model.config.canvas_length, model.family.default_decoder)
+    length = canvas_of(model.config.canvas_length, own)
     return Deciding.from_tokenizer(model.tokenizer.encode, model.generation_defaults, length)

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from engine.config import BLOCK_DIFFUSION, GenerationConfig
-from engine.decoding.names import FORKING, FORMATTING, INFILLING, MEASURING, require_diffusion
+from engine.config import GenerationConfig
+from engine.decoders import BLOCK_DIFFUSION, able
+from engine.decoding.names import require_able
 from engine.errors import SafelightError
 from engine.events import CanvasCommitted, Event, Influence, PromptScores
 from engine.service.admission import Admission, CachePool
@@ -193,8 +194,8 @@ class LocalBackend:
 
         self._put_adapter(model, self._chosen)
         header = request.trace.header
-        family, config = model.family, header.config
-        require_diffusion(config, family.decoders, family.default_decoder, "influence", MEASURING)
+        config = header.config
+        require_able(config, model.family.decoders, "influence", "measures")
         masks = config.max_new_tokens - len(request.canvas) * (request.block + 1)
         ids: Sequence[int] = header.prompt_ids or model.chat_ids(header.messages, enable_thinking=header.think)
         if image_digests(header.messages):
@@ -373,9 +374,9 @@ def _capabilities(model: Model, *, decides: bool) -> Capabilities:
 
     decoders = model.family.decoders
     can = dataclasses.replace(CAPABILITIES, decisions=decides, images=model.vision is not None, gaps=fills_gaps(model))
-    can = dataclasses.replace(can, structured=any(name in FORMATTING for name in decoders))
+    can = dataclasses.replace(can, structured=any(able(name, "formats") for name in decoders))
     if BLOCK_DIFFUSION in decoders:
         return can
-    infill, measures = (model.family.default_decoder in can_do for can_do in (INFILLING, MEASURING))
-    forks = any(name in FORKING for name in decoders)
+    infill, measures = able(decoders[0], "infills"), able(decoders[0], "measures")
+    forks = any(able(name, "forks") for name in decoders)
     return dataclasses.replace(can, forks=forks, infill=infill, influence=measures)

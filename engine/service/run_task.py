@@ -10,8 +10,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from engine.config import BLOCK_DIFFUSION
-from engine.decoding.names import FORKING, FREE_UP_TO_CALLS, INFILLING, formatting, names_of, require_diffusion
+from engine.decoders import BLOCK_DIFFUSION, Ability, able
+from engine.decoding.names import formatting, names_of, require_able
 from engine.errors import SafelightError
 from engine.events import Event, PromptScores
 from engine.service.deciding import NO_INSTRUCTIONS, Deciding, reading_config
@@ -89,7 +89,7 @@ def _with_outline(model: Model, request: RunRequest, prompt: int) -> RunRequest:
         SafelightError: it does not fit, or the model does not write by block diffusion.
     """
     what = "revising a text" if request.noise else "filling in gaps"
-    require_diffusion(request.config, model.family.decoders, model.family.default_decoder, what)
+    require_able(request.config, model.family.decoders, what)
 
     own = model.config
     config, changes = outlined(
@@ -114,7 +114,7 @@ def _decision_task(
     request = dataclasses.replace(
         request,
         messages=deciding.messages(decision, request.pictures),
-        config=reading_config(request.config, width, model.family.default_decoder),
+        config=reading_config(request.config, width, model.family.decoders[0]),
     )
     ids, most = prompt_ids(model, request), model.config.max_position_embeddings
     if len(ids) + width > most:
@@ -155,22 +155,21 @@ def with_decoder(model: Model, task: RunTask) -> RunTask:
     Raises:
         SafelightError: the model's family does not have the decoder, or the decoder cannot do what is requested.
     """
-    known, own = model.family.decoders, model.family.default_decoder
-    request = task.request
+    known, request = model.family.decoders, task.request
     if request.source is not None:
-        can = INFILLING if request.kind == "infill" else FORKING
-        require_diffusion(request.source.header.config, known, own, "going on from a recorded run", can)
+        ability: Ability = "infills" if request.kind == "infill" else "forks"
+        require_able(request.source.header.config, known, "going on from a recorded run", ability)
     elif request.is_held:
-        decoder = formatting(request.config, known, own)
+        decoder = formatting(request.config, known)
         if decoder != BLOCK_DIFFUSION:
             named = request.config.replace(decoder=decoder, token_thoughts=False)
             return task.with_request(config=named)
     elif request.decision is None:
-        _, answer = names_of(request.config, known, own)
-        named = request.config.replace(decoder=request.config.decoder or own)
+        _, answer = names_of(request.config, known)
+        named = request.config.replace(decoder=request.config.decoder or known[0])
         if not named.is_block_diffusion:
             task = task.with_request(config=named)
-        if request.output_format is not None and (named.token_thoughts or answer not in FREE_UP_TO_CALLS):
+        if request.output_format is not None and (named.token_thoughts or not able(answer, "calls freely")):
             task = task.with_request(output_format=None)
     return task
 

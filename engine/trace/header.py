@@ -14,7 +14,8 @@ from itertools import chain
 from typing import Any
 
 from engine.clock import this_moment
-from engine.config import BLOCK_DIFFUSION, LARGEST_SEED, GenerationConfig
+from engine.config import LARGEST_SEED, GenerationConfig
+from engine.decoders import BLOCK_DIFFUSION
 from engine.errors import SafelightError
 from engine.files import parse_json, storable
 from engine.forks import Fork, Mark

@@ -116,7 +116,7 @@ def test_an_answer_knows_its_trace_and_settings(library: Library) -> None:
     (answer,) = [turn.answer for turn in ConversationStore(library).open(1).turns]
     assert answer.trace_id == run["header"]["id"]
     assert answer.text == run["text"]
-    for setting in SAMPLER:
+    for setting in SAMPLER.values():
         before = run["header"]["config"].get(setting.name, getattr(GenerationConfig(), setting.name))
         assert getattr(answer.config, setting.name) == before
     assert answer.figures.steps == sum(run["steps"])

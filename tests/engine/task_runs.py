@@ -20,7 +20,7 @@ from engine import (
     StepFinished,
     TraceHeader,
 )
-from engine.decoding.generate import DECODERS
+from engine.decoding.generate import FUNCTIONS
 from engine.decoding.performing import perform_all
 from engine.decoding.run import Run
 from engine.tasks.decisions.layout import Slot
@@ -115,5 +115,5 @@ def rewritten() -> list[Event]:
     """A run of a random network over blocks of 5 masks, whose tokens are replaced, one of them twice."""
     network = masked_network(1)
     config = GenerationConfig(max_new_tokens=10, eos_token_ids=(), max_denoising_steps=2, edit_probability=0.2)
-    decoding = DECODERS["block_causal"](Run(network, torch.arange(5), config, 0, None, network.new_cache()))  # type: ignore[arg-type]
+    decoding = FUNCTIONS["block_causal"](Run(network, torch.arange(5), config, 0, None, network.new_cache()))  # type: ignore[arg-type]
     return list(perform_all(network, decoding))  # type: ignore[arg-type]

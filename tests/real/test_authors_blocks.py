@@ -18,7 +18,7 @@ from torch import Tensor
 
 from engine import GenerationConfig
 from engine.decoding import masked_run, sub_blocks
-from engine.decoding.generate import DECODERS
+from engine.decoding.generate import FUNCTIONS
 from engine.decoding.performing import perform_all
 from engine.decoding.run import Run
 from engine.layers.attention import Extend
@@ -105,7 +105,7 @@ def ours(decoder: str, network: CausalNetwork, prompt: list[int], length: int, *
     """Our text, with the end if it ends."""
     config = GenerationConfig(max_new_tokens=length, eos_token_ids=(END,), banned_tokens=(MASK,)).replace(**changes)
     run = Run(network, torch.tensor(prompt), config, 0, None, network.new_cache())  # type: ignore[arg-type]
-    *_, last = perform_all(network, DECODERS[decoder](run))  # type: ignore[arg-type]
+    *_, last = perform_all(network, FUNCTIONS[decoder](run))  # type: ignore[arg-type]
     return [*last.tokens.tolist(), *(config.eos_token_ids if last.reason == "eos" else [])]  # type: ignore[union-attr]
 
 

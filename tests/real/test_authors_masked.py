@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from engine import GenerationConfig
-from engine.decoding.generate import DECODERS
+from engine.decoding.generate import FUNCTIONS
 from engine.decoding.performing import perform_all
 from engine.decoding.run import Run
 from engine.models.causal.network import CausalNetwork
@@ -54,7 +54,7 @@ def ours(network: CausalNetwork, prompt: list[int], length: int, **changes: Any)
     assert mask is not None
     config = GenerationConfig(max_new_tokens=length, eos_token_ids=(), banned_tokens=(mask,)).replace(**changes)
     run = Run(network, torch.tensor(prompt), config, 0, None, network.new_cache())  # type: ignore[arg-type]
-    *_, last = perform_all(network, DECODERS["bidirectional"](run))  # type: ignore[arg-type]
+    *_, last = perform_all(network, FUNCTIONS["bidirectional"](run))  # type: ignore[arg-type]
     tokens: list[int] = last.tokens.tolist()  # type: ignore[union-attr]
     return tokens
 

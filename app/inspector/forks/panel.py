@@ -28,14 +28,9 @@ from app.settings.fields import SeedBox, number_box, number_in
 from app.settings.spec import SAMPLER, SEED
 from app.system.i18n import tr
 from engine import Fork, GenerationConfig, Mark, SafelightError, step_number
-from engine.forks import MASK_SETTINGS
+from engine.forks import MASK_SETTINGS, SETTINGS
 
-KNOBS = (
-    "entropy_bound",
-    "accept_probability",
-    "t_max",
-    "max_denoising_steps",
-)  # of block diffusion
+KNOBS = tuple(name for name in SAMPLER if name in {*SETTINGS, *MASK_SETTINGS} - {"max_new_tokens"})
 PIN, PUT, BAN = "pin", "put", "ban"
 
 
@@ -64,7 +59,8 @@ class RunItem:
 def knobs_of(config: GenerationConfig) -> tuple[str, ...]:
     """Returns the settings that a fork of a run can change with an effect."""
     live = DecodingChoice(config.decoder, acceptance=config.acceptance).settings
-    return tuple(name for name in (KNOBS if config.is_block_diffusion else MASK_SETTINGS) if name in live)
+    can = SETTINGS if config.is_block_diffusion else MASK_SETTINGS
+    return tuple(name for name in KNOBS if name in can and name in live)
 
 
 class ForkPanel(QWidget):
@@ -92,7 +88,7 @@ class ForkPanel(QWidget):
         self.changes = QListWidget()
         self.changes.setAccessibleName(tr("Changes"))
         self.remove = button(tr("Remove"), tr("Remove the selected change"), clicked=self._remove)
-        self.boxes = {s.name: number_box(s) for s in SAMPLER if s.name in (*KNOBS, *MASK_SETTINGS)}
+        self.boxes = {name: number_box(SAMPLER[name]) for name in KNOBS}
         self._names: dict[str, QWidget] = {}  # of the boxes
         self.seed = SeedBox()
         self.run = button(tr("Run with this change"), role="primary")
@@ -116,7 +112,7 @@ class ForkPanel(QWidget):
         grid = QGridLayout()
         grid.setHorizontalSpacing(12)
         grid.setVerticalSpacing(4)
-        settings = [s for s in SAMPLER if s.name in self.boxes]
+        settings = [SAMPLER[name] for name in self.boxes]
         for row, setting in enumerate((*settings, SEED)):
             self._names[setting.name] = label(tr(setting.label), "caption", wrap=True)
             grid.addWidget(self._names[setting.name], row, 0)
@@ -285,12 +281,12 @@ class ForkPanel(QWidget):
 
     def _changed(self, config: GenerationConfig) -> Iterator[tuple[str, float]]:
         """Yields the settings that differ from the run's, by name."""
-        for setting in SAMPLER:
-            if setting.name in knobs_of(config):
-                before = getattr(config, setting.name)
-                value = number_in(self.boxes[setting.name], setting, before)
+        for name, box in self.boxes.items():
+            if name in knobs_of(config):
+                before = getattr(config, name)
+                value = number_in(box, SAMPLER[name], before)
                 if value is not None and value != before:
-                    yield setting.name, value
+                    yield name, value
 
     @Slot()
     def _ask(self) -> None:

@@ -10,7 +10,8 @@ from typing import Literal
 
 from app.system.i18n import tr
 from engine import SafelightError
-from engine.config import BLOCK_DIFFUSION, GenerationConfig
+from engine.config import GenerationConfig
+from engine.decoders import BLOCK_DIFFUSION
 from engine.service import LoadedModel
 from engine.text.message import Message
 from engine.text.outline import INSTRUCTION, REQUEST_END, Hole, Outline, parse

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import SKILLS, WEDLM, catalog
-from engine.config import BLOCK_DIFFUSION
+from engine.decoders import BLOCK_DIFFUSION
 from engine.model_files import model_title
 from engine.service import Lane
 

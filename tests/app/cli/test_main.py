@@ -357,7 +357,7 @@ BAD_INPUT = {
     "negative seed": (["generate", "x", "--seed", "-1"], "the seed must be a whole number from 0"),
     "no steps": (["generate", "x", "--max-steps", "0"], "--max-steps must be a whole number between 1 and 10000"),
     "a decoder that is no name": (["generate", "x", "--decoder", "A b"], "--decoder must be a name of at most 64"),
-    "bound is no number": (["generate", "x", "--entropy-bound", "nan"], "--entropy-bound: must be a finite number"),
+    "bound is no number": (["generate", "x", "--entropy-bound", "nan"], "--entropy-bound must be a finite number"),
     "a command of 5 000 letters": (["z" * 5_000], f"invalid choice: '{'z' * 79}… (choose from"),
     "a long model": (["generate", "x", "--model", "x" * 300], "cannot be used: File name too long"),
     "not a name of a model": (["generate", "x", "--model", ""], "--model: give a name"),

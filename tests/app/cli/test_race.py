@@ -95,10 +95,13 @@ def test_ctrl_c_leaves_the_table_of_what_was_run(capsys: Capture, file: str, mon
         (("hi", "--lane", "a,b", "--lane", "c"), "'b' is not a setting of a lane; write it as name=value"),
         (
             ("hi", "--lane", "a,speed=2", "--lane", "c"),
-            "'speed' is not a setting of a lane; use token-thoughts, adapter",
+            "'speed' is not a setting of a lane; use adapter, max-new-tokens",
         ),
-        (("hi", "--lane", "a,top-k=x", "--lane", "c"), "top-k of a lane must be a whole number, not 'x'"),
-        (("hi", "--lane", "a,token-thoughts=1", "--lane", "c"), "token-thoughts must be true or false"),
+        (("hi", "--lane", "a,top-k=x", "--lane", "c"), "top-k of a lane: 'x' is not a whole number"),
+        (
+            ("hi", "--lane", "a,token-thoughts=1", "--lane", "c"),
+            "token-thoughts of a lane: '1' is not a switch; write true or false",
+        ),
         (("hi", "--model", "http://x/v1#m"), "'http://x/v1#m' runs on another machine"),
         (("hi", "--adapter", "sudoku-lora", *LANES), "give it there, as adapter=NAME"),
         (("hi", "--lane", "nowhere", "--lane", ":x"), "nowhere cannot be loaded: there is no model at nowhere"),

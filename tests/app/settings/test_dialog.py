@@ -20,7 +20,7 @@ from app.settings.strip import SettingsStrip
 from app.settings.values import SettingsValues
 from app.system.folders import default_data_folder
 from engine import GenerationConfig
-from engine.config import ACCEPTANCE as RULES
+from engine.decoders import ACCEPTANCE as RULES
 
 T = TypeVar("T", bound=QWidget)
 
@@ -179,7 +179,7 @@ def test_the_strip_shows_what_the_chosen_decoder_goes_by(qtbot: QtBot, settings:
     strip.decoding.decoder.setCurrentIndex(0)
     assert values.config(defaults) == defaults.replace(decoder="causal_parallel", sampling_temperature=0.7)
     strip.decoding.decoder.setCurrentIndex(3)
-    assert shown() == {setting.name for setting in SAMPLER}
+    assert shown() == set(SAMPLER)
 
 
 def test_the_strip_bounds_thoughts_where_the_decoder_can(qtbot: QtBot, settings: QSettings) -> None:
@@ -256,7 +256,7 @@ def test_how_thoughts_are_written_is_offered_to_models_that_think(qtbot: QtBot) 
     qtbot.addWidget(strip)
     row = strip.decoding.token_thoughts.parentWidget()
     assert not row.isHidden()
-    strip.allow(frozenset(setting.name for setting in SAMPLER) - {"thinking_tokens"})
+    strip.allow(frozenset(SAMPLER) - {"thinking_tokens"})
     assert row.isHidden()
     values.decoding = DecodingChoice(token_thoughts=True)  # by a preset
     strip.refresh()

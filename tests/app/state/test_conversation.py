@@ -353,7 +353,7 @@ def test_what_cannot_be_asked_is_explained(model: str, text: str, words: str) ->
 
 def test_every_setting_is_a_field_whose_default_lies_in_its_range() -> None:
     defaults = GenerationConfig()
-    for setting in SAMPLER:
+    for setting in SAMPLER.values():
         value = getattr(defaults, setting.name)
         if value is None:
             assert setting.none

@@ -224,7 +224,7 @@ def _read(model: Any, config: GenerationConfig) -> Any:
         ),
         (
             lambda m, c: fork(m, [1], c, 0, [], [], []),
-            "a fork needs the decoder block_diffusion, .* or masked_diffusion, and this run uses autoregressive",
+            "a fork needs the decoder block_diffusion, .* or sub_blocks, and this run uses autoregressive",
         ),
         (
             lambda m, c: rewrite_marked(m, [1], c, 0, [tokens(CANVAS)], []),

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from engine import GenerationConfig, SafelightError
-from engine.config import REMASKING_OF
-from engine.decoding.generate import DECODERS
+from engine.decoders import DECODERS
+from engine.decoding.generate import FUNCTIONS
 from engine.decoding.performing import perform, perform_all
 from engine.decoding.protocols import Decode
 from engine.decoding.run import Run
@@ -25,8 +25,8 @@ from tests.engine import bidirectional as texts
 from tests.engine.causal import POSITIONS, masked_network, passes_told
 from tests.engine.taught import taught
 
-RULES, MASK = REMASKING_OF["bidirectional"], 8
-bidirectional = DECODERS["bidirectional"]
+RULES, MASK = DECODERS["bidirectional"].remasking, 8
+bidirectional = FUNCTIONS["bidirectional"]
 
 
 @torch.inference_mode()
@@ -198,7 +198,7 @@ def test_what_is_not_had_is_said_in_a_line(changes: dict[str, object], decoder: 
     with pytest.raises(SafelightError, match=message) as found:
         list(
             perform_all(
-                network, DECODERS[decoder](Run(network, torch.tensor([1]), config, 0, None, network.new_cache()))
+                network, FUNCTIONS[decoder](Run(network, torch.tensor([1]), config, 0, None, network.new_cache()))
             )
         )  # type: ignore[arg-type]
     assert "\n" not in str(found.value)
@@ -230,7 +230,7 @@ def right(network: CausalNetwork, count: int, decoder: str = "bidirectional", **
         asked = texts.question(rng)
         config = LEARNT.replace(max_new_tokens=texts.LENGTH - len(asked), **changes)
         run = Run(network, torch.tensor(asked), config, seed, None, network.new_cache())  # type: ignore[arg-type]
-        *_, last = perform_all(network, DECODERS[decoder](run))  # type: ignore[arg-type]
+        *_, last = perform_all(network, FUNCTIONS[decoder](run))  # type: ignore[arg-type]
         found += texts.is_right(asked, last.tokens.tolist())  # type: ignore[union-attr]
     return found
 

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from engine import GenerationConfig, SafelightError
-from engine.config import REMASKING_OF
+from engine.decoders import DECODERS
 from engine.decoding import masked_run
-from engine.decoding.generate import DECODERS
+from engine.decoding.generate import FUNCTIONS
 from engine.decoding.performing import perform_all
 from engine.decoding.run import Run
 from engine.events import Event, PrefillFinished
@@ -27,7 +27,7 @@ from tests.engine.causal import POSITIONS, masked_network, passes_told, run_of
 from tests.engine.taught import taught
 
 SIZES = (1, 3, 4, 5, 7, 8)
-block_causal = DECODERS["block_causal"]
+block_causal = FUNCTIONS["block_causal"]
 
 
 @torch.inference_mode()
@@ -217,7 +217,7 @@ def test_runs_of_several_turns_against_the_definition(
         prompt = [rng.randrange(9) for _ in range(rng.randint(86, 95) if crowded else rng.randint(1, 16))]
         for _ in range(1 if crowded else 3):
             config = GenerationConfig(
-                remasking=rng.choice(REMASKING_OF["block_causal"]),
+                remasking=rng.choice(DECODERS["block_causal"].remasking),
                 accept_probability=rng.choice([0.2, 0.5, 0.85]),
                 edit_probability=rng.choice([1.0, 0.0, 0.3]),
                 entropy_bound=rng.choice([0.35, 2.0]),
@@ -264,7 +264,7 @@ def test_blocks_of_another_size_are_read_anew() -> None:
         reused += [events[0].reused_tokens]
     assert reused == [0, 0, 32, 0]
     for name, count in (("autoregressive", 0), ("autoregressive", 31), ("block_causal", 0)):
-        decoding = DECODERS[name](Run(network, torch.tensor(prompt), config.replace(canvas_length=4), 0, None, cache))  # type: ignore[arg-type]
+        decoding = FUNCTIONS[name](Run(network, torch.tensor(prompt), config.replace(canvas_length=4), 0, None, cache))  # type: ignore[arg-type]
         events = list(perform_all(network, decoding))
         assert events[0].reused_tokens == count
     assert events[-1].tokens.tolist() == wanted[4]
@@ -304,7 +304,7 @@ def trained() -> CausalNetwork:
 SETTINGS = GenerationConfig(max_new_tokens=20, eos_token_ids=(sdar.END,), accept_probability=0.85, entropy_bound=0.35)
 
 
-@pytest.mark.parametrize("remasking", REMASKING_OF["block_causal"])
+@pytest.mark.parametrize("remasking", DECODERS["block_causal"].remasking)
 def test_a_network_of_sdar_s_objective_answers_right(remasking: str, trained: CausalNetwork) -> None:
     """Questions that it was not trained on, in seven chats of three turns, at all lengths modulo the block."""
     rng, right, lengths = random.Random(1), 0, set[int]()

@@ -22,7 +22,7 @@ from torch import Tensor
 from engine import CanvasCommitted, CanvasStarted, GenerationConfig, GenerationFinished, SafelightError, StepFinished
 from engine.config import LayerConfig
 from engine.decoding import causal_parallel
-from engine.decoding.generate import DECODERS
+from engine.decoding.generate import FUNCTIONS
 from engine.decoding.performing import perform, perform_all
 from engine.decoding.protocols import Pass
 from engine.decoding.run import Run
@@ -157,7 +157,7 @@ def run_of(
 ) -> list[Any]:
     """The events of a run that is cancelled after so many passes."""
     cancel, done, items = threading.Event(), -1, list[Any]()
-    for item in DECODERS["causal_parallel"](Run(network, torch.tensor(prompt), config, seed, cancel, held)):  # type: ignore[arg-type]
+    for item in FUNCTIONS["causal_parallel"](Run(network, torch.tensor(prompt), config, seed, cancel, held)):  # type: ignore[arg-type]
         if isinstance(item, Pass):
             assert not cancel.is_set()
             perform(network, item)  # type: ignore[arg-type]
@@ -267,7 +267,7 @@ def test_what_it_cannot_decode_is_said_in_a_line() -> None:
 
     def events_of(network: Any, prompt: list[int], **settings: Any) -> list[Event]:
         run = Run(network, torch.tensor(prompt), GenerationConfig(**settings), 0, None, network.new_cache())
-        return list(perform_all(network, DECODERS["causal_parallel"](run)))
+        return list(perform_all(network, FUNCTIONS["causal_parallel"](run)))
 
     for network, prompt, settings, message in (
         (diffusion_network(), [1], {}, "no mask token"),

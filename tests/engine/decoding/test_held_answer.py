@@ -143,7 +143,7 @@ def test_embedded_models_fit_random_formats(name: str) -> None:
     ],
 )
 def test_which_decoder_holds_an_answer(asked: dict[str, str], decoders: tuple[str, ...], expected: str) -> None:
-    assert formatting(GenerationConfig(**asked), decoders, decoders[0]) == expected  # type: ignore[arg-type]
+    assert formatting(GenerationConfig(**asked), decoders) == expected  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -156,4 +156,4 @@ def test_which_decoder_holds_an_answer(asked: dict[str, str], decoders: tuple[st
 )
 def test_what_holds_no_answer_is_refused(asked: dict[str, str], decoders: tuple[str, ...], message: str) -> None:
     with pytest.raises(SafelightError, match=message):
-        formatting(GenerationConfig(**asked), decoders, decoders[0])  # type: ignore[arg-type]
+        formatting(GenerationConfig(**asked), decoders)  # type: ignore[arg-type]

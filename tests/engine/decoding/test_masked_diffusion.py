@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from engine import GenerationConfig, SafelightError
-from engine.decoding.generate import DECODERS
+from engine.decoding.generate import FUNCTIONS
 from engine.decoding.run import Run
 from engine.events import PrefillFinished
 from engine.models.causal.network import CausalNetwork
@@ -17,7 +17,7 @@ from tests.engine.causal import POSITIONS, check_cache, masked_network, passes_t
 from tests.engine.tiny import all_but
 from tests.engine.tiny import network as diffusion_network
 
-masked_diffusion = DECODERS["masked_diffusion"]
+masked_diffusion = FUNCTIONS["masked_diffusion"]
 
 
 def plain_draw(logits: torch.Tensor, temperature: float, draws: torch.Generator) -> list[int]:
@@ -133,4 +133,4 @@ def test_what_it_cannot_decode_is_said_in_a_line() -> None:
         ):
             prompt, cache = torch.ones(length, dtype=torch.long), network.new_cache()
             with pytest.raises(SafelightError, match=message):
-                list(DECODERS[name](Run(network, prompt, GenerationConfig(**settings), 0, None, cache)))  # type: ignore[arg-type]
+                list(FUNCTIONS[name](Run(network, prompt, GenerationConfig(**settings), 0, None, cache)))  # type: ignore[arg-type]

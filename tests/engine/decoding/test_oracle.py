@@ -23,7 +23,7 @@ from engine import (
     ModelConfig,
     StepFinished,
 )
-from engine.config import ACCEPTANCE
+from engine.decoders import ACCEPTANCE
 from engine.decoding.generate import generate
 from engine.layers.kv_cache import KVCache
 from tests.engine.decoding.test_sampling import plain_accept, plain_entropy, plain_softmax
@@ -254,7 +254,7 @@ def test_blocks_that_stall_against_plain_python(group: int) -> None:
     seen = set[str]()
     for seed in range(30 * group, 30 * group + 30):
         rng = random.Random(f"stalling {seed}")
-        config = random_settings(rng, rng.choice(ACCEPTANCE)).replace(
+        config = random_settings(rng, rng.choice(list(ACCEPTANCE))).replace(
             max_denoising_steps=rng.randint(4, 20), stall_steps=rng.randint(1, 4), max_new_tokens=rng.randint(1, 18)
         )
         seen |= compared(config, rng, seed).reasons
@@ -267,7 +267,7 @@ def test_canvases_that_fit_what_is_left_against_plain_python(group: int) -> None
     lengths = set[int]()
     for seed in range(30 * group, 30 * group + 30):
         rng = random.Random(f"lengths {seed}")
-        config = random_settings(rng, rng.choice(ACCEPTANCE)).replace(
+        config = random_settings(rng, rng.choice(list(ACCEPTANCE))).replace(
             canvas_length=None, smallest_canvas=rng.randint(1, 3), max_new_tokens=rng.randint(1, 25)
         )
         pinned = tuple((place, token) for place, token in config.pinned if place < SHAPE.canvas_length)

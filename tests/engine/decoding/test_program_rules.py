@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from engine import GenerationConfig
-from engine.config import ACCEPTANCE
+from engine.decoders import ACCEPTANCE
 from engine.decoding import sampling
 from engine.decoding.acceptance import Accepted, OfLogits, rule_of
 from engine.decoding.device_stepper import DeviceStepper

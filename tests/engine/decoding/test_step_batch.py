@@ -16,7 +16,7 @@ from torch import Tensor
 
 from engine import Event, GenerationConfig, GenerationFinished
 from engine.benchmarks.random_network import random_network
-from engine.config import ACCEPTANCE
+from engine.decoders import ACCEPTANCE
 from engine.decoding import joint_graphs
 from engine.decoding.acceptance import ConfidenceThreshold, EntropyBound, EntropyBoundKept
 from engine.decoding.generate import decode, generate
@@ -76,7 +76,7 @@ class Asked:
             entropy_bound=0.5 + self.seed % 4,
             confidence_threshold=self.seed % 2 * 3.0,
             t_max=0.9 - 0.1 * (self.seed % 4),
-            acceptance=ACCEPTANCE[self.seed % 3],
+            acceptance=list(ACCEPTANCE)[self.seed % 3],
             accept_probability=0.1 * (1 + self.seed % 5),
         )
         pinned = None
@@ -199,7 +199,7 @@ def test_decoders_taken_on_together_tell_what_each_tells_alone(seed: int) -> Non
             max_new_tokens=choose.choice((1, 2 * CANVAS, 3 * CANVAS)),
             max_denoising_steps=choose.choice((2, 3, 5)),
             confidence_threshold=choose.choice((0.0, 4.0)),
-            acceptance=ACCEPTANCE[(place + seed) % len(ACCEPTANCE)],
+            acceptance=list(ACCEPTANCE)[(place + seed) % len(ACCEPTANCE)],
             accept_probability=0.3,
             canvas_length=choose.choice((None, None, 7)),
             banned_tokens=choose.choice(((), (), (3, 4))),

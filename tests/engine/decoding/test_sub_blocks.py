@@ -12,7 +12,7 @@ import torch
 
 from engine import GenerationConfig
 from engine.decoding import sub_blocks
-from engine.decoding.generate import DECODERS
+from engine.decoding.generate import FUNCTIONS
 from engine.decoding.performing import perform_all
 from engine.decoding.run import Run
 from engine.events import Event, PrefillFinished
@@ -104,7 +104,7 @@ def events_of(
     network: CausalNetwork, prompt: Iterable[int], config: GenerationConfig, seed: int, cache: KVCache
 ) -> list[Event]:
     run = Run(network, torch.tensor(prompt), config, seed, None, cache)  # type: ignore[arg-type]
-    return list(perform_all(network, DECODERS["sub_blocks"](run)))  # type: ignore[arg-type]
+    return list(perform_all(network, FUNCTIONS["sub_blocks"](run)))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("runs", [12, pytest.param(100, marks=pytest.mark.slow)])
@@ -152,7 +152,7 @@ def test_a_run_stops_within_a_pass_and_its_cache_serves_the_next(monkeypatch: py
     whole = Plain(network, prompt, config, torch.Generator()).run()
     for stop in range(len(whole.passes)):
         cache, cancel = network.new_cache(), threading.Event()
-        decoding = DECODERS["sub_blocks"](Run(network, torch.tensor(prompt), config, 0, cancel, cache))  # type: ignore[arg-type]
+        decoding = FUNCTIONS["sub_blocks"](Run(network, torch.tensor(prompt), config, 0, cancel, cache))  # type: ignore[arg-type]
         events = run_of(network, decoding, cancel, passes=stop)
         assert (events[-1].reason, events[-1].steps) == ("cancelled", stop)
         shown = events[-1].tokens.tolist()

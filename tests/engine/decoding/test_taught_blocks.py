@@ -11,7 +11,7 @@ import torch
 
 from engine import GenerationConfig
 from engine.decoding import sub_blocks
-from engine.decoding.generate import DECODERS
+from engine.decoding.generate import FUNCTIONS
 from engine.decoding.performing import perform_all
 from engine.decoding.run import Run
 from engine.layers.kv_cache import KVCache
@@ -28,7 +28,7 @@ def answered(
 ) -> tuple[list[int], int]:
     """An answer with its end, and the passes that it took."""
     kept = kept or network.new_cache()
-    decoding = DECODERS[decoder](Run(network, torch.tensor(text), config, 0, None, kept))  # type: ignore[arg-type]
+    decoding = FUNCTIONS[decoder](Run(network, torch.tensor(text), config, 0, None, kept))  # type: ignore[arg-type]
     *_, last = perform_all(network, decoding)  # type: ignore[arg-type]
     return [*last.tokens.tolist(), *config.eos_token_ids], last.steps  # type: ignore[union-attr]
 

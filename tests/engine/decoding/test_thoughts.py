@@ -12,7 +12,7 @@ import torch
 
 from engine import GenerationConfig
 from engine.decoding import autoregressive, masked_run
-from engine.decoding.generate import DECODERS
+from engine.decoding.generate import FUNCTIONS
 from engine.decoding.run import Run
 from engine.decoding.thoughts import ThoughtBudget, ThoughtTokens
 from engine.models.causal.network import CausalNetwork
@@ -73,7 +73,7 @@ def bounded(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
 def run(name: str, network: CausalNetwork, prompt: Texts, config: GenerationConfig) -> tuple[Texts, Any]:
     """A run's text, and its cache; its events go together."""
     cache, never, size = network.new_cache(), threading.Event(), config.canvas_length or 5
-    decoding = DECODERS[name](Run(network, torch.tensor(prompt), config, 0, never, cache))  # type: ignore[arg-type]
+    decoding = FUNCTIONS[name](Run(network, torch.tensor(prompt), config, 0, never, cache))  # type: ignore[arg-type]
     events = run_of(network, decoding, never, passes=1000)
     told = passes_told(events, size, MASK)
     text = events[-1].tokens.tolist()

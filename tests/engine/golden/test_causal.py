@@ -311,7 +311,7 @@ def test_sdar_is_decoded_in_its_own_blocks_alone(tmp_path: Path) -> None:
     model = load_model(folder, device="cpu")
     assert isinstance(model.network, CausalNetwork)
     config = model.generation_defaults.replace(max_new_tokens=30)
-    assert (model.family.own_first, config.accept_probability, config.entropy_bound) == (("block_causal",), 0.85, 0.35)
+    assert (model.family.decoders, config.accept_probability, config.entropy_bound) == (("block_causal",), 0.85, 0.35)
     ids, cache = list(range(7, 19)), model.new_cache()
     for turn in range(2):
         *_, last = generate(model, ids, config, turn, cache=cache)
@@ -336,7 +336,7 @@ def test_fast_dllm_v2_is_decoded_by_sub_blocks_alone(tmp_path: Path, monkeypatch
     config = model.generation_defaults.replace(max_new_tokens=30)
     found = model.generation_defaults
     assert (found.accept_probability, found.sampling_top_p) == (0.9, 0.95)
-    assert model.family.own_first == ("sub_blocks",)
+    assert model.family.decoders == ("sub_blocks",)
     ids = list(range(7, 19))
     *_, last = generate(model, ids, config)
     assert isinstance(last, GenerationFinished)

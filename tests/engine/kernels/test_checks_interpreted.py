@@ -12,7 +12,7 @@ from engine import kernels
 from engine.benchmarks.random_network import random_network
 from engine.checks.network_checks import LayerCheck, network_checks
 from engine.checks.oracle import judge
-from engine.config import ACCEPTANCE
+from engine.decoders import ACCEPTANCE
 from engine.doctor.kernels import two_layers
 from engine.kernels import norms, settle
 from engine.memory.device import Placement

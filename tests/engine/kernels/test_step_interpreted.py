@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.config import ACCEPTANCE, GenerationConfig, LayerConfig
+from engine.config import GenerationConfig, LayerConfig
+from engine.decoders import ACCEPTANCE
 from engine.decoding import sampling
 from engine.decoding.acceptance import rule_of
 from engine.decoding.step_program import knobs_of

@@ -56,7 +56,7 @@ def test_the_catalog_says_of_each_model_what_its_family_was_tried_on(model: Publ
 
 
 def test_the_catalog_knows_which_families_write_several_tokens_at_once() -> None:
-    own = {name: family.default_decoder for name, family in FAMILIES.items()}
+    own = {name: family.decoders[0] for name, family in FAMILIES.items()}
     assert set(AUTOREGRESSIVE) == {name for name, decoder in own.items() if decoder == "autoregressive"}
 
 
@@ -78,7 +78,7 @@ def test_what_is_found_on_the_disk_is_known_to_run_or_not_without_the_engine(tmp
 
 def test_every_family_can_hold_an_answer_to_a_format() -> None:
     for family in FAMILIES.values():
-        assert formatting(GenerationConfig(), family.decoders, family.default_decoder) in family.decoders
+        assert formatting(GenerationConfig(), family.decoders) in family.decoders
 
 
 @pytest.mark.parametrize(

@@ -62,9 +62,9 @@ def test_a_run_s_record_names_its_decoder_unless_that_is_block_diffusion() -> No
         assert replies[-1].message == ""  # type: ignore[union-attr]
         if wanted != "block_diffusion":
             again = RunRequest.fork(trace, (Fork(0, 0, seed=1),))
-            assert f"sub_blocks or masked_diffusion, and this run uses {wanted}" in refusal(run(engine, again))
+            assert f"bidirectional or sub_blocks, and this run uses {wanted}" in refusal(run(engine, again))
     other = RunRequest("chat", MESSAGES, GenerationConfig(decoder="other"), 7)
-    assert refusal(run(engine, other)).startswith("unknown decoder 'other'; this model has autoregressive, ")
+    assert refusal(run(engine, other)).startswith("unknown decoder 'other'; this model has causal_parallel, ")
     config, fits = GenerationConfig(decoder="causal_parallel"), OutputFormat("json_object")
     held = RunRequest("chat", MESSAGES, config, 7, output_format=fits)
     assert "autoregressive or block_diffusion, and this run uses causal_parallel" in refusal(run(engine, held))
