@@ -338,8 +338,8 @@ class DenoisingSettings:
 class SamplingSettings:
     """The drawing of a token by a decoder other than block diffusion; block diffusion has the cuts as well.
 
-    The decoder fixes the order of the cuts and the temperature; see ``decoding.shares``. Block diffusion cuts first, so
-    that its entropy and what is fed back are those of the tokens left.
+    The decoder fixes the order of the cuts and the temperature; see ``decoding.sampling``. Block diffusion cuts first,
+    so that its entropy and what is fed back are those of the tokens left.
 
     Args:
         sampling_temperature: 0 takes the likeliest.

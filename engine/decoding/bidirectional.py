@@ -21,8 +21,8 @@ from engine.decoding.masked_run import MaskedRun, sure
 from engine.decoding.names import require_rule
 from engine.decoding.protocols import Decode, Decoding, Passes
 from engine.decoding.run import Run
+from engine.decoding.sampling import SDAR, cut
 from engine.decoding.schedules import counts, dream_times
-from engine.decoding.shares import SDAR, cut
 from engine.models.causal.config import CausalConfig
 
 

@@ -29,7 +29,7 @@ from engine.decoding.names import require_rule
 from engine.decoding.prefill import commit
 from engine.decoding.protocols import Decoding
 from engine.decoding.run import Run
-from engine.decoding.shares import SDAR
+from engine.decoding.sampling import SDAR
 from engine.errors import SafelightError
 from engine.layers.masks import Blocks
 from engine.models.causal.config import CausalConfig

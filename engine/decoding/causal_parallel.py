@@ -21,7 +21,7 @@ from engine.decoding.drawing import Drawing
 from engine.decoding.prefill import read_prompt
 from engine.decoding.protocols import Decode, Decoding, Prefill
 from engine.decoding.run import Run
-from engine.decoding.shares import WEDLM
+from engine.decoding.sampling import WEDLM
 from engine.decoding.written_blocks import Predicted
 from engine.decoding.written_run import blocks_of, required_mask, room_behind
 

@@ -10,9 +10,8 @@ from torch import Tensor
 from engine.config import GenerationConfig
 from engine.decoding.held_answer import AnswerReader, allowed_next, take_chosen, take_forced
 from engine.decoding.run import Run
-from engine.decoding.sampler import to_host
-from engine.decoding.sampling import token_entropy
-from engine.decoding.shares import TRANSFORMERS, SamplingOrder, forbidden_of, shares_of
+from engine.decoding.sampler import forbidden_of, to_host
+from engine.decoding.sampling import TRANSFORMERS, SamplingOrder, shares_of, token_entropy
 from engine.decoding.thoughts import ThoughtBudget
 from engine.decoding.written_blocks import Predicted
 from engine.errors import SafelightError
@@ -32,6 +31,7 @@ class Drawing:
 
     Args:
         order: of temperature and cuts.
+        prompt: tokens that it has seen.
 
     Raises:
         SafelightError: a banned token is outside the vocabulary, or none is left.
@@ -44,10 +44,12 @@ class Drawing:
         device: torch.device,
         seed: int,
         order: SamplingOrder = TRANSFORMERS,
+        prompt: Sequence[int] = (),
     ) -> None:
         self.order, self.vocab_size, self.device = order, vocab_size, device
         self.generator = torch.Generator(device).manual_seed(seed)
-        self._seen = torch.zeros(vocab_size, dtype=torch.bool, device=device)
+        self.config, self._seen = config, torch.zeros(vocab_size, dtype=torch.bool, device=device)
+        self.see(prompt)
         self.change(config)
 
     def change(self, config: GenerationConfig) -> None:
@@ -61,9 +63,8 @@ class Drawing:
     @staticmethod
     def from_run(run: Run, order: SamplingOrder = TRANSFORMERS) -> Drawing:
         """Returns a drawing that has seen the run's prompt."""
-        drawing = Drawing(run.config, run.model.config.vocab_size, run.model.device, run.seed, order)
-        drawing.see(run.prompt.tolist())
-        return drawing
+        vocab_size, device = run.model.config.vocab_size, run.model.device
+        return Drawing(run.config, vocab_size, device, run.seed, order, run.prompt.tolist())
 
     def see_anew(self, tokens: Sequence[int]) -> None:
         """Counts these tokens alone as the prompt and the text."""

@@ -66,8 +66,9 @@ class ForkSchedule:
     """
 
     def __init__(self, run: Run) -> None:
-        self.run, self.stepper, self._waiting = run, stepper_for(run), WaitingChanges(run.changes)
+        self._waiting = WaitingChanges(run.changes)
         self.due, self.close = self._waiting.due, self._waiting.close
+        self.run, self.stepper = run, stepper_for(run)
 
     @property
     def config(self) -> GenerationConfig:

@@ -29,7 +29,6 @@ from engine.decoding.run import Decoder, Run, checked_rows
 from engine.decoding.self_speculation import self_speculation
 from engine.decoding.structured import structured
 from engine.decoding.sub_blocks import sub_blocks
-from engine.decoding.thoughts import ThoughtTokens
 from engine.errors import SafelightError
 from engine.events import CanvasCommitted, Event
 from engine.forks import Fork, Mark, check_changes
@@ -191,10 +190,7 @@ def decode(run: Run) -> Decoding[None]:
         name = formatting(config, names)
         return structured(run) if name == BLOCK_DIFFUSION else without_repeats(run, FUNCTIONS[name], name)
     thought, answer = names_of(config, names)
-    if thought == answer:
-        return without_repeats(run, FUNCTIONS[answer], answer)
-    thoughts = ThoughtTokens.from_prompt(model.tokenizer, run.prompt) if isinstance(model, Model) else ThoughtTokens()
-    return without_repeats(run, lambda run: mixed(run, thoughts), "")
+    return without_repeats(run, FUNCTIONS[answer] if thought == answer else mixed, answer if thought == answer else "")
 
 
 def decode_fork(run: Run, committed: Sequence[Row], steps: Sequence[int], changes: Sequence[Fork]) -> Decoding[None]:

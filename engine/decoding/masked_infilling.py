@@ -20,7 +20,7 @@ from engine.decoding.masked_run import MaskedRun
 from engine.decoding.protocols import Decoding
 from engine.decoding.run import Run
 from engine.decoding.sampler import to_host
-from engine.decoding.shares import SDAR
+from engine.decoding.sampling import SDAR
 from engine.events import CanvasCommitted, PrefillFinished
 from engine.forks import Mark
 from engine.types import Tokens

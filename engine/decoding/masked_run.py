@@ -16,7 +16,7 @@ from engine.decoding.masked_changes import MaskedChanges
 from engine.decoding.prefill import read_prompt
 from engine.decoding.protocols import Decode, Decoding, Passes
 from engine.decoding.run import Run
-from engine.decoding.shares import TRANSFORMERS, SamplingOrder
+from engine.decoding.sampling import TRANSFORMERS, SamplingOrder
 from engine.decoding.thoughts import ThoughtBudget
 from engine.decoding.written_blocks import Predicted
 from engine.decoding.written_run import blocks_of, required_mask, room_behind

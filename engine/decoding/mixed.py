@@ -20,15 +20,16 @@ from engine.decoding.thoughts import ThoughtTokens
 
 
 @torch.inference_mode()
-def mixed(run: Run, thoughts: ThoughtTokens) -> Decoding[None]:
+def mixed(run: Run, thoughts: ThoughtTokens | None = None) -> Decoding[None]:
     """Generates text after the prompt.
 
     If no block is written token by token, the run is that of block diffusion, bit for bit. Both decoders use ``seed``
     for their own random streams. A block that is denoised has all its positions; another ends with ``max_new_tokens``.
     """
-    schedule, writer = ForkSchedule(run), Writer(run, [])
+    schedule, writer, count = ForkSchedule(run), Writer(run, []), most_blocks(run)
     blocks, length = writer.blocks, writer.blocks.length
-    in_thought, count = thoughts.expected(run.prompt), most_blocks(run)
+    thoughts = thoughts or ThoughtTokens.from_run(run)
+    in_thought = thoughts.expected(run.prompt)
     unread = 1 if in_thought else 0
     if not (yield from read_prompt(run, count * length, unread)):
         yield from blocks.finish("cancelled", 0)

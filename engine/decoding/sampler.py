@@ -21,7 +21,7 @@ from torch import Tensor
 from engine.config import GenerationConfig, ModelConfig
 from engine.decoding import sampling
 from engine.decoding.acceptance import Accepted, OfLogits, Rule, rule_of
-from engine.decoding.shares import TRANSFORMERS, cut, forbidden_of
+from engine.decoding.sampling import TRANSFORMERS, cut
 from engine.errors import SafelightError
 from engine.events import step_number
 from engine.types import Tokens
@@ -197,6 +197,23 @@ def _made(
         instead[banned] = left[torch.arange(len(banned), device=device) * len(left) // len(banned)]
     stop = StableAndConfident(config.stability_threshold, config.confidence_threshold)
     return Sampler(config, length, vocab_size, generator, stop, pinned, forbidden, instead, pinned_block=pinned_block)
+
+
+def forbidden_of(banned: Sequence[int], vocab_size: int, device: torch.device) -> Tensor | None:
+    """Returns the mask (V,) of the tokens that may not be drawn; None if all may.
+
+    Raises:
+        SafelightError: a banned token is outside the vocabulary, or none is left.
+    """
+    if not banned:
+        return None
+    if max(banned) >= vocab_size:
+        raise SafelightError(f"banned_tokens has token id {max(banned)}; the vocabulary has {vocab_size} tokens")
+    forbidden = torch.zeros(vocab_size, dtype=torch.bool, device=device)
+    forbidden[list(banned)] = True
+    if bool(forbidden.all()):
+        raise SafelightError("every token is banned; leave at least one")
+    return forbidden
 
 
 def check_cells(name: str, cells: Edits, length: int, vocab_size: int) -> None:

@@ -41,8 +41,8 @@ def structured(run: Run) -> Decoding[None]:
     """
     assert run.answer is not None, "the run has no format"
     answer, length = run.answer, run.canvas_length
-    blocks = most_blocks(run)
     parts, usage = _Blocks(run, answer), Usage()
+    blocks = most_blocks(run)
     if not (yield from read_prompt(run, blocks * length)):
         yield finished("cancelled", [], usage)
         return

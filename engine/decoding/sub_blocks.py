@@ -22,7 +22,7 @@ from torch import Tensor
 from engine.decoding.masked_run import MaskedRun
 from engine.decoding.protocols import Decoding, Passes
 from engine.decoding.run import Run
-from engine.decoding.shares import SDAR
+from engine.decoding.sampling import SDAR
 from engine.layers.masks import Blocks
 
 PART = 8  # positions that are filled before the next ones of a block; the published models' ``small_block_size``

@@ -25,14 +25,24 @@ class ThoughtTokens:
     starts_open: bool = False  # the prompt ends inside a thought
 
     @staticmethod
+    def from_run(run: Run) -> ThoughtTokens:
+        """Returns the tokens of a run; none for a network without a tokenizer."""
+        return (
+            ThoughtTokens.from_prompt(run.model.tokenizer, run.prompt)
+            if isinstance(run.model, Model)
+            else ThoughtTokens()
+        )
+
+    @staticmethod
     def from_prompt(tokenizer: Tokenizer, prompt: Tensor) -> ThoughtTokens:
         """Returns the tokens of a run behind a prompt (T,)."""
+        text = tokenizer.decode(prompt.tolist(), skip_special=False)
 
         def ids(*tags: str) -> frozenset[int]:
             return frozenset(token for tag in tags if (token := tokenizer.token_id(tag)) is not None)
 
-        is_open = starts_in_thought(tokenizer.decode(prompt.tolist(), skip_special=False))
-        return ThoughtTokens(ids(OPEN, THINK), ids(CLOSE, THINK_END), ids(THINK_ASKED), is_open)
+        asked = ids(THINK_ASKED)
+        return ThoughtTokens(ids(OPEN, THINK), ids(CLOSE, THINK_END), asked, starts_in_thought(text))
 
     def expected(self, prompt: Tensor) -> bool:
         """True if the text behind a prompt (T,) begins in a thought, as far as the prompt shows."""

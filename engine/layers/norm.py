@@ -25,6 +25,12 @@ class RMSNorm(nn.Module):
             self.register_parameter("weight", None)
 
     @property
+    def gain(self) -> Tensor:
+        """The weight of a norm that has one."""
+        assert self.weight is not None
+        return self.weight
+
+    @property
     def factors(self) -> Tensor | None:
         """The weight as it is multiplied by."""
         return 1 + self.weight.float() if self.weight is not None and self.adds_one else self.weight
@@ -47,9 +53,3 @@ class RMSNorm(nn.Module):
         if weight is not None:
             normed = normed * weight.float()
         return normed.type_as(x)
-
-
-def weight_of(norm: RMSNorm) -> Tensor:
-    """Returns the weight of a norm that has one."""
-    assert norm.weight is not None
-    return norm.weight

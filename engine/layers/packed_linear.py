@@ -6,9 +6,6 @@ the model's own number type.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
-
 import torch
 from torch import Tensor, nn
 
@@ -96,40 +93,6 @@ class PackedTokenTable(nn.Module):
 
 def packed_weights(network: nn.Module) -> list[PackedWeight]:
     return [module for module in network.modules() if isinstance(module, PackedWeight)]
-
-
-def gather(weights: Sequence[PackedWeight]) -> bool:
-    """Moves the buffers of weights of one scheme into one allocation, in this order.
-
-    Needs a temporary copy of these weights. Names, shapes and values do not change.
-
-    Returns:
-        True if they had to be moved.
-    """
-    moved = False
-    for part in ("codes", "scales"):
-        buffers: list[Tensor] = [getattr(weight, part) for weight in weights]
-        if all(_is_behind(one, other) for one, other in pairwise(buffers)):
-            continue
-        moved = True
-        with torch.inference_mode(False), torch.no_grad():  # these tensors are used outside inference mode, too
-            whole = torch.cat([buffer.flatten() for buffer in buffers])
-            for weight, own in zip(weights, torch.split(whole, [buffer.numel() for buffer in buffers]), strict=True):
-                setattr(weight, part, own.view(getattr(weight, part).shape))
-    return moved
-
-
-def _is_behind(one: Tensor, other: Tensor) -> bool:
-    """Returns True if a buffer begins in memory where another ends."""
-    together = one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
-    return together and bool(one.storage_offset() + one.numel() == other.storage_offset())
-
-
-def joined(weights: Sequence[PackedWeight]) -> Packed:
-    """Returns gathered int8 weights (out, in) with the same inputs as one weight: their rows concatenated."""
-    rows, first = sum(weight.shape[0] for weight in weights), weights[0]
-    codes = first.codes.as_strided((rows, first.shape[1]), (first.shape[1], 1))
-    return Packed(codes, first.scales.as_strided((1, rows), (rows, 1)), first.scheme)
 
 
 def for_processor(part: nn.Module, dtype: torch.dtype) -> None:

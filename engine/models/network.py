@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from engine.config import ModelConfig
 from engine.errors import SafelightError
 from engine.layers.kv_cache import KVCache
-from engine.layers.norm import RMSNorm, weight_of
+from engine.layers.norm import RMSNorm
 
 
 class Network(nn.Module, ABC):
@@ -23,7 +23,7 @@ class Network(nn.Module, ABC):
     @property
     def norm_weight(self) -> Tensor:
         """A weight that is never packed."""
-        return weight_of(self.norm)
+        return self.norm.gain
 
     @property
     def device(self) -> torch.device:

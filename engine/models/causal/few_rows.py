@@ -16,7 +16,7 @@ from engine.kernels.native.matrices import UNIT, Added, Projection, group_of
 from engine.layers.adapted import Addition, addition, additions_set
 from engine.layers.embedding import TokenTable
 from engine.layers.mlp import GatedMLP
-from engine.layers.norm import RMSNorm, weight_of
+from engine.layers.norm import RMSNorm
 from engine.layers.packed_linear import PackedLinear, PackedTokenTable
 from engine.models.causal.block import CausalBlock, SandwichBlock
 from engine.models.causal.config import CausalConfig
@@ -106,7 +106,7 @@ def _norms(block: CausalBlock) -> Norms:
 
 
 def _factors(norm: RMSNorm) -> Factors:
-    return Factors(weight_of(norm), norm.adds_one)
+    return Factors(norm.gain, norm.adds_one)
 
 
 def _projection(layer: nn.Module) -> Projection | None:

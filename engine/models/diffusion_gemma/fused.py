@@ -11,6 +11,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 import torch
@@ -30,8 +31,8 @@ from engine.layers.embedding import TokenTable
 from engine.layers.joint_rows import JointRows
 from engine.layers.kv_cache import KVCache
 from engine.layers.mlp import GatedMLP, SelfConditioning
-from engine.layers.norm import RMSNorm, weight_of
-from engine.layers.packed_linear import PackedExperts, PackedLinear, PackedWeight, gather, joined
+from engine.layers.norm import RMSNorm
+from engine.layers.packed_linear import PackedExperts, PackedLinear, PackedWeight
 from engine.layers.rope import inverse_frequencies
 from engine.models.diffusion_gemma.block import Block
 from engine.quant import INT8, Packed
@@ -109,7 +110,7 @@ class FusedLayers:
         """
         network, eps = self.network, self.network.config.rms_norm_eps
         mlp = network.self_conditioning
-        fed = self.dense(mlp, self.conditioning, norm(soft, weight_of(mlp.pre_norm), eps), 0)
+        fed = self.dense(mlp, self.conditioning, norm(soft, mlp.pre_norm.gain, eps), 0)
         return embed_rows(ids, network.embed_tokens.table, fed, text_rows, network.embed_scale, eps)
 
     def ropes(self, start: Tensor, first: int, count: int) -> Ropes:
@@ -123,7 +124,7 @@ class FusedLayers:
         spans: one a kind of layer, of one sequence, with equal ``text_rows``.
         """
         config, eps = self.network.config, self.network.config.rms_norm_eps
-        normed = norm(x, weight_of(self.layers[0].block.input_layernorm), eps)
+        normed = norm(x, self.layers[0].block.input_layernorm.gain, eps)
         for index, (layer, kind) in enumerate(zip(self.layers, config.layers, strict=True)):
             span = spans[kind.kind]
             attended = self.attention(layer, normed, ropes[kind], span, cache.buffers(index))
@@ -133,7 +134,7 @@ class FusedLayers:
     def together(self, x: Tensor, runs: Sequence[RunInPass], rows: JointRows) -> Tensor:
         """Runs all layers with rows of several runs in x: weights are read once, and each run has its own cache."""
         config, eps = self.network.config, self.network.config.rms_norm_eps
-        normed = norm(x, weight_of(self.layers[0].block.input_layernorm), eps)
+        normed = norm(x, self.layers[0].block.input_layernorm.gain, eps)
         for index, (layer, kind) in enumerate(zip(self.layers, config.layers, strict=True)):
             projected = [rows.apart(part) for part in self.projected(layer, normed, rows.text_rows)]
             attended = []
@@ -153,7 +154,7 @@ class FusedLayers:
         """
         block, eps = layer.block, self.network.config.rms_norm_eps
         x, (dense_in, router_in, experts_in) = add_norm(
-            x, attended, weight_of(block.post_attention_layernorm), layer.pre, eps, split=layer.experts is not None
+            x, attended, block.post_attention_layernorm.gain, layer.pre, eps, split=layer.experts is not None
         )
         # Before the experts, whose parts are the largest thing held.
         dense = self.dense(block.mlp, layer.gate_up, dense_in, text_rows)
@@ -195,7 +196,7 @@ class FusedLayers:
             parts[0],
             parts[1],
             parts[-1],  # a full-attention layer's values are its raw keys
-            (weight_of(own.q_norm), weight_of(own.k_norm)),
+            (own.q_norm.gain, own.k_norm.gain),
             rope,
             (buffers[0][0], buffers[1][0]),  # without the batch
             span.bounds[0, 1:],
@@ -229,7 +230,7 @@ class FusedLayers:
 
 def _layer(block: Block, following: RMSNorm) -> _Layer:
     router = block.router.scale * block.router.scale.shape[0] ** -0.5
-    pre = (weight_of(block.pre_feedforward_layernorm), router, weight_of(block.pre_feedforward_layernorm_2))
+    pre = (block.pre_feedforward_layernorm.gain, router, block.pre_feedforward_layernorm_2.gain)
     merge: tuple[RMSNorm, ...] = (
         block.post_feedforward_layernorm_1,
         block.post_feedforward_layernorm_2,
@@ -244,7 +245,7 @@ def _layer(block: Block, following: RMSNorm) -> _Layer:
         projections=_joined(_projections(block)),
         gate_up=_gate_up(block.mlp),
         pre=torch.stack(pre),
-        merge=torch.stack([weight_of(norm) for norm in merge]),
+        merge=torch.stack([norm.gain for norm in merge]),
         scalars=torch.cat([block.causal_layer_scalar, block.layer_scalar]),
     )
 
@@ -266,16 +267,42 @@ def _linears(part: Block | GatedMLP) -> list[nn.Linear]:
 
 
 def _gather(linears: list[nn.Linear]) -> None:
-    """Gathers all of a layer's weights at once: the gaps around any that were left in place would be lost memory."""
-    weights = _eight_bit(linears)
-    if weights and gather(weights):
+    """Moves the buffers of a layer's 8-bit weights into one allocation, in this order.
+
+    All at once: the gaps around any that were left in place would be lost memory. Needs a temporary copy of these
+    weights. Names, shapes and values do not change.
+    """
+    weights, moved = _eight_bit(linears), False
+    for part in ("codes", "scales") if weights else ():
+        buffers: list[Tensor] = [getattr(weight, part) for weight in weights]
+        if all(_is_behind(one, other) for one, other in pairwise(buffers)):
+            continue
+        moved = True
+        with torch.inference_mode(False), torch.no_grad():  # these tensors are used outside inference mode, too
+            whole = torch.cat([buffer.flatten() for buffer in buffers])
+            for weight, own in zip(weights, torch.split(whole, [buffer.numel() for buffer in buffers]), strict=True):
+                setattr(weight, part, own.view(getattr(weight, part).shape))
+    if moved:
         torch.cuda.empty_cache()  # else the freed memory stays allocated during the next layer's copy
 
 
+def _is_behind(one: Tensor, other: Tensor) -> bool:
+    """Returns True if a buffer begins in memory where another ends."""
+    together = one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+    return together and bool(one.storage_offset() + one.numel() == other.storage_offset())
+
+
 def _joined(linears: list[nn.Linear]) -> Packed | None:
-    """Returns gathered weights as one; None if they are not packed in 8 bits."""
+    """Returns gathered weights (out, in) with the same inputs as one: their rows concatenated.
+
+    None if they are not packed in 8 bits.
+    """
     weights = _eight_bit(linears)
-    return joined(weights) if len(weights) == len(linears) else None
+    if len(weights) < len(linears):
+        return None
+    rows, first = sum(weight.shape[0] for weight in weights), weights[0]
+    codes = first.codes.as_strided((rows, first.shape[1]), (first.shape[1], 1))
+    return Packed(codes, first.scales.as_strided((1, rows), (rows, 1)), first.scheme)
 
 
 def _eight_bit(linears: list[nn.Linear]) -> list[PackedWeight]:

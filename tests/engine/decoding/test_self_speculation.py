@@ -16,9 +16,8 @@ from engine.adapters.lora import LayerAdapter, LowRank
 from engine.decoding.performing import perform_all
 from engine.decoding.protocols import Decode
 from engine.decoding.run import Run
-from engine.decoding.sampling import verified
+from engine.decoding.sampling import TRANSFORMERS, shares_of, verified
 from engine.decoding.self_speculation import self_speculation
-from engine.decoding.shares import TRANSFORMERS, shares_of
 from engine.events import PrefillFinished
 from engine.models.causal.network import CausalNetwork
 from tests.engine.causal import POSITIONS, check_cache, masked_network, passes_told, plain_logits, run_of

@@ -18,7 +18,7 @@ from transformers import (
 
 from engine import GenerationConfig, StepFinished, generate
 from engine.decoding.sampler import Sampler
-from engine.decoding.shares import SDAR, TRANSFORMERS, WEDLM, SamplingOrder, shares_of
+from engine.decoding.sampling import SDAR, TRANSFORMERS, WEDLM, SamplingOrder, shares_of
 from tests.engine.tiny import CONFIG, network
 
 

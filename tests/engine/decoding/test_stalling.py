@@ -16,7 +16,7 @@ from engine import (
     generate,
 )
 from engine.decoding.block_diffusion import FALL
-from engine.decoding.program_cache import ProgramCache
+from engine.decoding.device_stepper import ProgramCache
 from engine.decoding.sampler import Sampler
 from engine.decoding.step_program import StepProgram
 from engine.layers.kv_cache import KVCache

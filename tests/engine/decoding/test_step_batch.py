@@ -19,10 +19,10 @@ from engine.benchmarks.random_network import random_network
 from engine.decoders import ACCEPTANCE
 from engine.decoding import joint_graphs
 from engine.decoding.acceptance import ConfidenceThreshold, EntropyBound, EntropyBoundKept
+from engine.decoding.device_stepper import ProgramCache
 from engine.decoding.generate import decode, generate
 from engine.decoding.joint_graphs import JointGraphs
 from engine.decoding.performing import perform
-from engine.decoding.program_cache import ProgramCache
 from engine.decoding.protocols import Decoding, LaunchStep, Pass
 from engine.decoding.run import Run
 from engine.decoding.step_batch import JointStep, launch_together

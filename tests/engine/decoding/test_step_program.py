@@ -23,9 +23,8 @@ from engine import (
     generate,
 )
 from engine.decoding import sampling, step_program
-from engine.decoding.device_stepper import DeviceStepper
+from engine.decoding.device_stepper import MOST_LENGTHS, DeviceStepper, ProgramCache
 from engine.decoding.prefill import commit
-from engine.decoding.program_cache import MOST_LENGTHS, ProgramCache
 from engine.decoding.protocols import Passes
 from engine.decoding.sampler import Sampler
 from engine.decoding.step_program import NOISE, StepFacts, StepProgram

@@ -16,8 +16,8 @@ from torch.profiler import ProfilerActivity, profile
 
 from engine import GenerationConfig, SafelightError, catalog, kernels, load_model
 from engine.config import LayerConfig, ModelConfig
+from engine.decoding.device_stepper import ProgramCache
 from engine.decoding.generate import generate
-from engine.decoding.program_cache import ProgramCache
 from engine.decoding.protocols import LaunchStep
 from engine.decoding.sampler import Sampler
 from engine.decoding.step_batch import launch_together
