@@ -21,7 +21,7 @@ from engine.decoding.prefill import commit, read_prompt
 from engine.decoding.protocols import Decode, Decoding
 from engine.decoding.run import Run
 from engine.decoding.thoughts import ThoughtBudget
-from engine.decoding.written_run import blocks_of, room_behind
+from engine.decoding.written_blocks import blocks_of, room_behind
 from engine.events import Event
 
 Reason: TypeAlias = Literal["eos", "length", "cancelled"]

@@ -17,12 +17,11 @@ from torch import Tensor
 
 from engine.config import GenerationConfig
 from engine.decoding.drawing import pieces
-from engine.decoding.masked_run import MaskedRun, sure
+from engine.decoding.masked_run import MaskedRun, counts, dream_times, sure
 from engine.decoding.names import require_rule
 from engine.decoding.protocols import Decode, Decoding, Passes
 from engine.decoding.run import Run
 from engine.decoding.sampling import SDAR, cut
-from engine.decoding.schedules import counts, dream_times
 from engine.models.causal.config import CausalConfig
 
 

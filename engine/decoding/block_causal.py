@@ -22,9 +22,8 @@ import time
 import torch
 from torch import Tensor
 
-from engine.decoding import schedules
 from engine.decoding.drawing import Drawing
-from engine.decoding.masked_run import MaskedRun
+from engine.decoding.masked_run import MaskedRun, counts
 from engine.decoding.names import require_rule
 from engine.decoding.prefill import commit
 from engine.decoding.protocols import Decoding
@@ -57,7 +56,7 @@ def block_causal(run: Run) -> Decoding[None]:
 
     def choose(logits: Tensor, step: int) -> tuple[Tensor, list[int]]:
         drawn, shares = state.drawing.weighed(logits)
-        return drawn, _chosen(shares, drawn, counts[step], state.drawing)
+        return drawn, _chosen(shares, drawn, written[step], state.drawing)
 
     length, shape = len(run.prompt), run.model.config
     assert isinstance(shape, CausalConfig), "a model that writes over masks"
@@ -69,8 +68,8 @@ def block_causal(run: Run) -> Decoding[None]:
     start = -begun
     while state.goes_on():
         places = range(start, min(start + state.size, end))  # below 0: of the prompt
-        counts = _counts(places, state.size, config.max_denoising_steps, shape.mask_schedule)
-        yield from state.fill(places, len(counts), choose, edit=edit if edits else None)
+        written = _counts(places, state.size, config.max_denoising_steps, shape.mask_schedule)
+        yield from state.fill(places, len(written), choose, edit=edit if edits else None)
         if state.goes_on():
             clock = time.perf_counter()
             yield from commit(torch.tensor(state.tokens(places)), run.cache)
@@ -82,8 +81,8 @@ def block_causal(run: Run) -> Decoding[None]:
 def _counts(places: range, size: int, steps: int, schedule: str) -> list[int]:
     """Returns how many masks each pass over a block writes if its rule is a number of them."""
     if schedule == "even":  # of a whole block, whatever is written of it
-        return schedules.counts(size, min(steps, size), schedule)
-    return schedules.counts(places.stop - max(0, places.start), steps, schedule)
+        return counts(size, min(steps, size), schedule)
+    return counts(places.stop - max(0, places.start), steps, schedule)
 
 
 def _of(shares: Tensor, tokens: Tensor) -> Tensor:

@@ -22,8 +22,7 @@ from engine.decoding.prefill import read_prompt
 from engine.decoding.protocols import Decode, Decoding, Prefill
 from engine.decoding.run import Run
 from engine.decoding.sampling import WEDLM
-from engine.decoding.written_blocks import Predicted
-from engine.decoding.written_run import blocks_of, required_mask, room_behind
+from engine.decoding.written_blocks import Predicted, blocks_of, required_mask, room_behind
 
 WINDOW = 16  # masks ahead of the text; this and the next: the authors'
 DISTANCE_PENALTY = 0.02  # nats that each position to its right adds to a mask's entropy

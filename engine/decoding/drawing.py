@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from engine.config import GenerationConfig
-from engine.decoding.held_answer import AnswerReader, allowed_next, take_chosen, take_forced
-from engine.decoding.run import Run
+from engine.decoding.run import AnswerReader, Run, allowed_next, take_chosen, take_forced
 from engine.decoding.sampler import forbidden_of, to_host
 from engine.decoding.sampling import TRANSFORMERS, SamplingOrder, shares_of, token_entropy
 from engine.decoding.thoughts import ThoughtBudget

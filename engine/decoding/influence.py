@@ -18,7 +18,7 @@ from engine.decoding.prefill import prefill, reuse_prefix
 from engine.decoding.protocols import BlockDenoiser
 from engine.decoding.run import checked_rows, prepared
 from engine.decoding.sampler import non_finite, to_host
-from engine.decoding.written_run import mask_of
+from engine.decoding.written_blocks import mask_of
 from engine.errors import SafelightError
 from engine.events import Influence
 from engine.layers.kv_cache import KVCache

@@ -1,8 +1,11 @@
-"""Performs the passes of one run, one after the other."""
+"""Performs the passes of one run, one after the other, or of several runs at once.
+
+The results of a pass do not depend on the others; ``perform``, one pass after the other, is the oracle.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, nullcontext
 
 import torch
@@ -19,7 +22,12 @@ from engine.decoding.protocols import (
     ReadImages,
     T,
 )
+from engine.decoding.step_batch import launch_together
 from engine.events import Event
+from engine.models.diffusion_gemma.joining import Joining, takes_texts
+from engine.models.diffusion_gemma.joint import Rows
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.models.model import Model
 
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
@@ -78,3 +86,68 @@ def perform(model: BlockDenoiser, wanted: Pass) -> None:
                 wanted.prompt = end.value
             except Exception as error:
                 wanted.failure = error
+
+
+Performed = Callable[[Pass], None]
+
+
+@torch.inference_mode()
+def perform_together(model: BlockDenoiser, passes: Sequence[Pass], performed: Performed = lambda _: None) -> None:
+    """Performs passes of different runs, each with its own cache; as one pass where they can be joined.
+
+    Args:
+        performed: called with each pass that is done, also with those done before one fails.
+
+    Raises:
+        Exception: whatever one of them failed with. Passes that were not done have changed nothing.
+    """
+    launches = [wanted for wanted in passes if isinstance(wanted, LaunchStep)]
+    plain = [wanted for wanted in passes if isinstance(wanted, Prefill | Denoise)]
+    if launches:
+        launch_together(launches)
+        for wanted in launches:
+            performed(wanted)
+    joined = _join(model, plain) if len(plain) > 1 or any(map(_has_text, plain)) else ()
+    for one in joined:
+        performed(one)
+    for other in passes:
+        if not isinstance(other, LaunchStep) and other not in joined:
+            perform(model, other)
+            performed(other)
+
+
+def _join(model: BlockDenoiser, passes: Sequence[Prefill | Denoise]) -> Sequence[Prefill | Denoise]:
+    """Performs those passes as one that can be joined; returns them."""
+    network: object = model
+    threads = torch.get_num_threads()
+    if isinstance(model, Model):
+        model.take_threads()
+        network, threads = model.network, model.most_threads
+    if not isinstance(network, DiffusionGemma):
+        return ()
+    joining = Joining.for_network(network, threads)
+    if not joining.allows(network):
+        return ()
+    joined = [one for one in passes if _fits(one, takes_texts(network), joining.fewest_rows)]
+    if len(joined) < 2 and not any(map(_has_text, joined)):
+        return ()
+    canvases = [one for one in joined if isinstance(one, Denoise)]
+    found = joining.run(
+        network,
+        [Rows(one.ids, one.cache) for one in joined if isinstance(one, Prefill)],
+        [Rows(one.canvas, one.cache, one.self_conditioning_logits, one.text) for one in canvases],
+    )
+    for wanted, logits in zip(canvases, found, strict=True):
+        wanted.logits = logits
+    return joined
+
+
+def _has_text(one: Prefill | Denoise) -> bool:
+    """True if it is two passes, of a text and of a canvas, unless they are joined."""
+    return isinstance(one, Denoise) and one.text is not None
+
+
+def _fits(one: Prefill | Denoise, texts: bool, fewest: int) -> bool:
+    if isinstance(one, Prefill):
+        return texts and len(one.ids) >= fewest and one.cache.image is None
+    return len(one.canvas) >= fewest and (one.text is None or (texts and len(one.text) >= fewest))

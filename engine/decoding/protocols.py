@@ -1,8 +1,8 @@
 """The model interface that decoders use, and the passes that they yield.
 
 A decoder does not run the model. It yields *passes*, one forward each, and reads the result from the pass. Between
-passes it yields the events of its run. ``performing`` performs the passes of one run one by one; ``together`` performs
-passes of several runs at once.
+passes it yields the events of its run. ``performing`` performs the passes of one run one by one, or passes
+of several runs at once.
 """
 
 from __future__ import annotations

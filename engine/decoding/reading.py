@@ -27,7 +27,7 @@ from engine.decoding.prefill import commit, prefill, reuse_prefix
 from engine.decoding.protocols import BlockDenoiser, Decode, Decoding, Denoise, Passes
 from engine.decoding.run import Run
 from engine.decoding.sampler import non_finite, to_host
-from engine.decoding.written_run import required_mask
+from engine.decoding.written_blocks import required_mask
 from engine.errors import SafelightError
 from engine.events import (
     CanvasCommitted,

@@ -20,10 +20,9 @@ from torch import Tensor
 
 from engine.decoding.block_diffusion import FinishedCanvas, Usage, finished, most_blocks, take_steps
 from engine.decoding.fork_schedule import ForkSchedule
-from engine.decoding.held_answer import AnswerReader, allowed_next, take_chosen, take_forced
 from engine.decoding.prefill import read_prompt
 from engine.decoding.protocols import Decoding, Passes
-from engine.decoding.run import Run
+from engine.decoding.run import AnswerReader, Run, allowed_next, take_chosen, take_forced
 from engine.decoding.sampler import to_host
 from engine.events import CanvasCommitted, CanvasStarted, PrefixPinned
 from engine.types import Tokens

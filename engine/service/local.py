@@ -312,7 +312,7 @@ class LocalBackend:
                 self._caches.give_back(cache)
 
     def perform(self, passes: Sequence[PassWanted]) -> None:
-        from engine.decoding.together import perform_together  # torch
+        from engine.decoding.performing import perform_together  # torch
 
         passes = without_waiting(passes)
         whose = {id(wanted.what): wanted for wanted in passes}

@@ -219,9 +219,9 @@ def decode_task(model: Model, task: RunTask, cache: KVCache) -> Iterable[Event |
     """
     from engine.decoding.gap_filling import Deadline, decode_gap  # torch
     from engine.decoding.generate import decode, decode_fork, decode_infill  # torch
+    from engine.decoding.prefill import with_scores
     from engine.decoding.reading import reading
     from engine.decoding.run import Run
-    from engine.decoding.scoring import with_scores
 
     request, source = task.request, task.request.source
     cancel = request.cancel if task.gap is None else Deadline(request.cancel, request.seconds)

@@ -100,7 +100,7 @@ class CausalConfig(ModelConfig):
         mask_token_id: the token of an unwritten position; None: the model was trained without one.
         shifts_masks: whether a mask's token is predicted by the row before it, as in autoregression.
         mask_schedule: how many masks of a block each pass writes, where that is a number of them: "even", "floor",
-            "round" or "ceil"; see ``decoding.schedules.counts``.
+            "round" or "ceil"; see ``decoding.masked_run.counts``.
         blocks_follow_prompt: whether a block begins behind the prompt, so that the first one may be shorter; else the
             first one begins at the first token.
         rope_scaling: of the rotation in full layers; None: unscaled.

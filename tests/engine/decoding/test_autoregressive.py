@@ -15,11 +15,10 @@ from torch import Tensor
 
 from engine import CanvasCommitted, CanvasStarted, GenerationConfig, GenerationFinished, SafelightError, generate
 from engine.decoding.generate import decode, fork, rewrite_marked
-from engine.decoding.performing import perform
+from engine.decoding.performing import perform, perform_together
 from engine.decoding.protocols import Pass
 from engine.decoding.reading import read
 from engine.decoding.run import Run
-from engine.decoding.together import perform_together
 from engine.events import Event, PrefillFinished, StepFinished
 from engine.layers.kv_cache import KVCache
 from engine.models.causal.config import CausalConfig

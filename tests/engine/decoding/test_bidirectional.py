@@ -15,10 +15,10 @@ from torch import Tensor
 from engine import GenerationConfig, SafelightError
 from engine.decoders import DECODERS
 from engine.decoding.generate import FUNCTIONS
+from engine.decoding.masked_run import counts
 from engine.decoding.performing import perform, perform_all
 from engine.decoding.protocols import Decode
 from engine.decoding.run import Run
-from engine.decoding.schedules import counts
 from engine.events import Event
 from engine.models.causal.network import CausalNetwork
 from tests.engine import bidirectional as texts

@@ -10,9 +10,8 @@ import torch
 
 from engine import GenerationConfig, GenerationFinished, PrefillFinished, SafelightError
 from engine.decoding.generate import fork, generate
-from engine.decoding.performing import perform
+from engine.decoding.performing import perform, perform_together
 from engine.decoding.protocols import Denoise, Pass, Prefill
-from engine.decoding.together import perform_together
 from engine.events import Event
 from engine.layers.images import ImageRows
 from engine.layers.kv_cache import KVCache

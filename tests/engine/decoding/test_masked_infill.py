@@ -12,9 +12,9 @@ import torch
 
 from engine import GenerationConfig, GenerationFinished, Mark, SafelightError
 from engine.decoding.generate import decode_infill
+from engine.decoding.masked_run import counts
 from engine.decoding.performing import perform_all
 from engine.decoding.run import Run
-from engine.decoding.schedules import counts
 from engine.events import CanvasCommitted, CanvasStarted, Event, PrefillFinished, StepFinished
 from engine.models.causal.network import CausalNetwork
 from engine.types import Tokens

@@ -21,10 +21,10 @@ from engine import (
 )
 from engine.decoding import reading
 from engine.decoding.generate import decode
+from engine.decoding.performing import perform_together
 from engine.decoding.protocols import Denoise, Pass
 from engine.decoding.reading import read
 from engine.decoding.run import Run
-from engine.decoding.together import perform_together
 from engine.events import Event
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.tasks.decisions.layout import NOISE, Layout, Slot

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from engine.decoding.schedules import counts
+from engine.decoding.masked_run import counts
 
 
 @pytest.mark.parametrize("schedule", ["even", "floor", "round", "ceil"])

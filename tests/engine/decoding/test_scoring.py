@@ -12,12 +12,12 @@ import torch
 
 from engine import SKILLS, Event, GenerationFinished, Model, PrefillFinished, generate, load_model
 from engine.catalog import MASKED
-from engine.decoding import scoring
+from engine.decoding import prefill
 from engine.decoding.generate import decode
 from engine.decoding.performing import perform
+from engine.decoding.prefill import with_scores
 from engine.decoding.protocols import Pass
 from engine.decoding.run import Run
-from engine.decoding.scoring import with_scores
 from engine.events import PromptScores
 
 TEXT = "What is 12 + 7? Reverse the word robot, and sort 5 3 9."
@@ -71,7 +71,7 @@ def test_they_are_what_the_model_predicts(model: Model) -> None:
 def test_in_pieces_they_are_the_same_and_so_is_the_text(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = model.tokenizer.encode_prompt(TEXT)
     whole, *_, end = scored(model, ids, 2)
-    monkeypatch.setattr(scoring, "MOST_LOGITS", 5 * model.config.vocab_size)
+    monkeypatch.setattr(prefill, "MOST_LOGITS", 5 * model.config.vocab_size)
     pieces, *_ = scored(model, ids, 0)
     assert isinstance(whole, PromptScores)
     assert isinstance(pieces, PromptScores)

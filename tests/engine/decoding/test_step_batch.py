@@ -17,15 +17,14 @@ from torch import Tensor
 from engine import Event, GenerationConfig, GenerationFinished
 from engine.benchmarks.random_network import random_network
 from engine.decoders import ACCEPTANCE
-from engine.decoding import joint_graphs
+from engine.decoding import step_batch
 from engine.decoding.acceptance import ConfidenceThreshold, EntropyBound, EntropyBoundKept
 from engine.decoding.device_stepper import ProgramCache
 from engine.decoding.generate import decode, generate
-from engine.decoding.joint_graphs import JointGraphs
 from engine.decoding.performing import perform
 from engine.decoding.protocols import Decoding, LaunchStep, Pass
 from engine.decoding.run import Run
-from engine.decoding.step_batch import JointStep, launch_together
+from engine.decoding.step_batch import JointGraphs, JointStep, launch_together
 from engine.decoding.step_program import StepFacts, StepProgram
 from engine.layers.kv_cache import KVCache
 from engine.memory.device import Placement
@@ -332,7 +331,7 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     def alone(program: StepProgram, commits: bool) -> Any:
         raise AssertionError(f"no step of {program} is taken alone, {commits}")
 
-    monkeypatch.setattr(joint_graphs, "capture", capture)
+    monkeypatch.setattr(step_batch, "capture", capture)
     monkeypatch.setattr(StepProgram, "_capture", alone)
     return found
 
@@ -400,13 +399,13 @@ def test_without_room_for_a_graph_steps_are_taken_one_by_one(
     network, asked = tame(), [Asked(1, 12), Asked(2, 30)]
     alone = [one.begun(network) for one in asked]
     joint = [begun_on_card(one, network) for one in asked]
-    real = joint_graphs.capture
+    real = step_batch.capture
 
     def capture(*arguments: Any) -> Any:
         real(*arguments)
         raise torch.OutOfMemoryError
 
-    monkeypatch.setattr(joint_graphs, "capture", capture)
+    monkeypatch.setattr(step_batch, "capture", capture)
     for index in range(4):
         found = together([program for program, _ in joint], index)
         for facts_found, (program, _) in zip(found, alone, strict=True):
@@ -422,7 +421,7 @@ def test_only_the_latest_combinations_are_kept(captured: list[int]) -> None:
     for one, other in pairs:
         together([joint[one][0], joint[other][0]], 1)
     assert captured == []
-    assert len(JointGraphs.of_network(network)._kept) == joint_graphs.MOST < len(pairs)
+    assert len(JointGraphs.of_network(network)._kept) == step_batch.MOST < len(pairs)
 
 
 # --- programs of several runs ----------------------------------------------------------------------------------------

@@ -30,9 +30,8 @@ from engine import (
     load_model,
 )
 from engine.decoding.generate import decode
-from engine.decoding.held_answer import allowed_next
 from engine.decoding.performing import perform_all
-from engine.decoding.run import Run
+from engine.decoding.run import Run, allowed_next
 from engine.text.formatted_answer import FormattedAnswer
 from engine.text.matching import MatchingEndedError
 from engine.text.output_format import OutputFormat

@@ -12,9 +12,8 @@ from torch import Tensor
 
 from engine import SafelightError
 from engine.adapters.targets import attach
-from engine.decoding.performing import perform
+from engine.decoding.performing import perform, perform_together
 from engine.decoding.protocols import Denoise, Pass, Prefill
-from engine.decoding.together import perform_together
 from engine.layers.kv_cache import SLACK
 from engine.models.diffusion_gemma import joining
 from engine.models.diffusion_gemma.joining import FEWEST_ROWS, PATIENCE, TRIALS, CoreChoice, Joining
