@@ -8,14 +8,23 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 from app.design import themes
 from app.design.controls import Hairline, button, label
 from app.design.fonts import px
-from app.design.layouts import STRETCH, boxed, column_of, row_of
-from app.settings.decoding_fields import DecodingFields
-from app.settings.fields import NumberBox, SeedBox, flag_box, number_box, number_in, put_number
-from app.settings.spec import MAIN, SAMPLER, SEED
+from app.design.layouts import STRETCH, Part, boxed, column_of, row_of
+from app.settings.decoders import DecodingChoice
+from app.settings.fields import (
+    NumberBox,
+    SeedBox,
+    choice_box,
+    flag_box,
+    number_box,
+    number_in,
+    put_number,
+    show_decoders,
+)
+from app.settings.spec import ACCEPTANCE, DECODER, MAIN, SAMPLER, SEED, TOKEN_THOUGHTS, TOKEN_THOUGHTS_EXPLANATION
 from app.settings.values import SettingsValues
 from app.system.i18n import tr
 from engine import GenerationConfig
-from engine.decoders import Setting
+from engine.decoders import BLOCK_DIFFUSION, BY_TOKEN, Setting
 
 WIDTH, MOST_WIDTH = 312, 440  # pixels; the width scales with the text size
 
@@ -46,13 +55,13 @@ class SettingsStrip(QWidget):
         self.seed = SeedBox()
         self.random_seed = flag_box("random_seed", "Random for each answer", "Each answer gets its own seed.")
         self.random_seed.setAccessibleName(tr("Random seed for each answer"))
-        self.decoding = DecodingFields()
-        self.decoding.setContentsMargins(0, 16, 0, 0)
+        self.decoder, self.acceptance = choice_box(DECODER), choice_box(ACCEPTANCE)
+        self.about_decoder = label("", "caption", wrap=True)
+        self.token_thoughts = flag_box("token_thoughts", TOKEN_THOUGHTS, TOKEN_THOUGHTS_EXPLANATION)
         self.advanced = button("")
         self.advanced.setAccessibleName(tr("Advanced settings"))
         self.advanced.setCheckable(True)
-        self._folded = column_of(self.decoding, spacing=4)
-        self._fold = boxed(self._folded)
+        self._fold = QWidget()
         self._inside = QWidget()
         self._inside.setLayout(self._lay_out())
         self._scroll = QScrollArea()
@@ -67,11 +76,20 @@ class SettingsStrip(QWidget):
 
     def _lay_out(self) -> QVBoxLayout:
         column = column_of(label(tr("Sampler"), "title"), self.reset, self.refusal, spacing=4)
-        self._rows = {name: _row(setting, self.boxes[name]) for name, setting in SAMPLER.items()}
+        thoughts = label(tr(TOKEN_THOUGHTS_EXPLANATION), "caption", wrap=True)
+        kept = label(tr(ACCEPTANCE.explanation), "caption", wrap=True)
+        for box in (self.decoder, self.acceptance):  # elide long titles, so that the drawer stays as wide as it is
+            box.setSizeAdjustPolicy(box.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+            box.setMinimumContentsLength(12)
+        self._rows = {
+            DECODER.name: _boxed(label(tr(DECODER.label), "setting"), self.decoder, self.about_decoder),
+            "token_thoughts": _boxed(self.token_thoughts, thoughts),
+            ACCEPTANCE.name: _boxed(label(tr(ACCEPTANCE.label), "setting"), self.acceptance, kept),
+            **{name: _row(setting, self.boxes[name]) for name, setting in SAMPLER.items()},
+        }
         for name in MAIN:
             column.addWidget(self._rows[name])
-        for name in (name for name in self._rows if name not in MAIN):
-            self._folded.addWidget(self._rows[name])
+        self._fold.setLayout(column_of(*(row for name, row in self._rows.items() if name not in MAIN), spacing=4))
         column.addWidget(_row(SEED, self.random_seed, self.seed))
         column.addLayout(row_of(self.advanced, STRETCH, margins=(0, 16, 0, 0)))
         column.addWidget(self._fold)
@@ -83,7 +101,9 @@ class SettingsStrip(QWidget):
         for box in (*self.boxes.values(), self.seed):
             box.valueChanged.connect(self._take)
         self.random_seed.toggled.connect(self._take)
-        self.decoding.changed.connect(self._take)
+        for choice in (self.decoder, self.acceptance):
+            choice.currentIndexChanged.connect(self._take_decoding)
+        self.token_thoughts.toggled.connect(self._take_decoding)
         self.advanced.toggled.connect(self._show_fold)
 
     def setVisible(self, visible: bool) -> None:
@@ -113,7 +133,11 @@ class SettingsStrip(QWidget):
         """Shows the values over a model's defaults."""
         self._defaults = defaults
         self._filling = True
-        self.decoding.show_choice(self._values.decoding, self._values.decoders)
+        decoders, shown = self._values.decoders, self._values.present_decoding
+        show_decoders(self.decoder, decoders, shown.decoder)
+        self.about_decoder.setText(self.decoder.toolTip())
+        self.token_thoughts.setChecked(self._values.decoding.token_thoughts)
+        self.acceptance.setCurrentIndex(self.acceptance.findData(shown.acceptance))
         for name, box in self.boxes.items():
             put_number(box, self._values.value(name, defaults))
         self.random_seed.setChecked(self._values.seed is None)
@@ -130,7 +154,6 @@ class SettingsStrip(QWidget):
         self._allowed = names
         for field in (self.seed, self.random_seed):
             field.setEnabled(self._is_allowed(SEED.name))
-        self.decoding.offer(thinks=self._is_allowed("thinking_tokens"))
         self.refusal.setText(reason)
         self.refusal.setVisible(bool(reason))
         self._show_state()
@@ -146,12 +169,15 @@ class SettingsStrip(QWidget):
 
     def _show_state(self) -> None:
         self.seed.setVisible(not self.random_seed.isChecked())
-        own = self._values.present_decoding.settings
-        for name, row in self._rows.items():
-            row.setVisible(name in own and self._is_allowed(name))
-        more = (row for name, row in self._rows.items() if name not in MAIN)
-        self.advanced.setVisible(not all(row.isHidden() for row in (self.decoding, *more)))
         values = self._values
+        shown, decoders = values.present_decoding, values.decoders
+        for name in SAMPLER:
+            self._rows[name].setVisible(name in shown.settings and self._is_allowed(name))
+        denoises, thinks = shown.decoder == BLOCK_DIFFUSION, self._is_allowed("thinking_tokens")
+        self._rows[DECODER.name].setVisible(len(decoders) > 1)
+        self._rows["token_thoughts"].setVisible(denoises and BY_TOKEN in decoders and (thinks or shown.token_thoughts))
+        self._rows[ACCEPTANCE.name].setVisible(denoises)
+        self.advanced.setVisible(not all(row.isHidden() for name, row in self._rows.items() if name not in MAIN))
         self.reset.setEnabled(bool(values.overrides) or values.seed is not None or bool(values.decoding.changes))
 
     @Slot()
@@ -162,9 +188,22 @@ class SettingsStrip(QWidget):
             before = self._values.value(name, self._defaults)
             if (shown := number_in(self.boxes[name], setting, before)) != before:
                 self._values.set(name, shown, self._defaults)
-        self._values.decoding = self.decoding.choice
         self._values.seed = None if self.random_seed.isChecked() else self.seed.value()
         self._show_state()
+        self._emit_changed()
+
+    @Slot()
+    def _take_decoding(self) -> None:
+        """Takes a change of the decoding; what is not offered keeps its value."""
+        if self._filling:
+            return
+        values, chosen = self._values, self.decoder.currentData() or ""
+        values.decoding = DecodingChoice(
+            "" if values.decoders[:1] == (chosen,) else chosen,
+            self.token_thoughts.isChecked(),
+            self.acceptance.currentData() or "",
+        )
+        self.show_values(self._defaults)
         self._emit_changed()
 
     @Slot()
@@ -183,5 +222,8 @@ def _row(setting: Setting, *fields: QWidget) -> QWidget:
     """Returns a setting's row: its label with its unit, its fields, and its explanation."""
     units = [label(tr(setting.unit), "caption")] if setting.unit else []
     heading = row_of((label(tr(setting.label), "setting", wrap=True), 1), *units)
-    explanation = label(tr(setting.explanation), "caption", wrap=True)
-    return boxed(column_of(heading, *fields, explanation, margins=(0, 16, 0, 0), spacing=4))
+    return _boxed(heading, *fields, label(tr(setting.explanation), "caption", wrap=True))
+
+
+def _boxed(*parts: Part) -> QWidget:
+    return boxed(column_of(*parts, margins=(0, 16, 0, 0), spacing=4))

@@ -158,27 +158,27 @@ def test_the_strip_shows_what_the_chosen_decoder_goes_by(qtbot: QtBot, settings:
     def shown() -> set[str]:
         return {name for name, box in strip.boxes.items() if not box.parentWidget().isHidden()}
 
-    assert strip.decoding.isHidden()
+    assert strip.decoder.parentWidget().isHidden()
     assert shown() == settings_of("block_diffusion") | {"entropy_bound"}
     values.decoders = ("causal_parallel", "autoregressive", "block_diffusion", "of a newer engine")
     strip.show_values(defaults)
-    assert [strip.decoding.decoder.itemText(place) for place in range(4)] == [
+    assert [strip.decoder.itemText(place) for place in range(4)] == [
         *("Causal parallel (WeDLM)", "Autoregressive", "Block diffusion", "Of a newer engine")
     ]
-    assert not strip.decoding.isHidden()
+    assert not strip.decoder.parentWidget().isHidden()
     assert shown() == {"sampling_temperature", "max_new_tokens"}
-    strip.decoding.decoder.setCurrentIndex(1)
+    strip.decoder.setCurrentIndex(1)
     assert shown() == {"sampling_temperature", "sampling_top_p", "thinking_tokens", "max_new_tokens"}
-    assert strip.decoding.about_decoder.text().startswith("One token at a time")
+    assert strip.about_decoder.text().startswith("One token at a time")
     strip.boxes["sampling_temperature"].setValue(0.7)
     assert values.config(defaults) == defaults.replace(decoder="autoregressive", sampling_temperature=0.7)
     store.write_values(settings, values, False, keep_seed=False)
     read = store.read_values(settings, False)
     assert (read.decoding, read.overrides) == (DecodingChoice("autoregressive"), {"sampling_temperature": 0.7})
     assert read.config(defaults) == defaults  # of a model that has it not
-    strip.decoding.decoder.setCurrentIndex(0)
+    strip.decoder.setCurrentIndex(0)
     assert values.config(defaults) == defaults.replace(decoder="causal_parallel", sampling_temperature=0.7)
-    strip.decoding.decoder.setCurrentIndex(3)
+    strip.decoder.setCurrentIndex(3)
     assert shown() == set(SAMPLER)
 
 
@@ -192,10 +192,10 @@ def test_the_strip_bounds_thoughts_where_the_decoder_can(qtbot: QtBot, settings:
     assert values.config(defaults) == defaults.replace(decoder="autoregressive", thinking_tokens=256)
     store.write_values(settings, values, False, keep_seed=False)
     assert store.read_values(settings, False).overrides == {"thinking_tokens": 256}
-    strip.decoding.decoder.setCurrentIndex(1)  # block diffusion
+    strip.decoder.setCurrentIndex(1)  # block diffusion
     assert box.parentWidget().isHidden()
     assert values.config(defaults).thinking_tokens is None
-    strip.decoding.decoder.setCurrentIndex(0)
+    strip.decoder.setCurrentIndex(0)
     box.stepDown()
     assert (box.text(), values.overrides) == ("No limit", {})
     store.write_values(settings, values, False, keep_seed=False)
@@ -208,7 +208,7 @@ def test_the_strip_offers_the_rules_of_acceptance_and_their_settings(qtbot: QtBo
     values, defaults = SettingsValues(decoders=("block_diffusion", "autoregressive")), GenerationConfig()
     strip = SettingsStrip(values)
     qtbot.addWidget(strip)
-    box, knobs = strip.decoding.acceptance, ("entropy_bound", "accept_probability")
+    box, knobs = strip.acceptance, ("entropy_bound", "accept_probability")
     assert [box.itemData(place) for place in range(box.count())] == ["", *RULES]
     live = []
     for place in range(box.count()):
@@ -220,7 +220,7 @@ def test_the_strip_offers_the_rules_of_acceptance_and_their_settings(qtbot: QtBo
     assert values.config(defaults) == defaults.replace(acceptance="confidence_threshold", accept_probability=0.7)
     store.write_values(settings, values, False, keep_seed=False)
     assert store.read_values(settings, False).decoding == values.decoding
-    strip.decoding.decoder.setCurrentIndex(1)
+    strip.decoder.setCurrentIndex(1)
     assert box.parentWidget().isHidden()
     assert values.config(defaults).acceptance == "entropy_bound"
 
@@ -229,7 +229,7 @@ def test_the_strip_lets_a_model_think_token_by_token(qtbot: QtBot, settings: QSe
     values, defaults = SettingsValues(decoders=("block_diffusion", "autoregressive")), GenerationConfig()
     strip = SettingsStrip(values)
     qtbot.addWidget(strip)
-    flag, denoising = strip.decoding.token_thoughts, settings_of("block_diffusion") | {"entropy_bound"}
+    flag, denoising = strip.token_thoughts, settings_of("block_diffusion") | {"entropy_bound"}
 
     def shown() -> set[str]:
         return {name for name, box in strip.boxes.items() if not box.parentWidget().isHidden()}
@@ -239,7 +239,7 @@ def test_the_strip_lets_a_model_think_token_by_token(qtbot: QtBot, settings: QSe
     assert values.config(defaults) == defaults.replace(token_thoughts=True)
     store.write_values(settings, values, False, keep_seed=False)
     assert store.read_values(settings, False).decoding == values.decoding
-    strip.decoding.decoder.setCurrentIndex(1)  # nothing is denoised any more
+    strip.decoder.setCurrentIndex(1)  # nothing is denoised any more
     assert flag.parentWidget().isHidden()
     assert values.config(defaults) == defaults.replace(decoder="autoregressive")
     values.decoders = ("block_diffusion",)
@@ -254,7 +254,7 @@ def test_how_thoughts_are_written_is_offered_to_models_that_think(qtbot: QtBot) 
     values = SettingsValues(decoders=("block_diffusion", "autoregressive"))
     strip = SettingsStrip(values)
     qtbot.addWidget(strip)
-    row = strip.decoding.token_thoughts.parentWidget()
+    row = strip.token_thoughts.parentWidget()
     assert not row.isHidden()
     strip.allow(frozenset(SAMPLER) - {"thinking_tokens"})
     assert row.isHidden()
