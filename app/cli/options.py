@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
@@ -198,7 +199,7 @@ def _add(group: argparse._ArgumentGroup, *, is_decoding: bool) -> None:
             group.add_argument(option.flag, action="store_const", const=True, help=option.help)
         else:
             group.add_argument(
-                option.flag, dest=name, type=_reader(option), metavar=KINDS[_kind(option)], help=option.help
+                option.flag, dest=name, type=partial(read_value, option), metavar=KINDS[_kind(option)], help=option.help
             )
 
 
@@ -284,29 +285,18 @@ def flag_of(name: str, otherwise: str) -> str:
     return OPTIONS[name].flag if name in OPTIONS else otherwise
 
 
-def _reader(option: TerminalOption) -> Callable[[str], int | float | str]:
-    def read(text: str) -> int | float | str:
-        try:
-            return read_value(option, text)
-        except SafelightError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    return read
-
-
 def read_value(option: TerminalOption, text: str) -> int | float | str:
     """Reads the text of an option's value.
 
     Raises:
-        SafelightError: it is of another kind; the message begins with the text.
+        argparse.ArgumentTypeError: it is of another kind; the message begins with the text.
     """
     kind = _kind(option)
     kinds = {int: "whole number", float: "number", bool: "switch; write true or false"}
     try:
-        value: int | float | str = SWITCH[text] if kind is bool else kind(text)
+        return SWITCH[text] if kind is bool else kind(text)
     except (ValueError, KeyError):
-        raise SafelightError(f"{quoted(text)} is not a {kinds[kind]}") from None
-    return value
+        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a {kinds[kind]}") from None
 
 
 def prompt_of(given: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from typing import Any
 
 from app.cli.options import OPTIONS, check_changes, read_value
@@ -63,5 +64,5 @@ def _change(name: str, value: str) -> dict[str, Any]:
         raise SafelightError(f"{quoted(name)} is not a setting of a lane; use {known}")
     try:
         return {setting: read_value(OPTIONS[setting], value)}
-    except SafelightError as error:
+    except ArgumentTypeError as error:
         raise SafelightError(f"{name} of a lane: {error}") from None

@@ -30,6 +30,7 @@ from app.settings.fields import RealBox
 from app.system.i18n import tr
 from app.system.memory_use import size
 from engine import SafelightError
+from engine.decoders import Setting
 
 FOLDER_KEY = "export/folder"
 SLICE_SECONDS = 0.02
@@ -68,12 +69,9 @@ class ExportDialog(QDialog):
         is_dark = self.palette().window().color().lightness() < 128
         self.theme.setCurrentIndex(0 if is_dark else 1)
         self.scale = _choice(tr("Scale"), [(1, "1×"), (2, "2×")])
-        self.fps = RealBox()
-        self.fps.setRange(FPS_LOW, FPS_HIGH)
-        self.fps.setDecimals(1)
+        self.fps = RealBox(Setting("Speed", "frames a second", "", FPS_LOW, FPS_HIGH, 1.0, 1))
         self.fps.setValue(Options().fps)
         self.fps.setSuffix(" " + tr("frames a second"))
-        self.fps.setAccessibleName(tr("Speed, frames a second"))
         self.prompt = QCheckBox(tr("Include the prompt"))
         self.prompt.setChecked(True)
         self.prompt.setToolTip(tr("Without it, nothing that was asked is in the file. What was answered is."))

@@ -10,9 +10,9 @@ from app.design.fonts import px
 from app.design.layouts import Gap, boxed, column_of
 from app.design.text_field import TextField, refusal
 from app.presets.preset import Preset
+from app.settings.decoders import changes_in_words
 from app.settings.fields import flag_box
 from app.settings.values import SettingsValues
-from app.settings.words import changes_in_words
 from app.system.i18n import tr
 
 PROMPT_HEIGHT = 144  # pixels at 100 %

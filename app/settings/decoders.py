@@ -3,10 +3,10 @@ decoders."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from app.settings.spec import SAMPLER
+from app.settings.spec import ACCEPTANCE, DECODER, SAMPLER, TOKEN_THOUGHTS
 from app.system.i18n import tr
 from engine.config import is_decoder
 from engine.decoders import ACCEPTANCE as RULES
@@ -96,3 +96,20 @@ def settings_of(name: str) -> frozenset[str]:
     entry = DECODERS.get(name or BLOCK_DIFFUSION)
     own = _OF_ONE if entry is None else entry.settings
     return frozenset(name for name in SAMPLER if name in own or name not in _OF_ONE)
+
+
+def changes_in_words(overrides: Mapping[str, float], decoding: DecodingChoice) -> str:
+    """Returns the settings that differ from a model's defaults, in one line; empty if none does."""
+    return " · ".join(_words(overrides, decoding))
+
+
+def _words(overrides: Mapping[str, float], decoding: DecodingChoice) -> Iterator[str]:
+    if decoding.decoder:
+        yield f"{tr(DECODER.label)} {decoder_title(decoding.decoder)}"
+    if decoding.token_thoughts:
+        yield tr(TOKEN_THOUGHTS)
+    if decoding.acceptance:
+        yield f"{tr(ACCEPTANCE.label)} {rule_title(decoding.acceptance)}"
+    for name, setting in SAMPLER.items():
+        if name in overrides:
+            yield f"{tr(setting.label)} {overrides[name]:,g}"

@@ -17,31 +17,48 @@ from engine.decoders import Setting
 
 
 class WholeBox(QSpinBox):
-    """A spin box that reacts to the wheel only when focused, so that scrolling the strip changes nothing."""
+    """A box for a declared whole number; it shows None in the declaration's words for that.
+
+    It reacts to the wheel only when focused, so that scrolling the strip changes nothing.
+    """
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__()
+        self.setRange(int(setting.low) - bool(setting.none), int(setting.high))
+        self.setSpecialValueText(tr(setting.none))
+        self.setSingleStep(int(setting.step))
+        self.setGroupSeparatorShown(True)
+        _declare(self, setting)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        if self.hasFocus():
-            super().wheelEvent(event)
-        else:
-            event.ignore()
+        super().wheelEvent(event) if self.hasFocus() else event.ignore()
+
+    def put(self, value: float | None) -> None:
+        """Shows a number, or None."""
+        self.setValue(self.minimum() if value is None else int(value))
 
 
 class RealBox(QDoubleSpinBox):
-    """A box for real numbers that reacts to the wheel only when focused; it shows no trailing zeros.
+    """A box for a declared real number, as ``WholeBox``; it shows no trailing zeros.
 
     A point and a comma are read alike, whatever the language: Qt drops the sign that is not the language's own, and so
     makes 2 of 0.2.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, setting: Setting) -> None:
         super().__init__()
         self.setLocale(QLocale.c())
+        self.setDecimals(setting.decimals)
+        self.setRange(setting.low, setting.high)
+        self.setSingleStep(setting.step)
+        _declare(self, setting)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        if self.hasFocus():
-            super().wheelEvent(event)
-        else:
-            event.ignore()
+        super().wheelEvent(event) if self.hasFocus() else event.ignore()
+
+    def put(self, value: float | None) -> None:
+        """Shows a number."""
+        self.setValue(self.minimum() if value is None else value)
 
     def textFromValue(self, value: float) -> str:
         return f"{value:.{self.decimals()}f}".rstrip("0").rstrip(".")
@@ -56,20 +73,8 @@ class RealBox(QDoubleSpinBox):
 NumberBox = WholeBox | RealBox
 
 
-def number_box(setting: Setting) -> NumberBox:
-    """Returns a spin box for a declared number, with label and tool tip."""
-    box: NumberBox
-    if setting.is_whole:
-        box = WholeBox()
-        box.setRange(int(setting.low) - bool(setting.none), int(setting.high))
-        box.setSpecialValueText(tr(setting.none))
-        box.setSingleStep(int(setting.step))
-        box.setGroupSeparatorShown(True)
-    else:
-        box = RealBox()
-        box.setDecimals(setting.decimals)
-        box.setRange(setting.low, setting.high)
-        box.setSingleStep(setting.step)
+def _declare(box: NumberBox, setting: Setting) -> None:
+    """Gives a box the name and the tool tip of its setting."""
     box.setKeyboardTracking(False)
     box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
     box.setObjectName(setting.name)
@@ -78,16 +83,11 @@ def number_box(setting: Setting) -> NumberBox:
     box.setAccessibleDescription(explanation)
     bounds = tr("From {low} to {high}.", low=f"{setting.low:,g}", high=f"{setting.high:,g}")
     box.setToolTip(f"{explanation} {bounds}")
-    return box
 
 
-def put_number(box: NumberBox, value: float | None) -> None:
-    """Shows a number; None is shown as the box's words for "none"."""
-    shown = box.minimum() if value is None else value
-    if isinstance(box, WholeBox):
-        box.setValue(int(shown))
-    else:
-        box.setValue(float(shown))
+def number_box(setting: Setting) -> NumberBox:
+    """Returns a box for a declared number."""
+    return WholeBox(setting) if setting.is_whole else RealBox(setting)
 
 
 def number_in(box: NumberBox, setting: Setting, known: float | None = None) -> float | None:

@@ -17,7 +17,6 @@ from app.settings.fields import (
     flag_box,
     number_box,
     number_in,
-    put_number,
     show_decoders,
 )
 from app.settings.spec import ACCEPTANCE, DECODER, MAIN, SAMPLER, SEED, TOKEN_THOUGHTS, TOKEN_THOUGHTS_EXPLANATION
@@ -139,7 +138,7 @@ class SettingsStrip(QWidget):
         self.token_thoughts.setChecked(self._values.decoding.token_thoughts)
         self.acceptance.setCurrentIndex(self.acceptance.findData(shown.acceptance))
         for name, box in self.boxes.items():
-            put_number(box, self._values.value(name, defaults))
+            box.put(self._values.value(name, defaults))
         self.random_seed.setChecked(self._values.seed is None)
         self.seed.setValue(self._values.seed or 0)
         self._filling = False

@@ -9,17 +9,16 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.settings.fields import RealBox
+from engine.decoders import Setting
 
+NUMBER = Setting("Number", "", "", 0, 10, 0.1, 4)
 NONE = Qt.KeyboardModifier.NoModifier
 
 
 @pytest.fixture
 def box(qtbot: QtBot) -> RealBox:
-    made = RealBox()
+    made = RealBox(NUMBER)
     qtbot.addWidget(made)
-    made.setDecimals(4)
-    made.setRange(0, 10)
-    made.setKeyboardTracking(False)
     made.setValue(0.7)
     made.show()
     return made
@@ -44,9 +43,8 @@ def test_a_point_and_a_comma_mean_the_same(qtbot: QtBot, box: RealBox) -> None:
 def test_the_systems_language_changes_no_number(qtbot: QtBot) -> None:
     QLocale.setDefault(QLocale("de"))
     try:
-        box = RealBox()
+        box = RealBox(NUMBER)
         qtbot.addWidget(box)
-        box.setRange(0, 10)
         box.setValue(0.25)
         assert box.text() == "0.25"
         assert write(qtbot, box, "0.5") == 0.5
