@@ -138,19 +138,15 @@ class VisionConfig:
     patch_size: Annotated[int, whole(1, MOST_TILE)]
     pooling_kernel_size: Annotated[int, whole(1, MOST_TILE)]
     position_embedding_size: Annotated[int, whole(1, 2**17)]
-    begin_token_id: int
-    image_token_id: int
-    end_token_id: int
+    begin_token_id: Token
+    image_token_id: Token
+    end_token_id: Token
     rope_theta: Positive = 100.0
     rms_norm_eps: Positive = 1e-6
-    standardize: bool = True  # with the checkpoint's mean and scale
+    standardize: Flag = True  # with the checkpoint's mean and scale
 
     def __post_init__(self) -> None:
         check_fields(self, "config.json: vision_config.")
-        for name in ("begin_token_id", "image_token_id", "end_token_id"):
-            check_whole(f"config.json: {name} of images", getattr(self, name), 0, MOST_TOKENS)
-        if not isinstance(self.standardize, bool):
-            raise SafelightError(f"config.json: vision_config.standardize is {quoted(self.standardize)}, not a boolean")
         if self.head_dim % 4:
             raise SafelightError(f"config.json: vision_config.head_dim {self.head_dim} is not a multiple of 4")
         if self.num_attention_heads % self.num_key_value_heads:

@@ -200,18 +200,18 @@ class SettingsDialog(QDialog):
         match item:
             case Choice():
                 made = choice = choice_box(item)
-                choice.activated.connect(functools.partial(self._take_choice, item.name))
+                choice.activated.connect(lambda _index: self._set(item.name, choice.currentData()))
                 choice.setMinimumWidth(200)
                 row.addWidget(choice)
             case Setting():
                 made = box = number_box(item)
-                box.valueChanged.connect(functools.partial(self._take_value, item.name))
+                box.valueChanged.connect(functools.partial(self._set, item.name))
                 box.setMinimumWidth(112)
                 row.addWidget(box)
                 row.addWidget(label(tr(item.unit), "caption"))
             case Switch():
                 made = switch = flag_box(item.name, item.label, item.explanation)
-                switch.toggled.connect(functools.partial(self._take_value, item.name))
+                switch.toggled.connect(functools.partial(self._set, item.name))
                 row.addWidget(switch)
             case Folder():
                 made = self._folder(item, row)
@@ -220,7 +220,7 @@ class SettingsDialog(QDialog):
                 act.setObjectName(item.name)
                 act.setAccessibleDescription(tr(item.explanation))
                 act.setAutoDefault(False)
-                act.clicked.connect(functools.partial(self._ask_for, item.name))
+                act.clicked.connect(lambda _checked: self.act_requested.emit(item.name))
                 row.addWidget(act)
         if not isinstance(item, Folder):
             row.addStretch(1)
@@ -294,14 +294,6 @@ class SettingsDialog(QDialog):
         self.refresh()
         self.changed.emit(name)
 
-    def _take_choice(self, name: str, _index: int) -> None:
-        control = self.controls[name]
-        if isinstance(control, ChoiceBox):
-            self._set(name, control.currentData())
-
-    def _take_value(self, name: str, value: float | bool) -> None:
-        self._set(name, value)
-
     def _take_folder(self, name: str, folder: str, _checked: bool = False) -> None:
         try:
             if folder:
@@ -317,9 +309,6 @@ class SettingsDialog(QDialog):
         folder = self._ask_folder(self, tr("Choose the {folder}", folder=tr(item.label).lower()), start)
         if folder:
             self._take_folder(item.name, folder)
-
-    def _ask_for(self, name: str, _checked: bool = False) -> None:
-        self.act_requested.emit(name)
 
     @Slot()
     def accept(self) -> None:

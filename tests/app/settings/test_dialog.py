@@ -214,7 +214,7 @@ def test_the_strip_offers_the_rules_of_acceptance_and_their_settings(qtbot: QtBo
     for place in range(box.count()):
         box.setCurrentIndex(place)
         live.append([name for name in knobs if not strip.boxes[name].parentWidget().isHidden()])
-    assert live == [["entropy_bound"]] * 3 + [["accept_probability"]]
+    assert live == [["entropy_bound"], *([rule.threshold] for rule in RULES.values())]
     box.setCurrentIndex(box.findData("confidence_threshold"))
     strip.boxes["accept_probability"].setValue(0.7)
     assert values.config(defaults) == defaults.replace(acceptance="confidence_threshold", accept_probability=0.7)

@@ -67,9 +67,9 @@ def test_without_tokens_for_images_there_are_none() -> None:
         ({"vision_config": {**PUBLISHED, "patch_size": 100, "pooling_kernel_size": 100}}, "pixels along a side"),
         ({"vision_config": {**PUBLISHED, "head_dim": 70}}, "head_dim 70 is not a multiple of 4"),
         ({"vision_config": {**PUBLISHED, "num_key_value_heads": 5}}, "5 key-value heads, which do not divide 16"),
-        ({"vision_config": {**PUBLISHED, "standardize": "yes"}}, "standardize is 'yes', not a boolean"),
+        ({"vision_config": {**PUBLISHED, "standardize": "yes"}}, "standardize must be true or false, not 'yes'"),
         ({"vision_config": {**PUBLISHED, "rms_norm_eps": float("nan")}}, "rms_norm_eps must be a finite number"),
-        ({"vision_config": PUBLISHED, "image_token_id": -1}, "image_token_id of images must be a whole number"),
+        ({"vision_config": PUBLISHED, "image_token_id": -1}, "image_token_id must be a whole number"),
     ],
 )
 def test_hostile_values_are_refused(raw: dict[str, Any], message: str) -> None:
