@@ -16,11 +16,11 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from engine.decoding.drawing import Drawing
 from engine.decoding.prefill import commit, read_prompt
 from engine.decoding.protocols import Decode, Decoding
 from engine.decoding.run import Run
 from engine.decoding.thoughts import ThoughtBudget
+from engine.decoding.token_sampler import TokenSampler
 from engine.decoding.written_blocks import blocks_of, room_behind
 from engine.events import Event
 
@@ -59,7 +59,7 @@ class Writer:
 
     def __init__(self, run: Run, pending: Sequence[int], budget: ThoughtBudget | None = None) -> None:
         self.run, self.cache, self.pending = run, run.cache, list(pending)
-        self.drawing, self.blocks = Drawing.from_run(run), blocks_of(run, in_order=True)
+        self.sampler, self.blocks = TokenSampler.from_run(run), blocks_of(run, in_order=True)
         self.budget = budget or ThoughtBudget()
         self.length = 0  # generated tokens, without an end token
         self.has_ended = False  # by an end token
@@ -83,11 +83,11 @@ class Writer:
             yield wanted
             self.cache.record_ids(self.pending)
             self.pending = []
-            logits, answer = self.drawing.allowed(wanted.take()), self.run.answer
+            logits, answer = self.sampler.allowed(wanted.take()), self.run.answer
             if answer is None:
-                yield from self.put(self.budget.ending(self.drawing.draw(logits)), logits, until, clock)
+                yield from self.put(self.budget.ending(self.sampler.draw(logits)), logits, until, clock)
                 continue
-            fitting = self.drawing.fitting(answer, logits, until - self.length, self.budget)
+            fitting = self.sampler.fitting(answer, logits, until - self.length, self.budget)
             yield from self.put(fitting, logits, until, clock)
             if answer.must_end or answer.failure:
                 return None if answer.failure else "eos"
@@ -98,7 +98,7 @@ class Writer:
         for token in tokens:
             if self.has_ended:
                 break
-            self.drawing.see((token,))
+            self.sampler.see((token,))
             self.pending.append(token)
             self.budget.add(token)
             self.has_ended = token in self.blocks.ends
@@ -114,14 +114,14 @@ class Writer:
         """
         given = dict(enumerate(tokens.tolist(), self.length))
         count = min(len(given), len(logits))
-        found = dict(zip(given, self.drawing.predicted(logits[:count], tokens[:count]), strict=False))
+        found = dict(zip(given, self.sampler.predicted(logits[:count], tokens[:count]), strict=False))
         self.take(tokens.tolist())
         self._follow(self.blocks.pinned, until)
         yield from self.blocks.step(
             given,
             {place: row for place, row in found.items() if place not in self.blocks.pinned},
             time.perf_counter() - clock,
-            self.drawing.config.sampling_temperature,
+            self.sampler.config.sampling_temperature,
         )
 
     def _follow(self, pinned: Mapping[int, int], until: int) -> None:

@@ -16,12 +16,12 @@ import torch
 from torch import Tensor
 
 from engine.config import GenerationConfig
-from engine.decoding.drawing import pieces
 from engine.decoding.masked_run import MaskedRun, counts, dream_times, sure
 from engine.decoding.names import require_rule
 from engine.decoding.protocols import Decode, Decoding, Passes
 from engine.decoding.run import Run
 from engine.decoding.sampling import SDAR, cut
+from engine.decoding.token_sampler import pieces
 from engine.models.causal.config import CausalConfig
 
 
@@ -71,12 +71,12 @@ class Filling:
         if self.config.remasking != "origin":
             return counts(masks, steps, self.schedule)
         # Each mask is written by the step in whose span of time it falls. As places are drawn, too, the numbers do.
-        times = dream_times(steps)[1:-1].to(self.state.drawing.generator.device)
+        times = dream_times(steps)[1:-1].to(self.state.sampler.generator.device)
         spans = (self._uniform(masks)[:, None] < times).sum(dim=1).bincount().tolist()
         return [count for count in spans if count]
 
     def _uniform(self, count: int) -> Tensor:
-        generator = self.state.drawing.generator
+        generator = self.state.sampler.generator
         return torch.rand(count, generator=generator, device=generator.device)
 
     def look(self, _places: range, masked: Sequence[int]) -> Passes[Tensor]:
@@ -90,7 +90,7 @@ class Filling:
         ids, positions = torch.tensor(state.tokens(order)), torch.tensor(order) + len(state.prompt)
         wanted = Decode(ids, state.cache, 0, len(others), positions, is_causal=False)
         yield wanted
-        return state.drawing.allowed(wanted.take())
+        return state.sampler.allowed(wanted.take())
 
     def choose(self, logits: Tensor, step: int) -> tuple[Tensor, list[int]]:
         """Draws tokens and chooses masks; the arguments and results are those of ``Choose``."""
@@ -102,13 +102,13 @@ class Filling:
 
     def _drawn(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Draws a token for each row of (M, V), and says how sure it is: two of (M,)."""
-        drawing = self.state.drawing
+        sampler = self.state.sampler
         if self.shifts:
             temperature = self.config.sampling_temperature or 1.0
-            shares = cut(logits / temperature, self.config, drawing.order).softmax(dim=-1)
-            drawn = drawing.draw(logits, shares)
+            shares = cut(logits / temperature, self.config, sampler.order).softmax(dim=-1)
+            drawn = sampler.draw(logits, shares)
         else:
-            shares, drawn = logits.softmax(dim=-1), drawing.draw(logits)
+            shares, drawn = logits.softmax(dim=-1), sampler.draw(logits)
         return drawn, self._scores(shares, drawn)
 
     def _scores(self, shares: Tensor, drawn: Tensor) -> Tensor:

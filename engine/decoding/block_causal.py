@@ -22,13 +22,13 @@ import time
 import torch
 from torch import Tensor
 
-from engine.decoding.drawing import Drawing
 from engine.decoding.masked_run import MaskedRun, counts
 from engine.decoding.names import require_rule
 from engine.decoding.prefill import commit
 from engine.decoding.protocols import Decoding
 from engine.decoding.run import Run
 from engine.decoding.sampling import SDAR
+from engine.decoding.token_sampler import TokenSampler
 from engine.errors import SafelightError
 from engine.layers.masks import Blocks
 from engine.models.causal.config import CausalConfig
@@ -51,12 +51,12 @@ def block_causal(run: Run) -> Decoding[None]:
         raise SafelightError("a repetition penalty cannot go with rewriting; set one of them to 1")
 
     def edit(logits: Tensor, held: Tensor) -> Tensor:
-        drawn, shares = state.drawing.weighed(logits)
+        drawn, shares = state.sampler.weighed(logits)
         return torch.where(_of(shares, drawn) > config.edit_probability, drawn, held)
 
     def choose(logits: Tensor, step: int) -> tuple[Tensor, list[int]]:
-        drawn, shares = state.drawing.weighed(logits)
-        return drawn, _chosen(shares, drawn, written[step], state.drawing)
+        drawn, shares = state.sampler.weighed(logits)
+        return drawn, _chosen(shares, drawn, written[step], state.sampler)
 
     length, shape = len(run.prompt), run.model.config
     assert isinstance(shape, CausalConfig), "a model that writes over masks"
@@ -90,7 +90,7 @@ def _of(shares: Tensor, tokens: Tensor) -> Tensor:
     return shares.gather(1, tokens[:, None])[:, 0]
 
 
-def _chosen(shares: Tensor, drawn: Tensor, count: int, drawing: Drawing) -> list[int]:
+def _chosen(shares: Tensor, drawn: Tensor, count: int, sampler: TokenSampler) -> list[int]:
     """Returns the rows of the masks to write, of M masks whose tokens (M,) were drawn from shares (M, V).
 
     Of equally good masks the first ones are chosen.
@@ -98,7 +98,7 @@ def _chosen(shares: Tensor, drawn: Tensor, count: int, drawing: Drawing) -> list
     Args:
         count: of masks that the schedule writes in this pass.
     """
-    config, count = drawing.config, min(count, len(drawn))
+    config, count = sampler.config, min(count, len(drawn))
     if config.remasking == "sequential":
         return list(range(count))
     if config.remasking == "entropy_bounded":
@@ -106,7 +106,7 @@ def _chosen(shares: Tensor, drawn: Tensor, count: int, drawing: Drawing) -> list
         within = int((entropy.cumsum(dim=0) < config.entropy_bound).sum())
         found = order[: max(1, within)]
     elif config.remasking == "random":
-        found = torch.rand(len(drawn), generator=drawing.generator, device=drawn.device).topk(count).indices
+        found = torch.rand(len(drawn), generator=sampler.generator, device=drawn.device).topk(count).indices
     else:
         likely = _of(shares, drawn)
         found = (likely > config.accept_probability).nonzero()[:, 0]

@@ -17,11 +17,11 @@ from typing import Literal
 import torch
 
 from engine.config import GenerationConfig
-from engine.decoding.drawing import Drawing
 from engine.decoding.prefill import read_prompt
 from engine.decoding.protocols import Decode, Decoding, Prefill
 from engine.decoding.run import Run
 from engine.decoding.sampling import WEDLM
+from engine.decoding.token_sampler import TokenSampler
 from engine.decoding.written_blocks import Predicted, blocks_of, required_mask, room_behind
 
 WINDOW = 16  # masks ahead of the text; this and the next: the authors'
@@ -79,7 +79,7 @@ def causal_parallel(run: Run) -> Decoding[None]:
         SafelightError: the network has no mask token, the prompt leaves no room, settings of a canvas of noise.
     """
     mask, room, config, cache = required_mask(run), room_behind(run), run.config, run.cache
-    drawing = Drawing.from_run(run, WEDLM)
+    sampler = TokenSampler.from_run(run, WEDLM)
     blocks = blocks_of(run)
     window = StreamingWindow.from_width(WINDOW, room)
     if not (yield from read_prompt(run, min(config.max_new_tokens, room) + 2 * WINDOW)):
@@ -117,12 +117,12 @@ def causal_parallel(run: Run) -> Decoding[None]:
         cache.record_ids(leading)
         places = [len(window.text) + slot for slot in masks]
         window.commit(count)
-        logits = drawing.allowed(forward.take())
-        predictions = drawing.predicted(logits, drawing.draw(logits))  # drawn at every mask, whichever are written
+        logits = sampler.allowed(forward.take())
+        predictions = sampler.predicted(logits, sampler.draw(logits))  # drawn at every mask, whichever are written
         predicted = dict(zip(places, predictions, strict=True))
         found = {place: predicted[place].candidate for place in _sure(predicted, config)}
         window.write(found)
-        drawing.see(list(found.values()))
+        sampler.see(list(found.values()))
         seconds = time.perf_counter() - clock
         yield from blocks.step(found, predicted, seconds, config.sampling_temperature, len(window.text))
 

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from engine.config import GenerationConfig
 from engine.decoding.device_stepper import stepper_for
-from engine.decoding.drawing import Drawing
 from engine.decoding.run import Run
 from engine.decoding.sampler import Edits, Sampler, check_cells
+from engine.decoding.token_sampler import TokenSampler
 from engine.errors import SafelightError
 from engine.events import step_number
 from engine.forks import Fork
@@ -144,7 +144,7 @@ class MaskedChanges:
         self.has_written = False
         self.close = self._waiting.close
 
-    def make(self, block: int, step: int, drawing: Drawing) -> dict[int, int] | None:
+    def make(self, block: int, step: int, sampler: TokenSampler) -> dict[int, int] | None:
         """Makes the changes before a pass; returns the tokens that they write, by their place; None: no change.
 
         Raises:
@@ -152,11 +152,11 @@ class MaskedChanges:
         """
         given, due = dict[int, int](), self._waiting.take(block, step)
         for change in due:
-            drawing.change(change.config(drawing.config, same_block=block == self._block))
+            sampler.change(change.config(sampler.config, same_block=block == self._block))
             self._block = block
             if change.seed is not None:
-                drawing.generator.manual_seed(change.seed)
-            self._check(change, drawing)
+                sampler.generator.manual_seed(change.seed)
+            self._check(change, sampler)
             for position, token in change.edits:
                 given[block * self._size + position] = token
                 self.pinned.pop(block * self._size + position, None)
@@ -165,12 +165,12 @@ class MaskedChanges:
         self.has_written |= bool(given)
         return given if due else None
 
-    def _check(self, change: Fork, drawing: Drawing) -> None:
-        check_cells("pinned", change.pinned, self._size, drawing.vocab_size)
-        check_cells("edited", change.edits, self._size, drawing.vocab_size)
+    def _check(self, change: Fork, sampler: TokenSampler) -> None:
+        check_cells("pinned", change.pinned, self._size, sampler.vocab_size)
+        check_cells("edited", change.edits, self._size, sampler.vocab_size)
         for position, token in (*change.edits, *change.pinned):
             if token == self._mask:
                 raise SafelightError(f"position {position} is to be given the mask; choose another token")
         for position, token in change.edits:
-            if token in drawing.config.banned_tokens:
+            if token in sampler.config.banned_tokens:
                 raise SafelightError(f"position {position} is edited to token {token}, which is banned; release one")

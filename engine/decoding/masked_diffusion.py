@@ -27,7 +27,7 @@ def masked_diffusion(run: Run) -> Decoding[None]:
     state, config = MaskedRun(run), run.config
 
     def choose(logits: Tensor, _step: int) -> tuple[Tensor, list[int]]:
-        drawn = state.drawing.draw(logits)
+        drawn = state.sampler.draw(logits)
         likely = (logits.gather(1, drawn[:, None])[:, 0] - logits.logsumexp(dim=-1)).exp()  # before the temperature
         return drawn, sure(likely, state.config.accept_probability).nonzero()[:, 0].tolist()
 

@@ -36,7 +36,7 @@ def masked_infilling(run: Run, rows: Sequence[Tensor], marks: Sequence[Mark]) ->
         SafelightError: as ``bidirectional``; a mark outside the settled text.
     """
     run = dataclasses.replace(run, config=run.config.replace(pinned=()))
-    text, usage, drawing = SettledText([to_host(row) for row in rows], run.config), Usage(), None
+    text, usage, sampler = SettledText([to_host(row) for row in rows], run.config), Usage(), None
     marked = marked_positions(marks, [len(row) for row in rows])
     run.cache.truncate(0)
     yield PrefillFinished(len(run.prompt), 0, 0.0)
@@ -45,9 +45,9 @@ def masked_infilling(run: Run, rows: Sequence[Tensor], marks: Sequence[Mark]) ->
         if text.goes_on_behind(block, positions[-1]):
             settings = settings.replace(banned_tokens=(*settings.banned_tokens, *settings.eos_token_ids))
         span = MarkedSpan(dataclasses.replace(run, config=settings), text.rows, block, positions)
-        if drawing is not None:
-            span.drawing.generator = drawing.generator  # goes on with the draws
-        drawing = span.drawing
+        if sampler is not None:
+            span.sampler.generator = sampler.generator  # goes on with the draws
+        sampler = span.sampler
         yield from span.write_anew()
         usage.steps, usage.seconds = usage.steps + span.steps, usage.seconds + span.seconds
         if run.is_cancelled:

@@ -15,13 +15,13 @@ from torch import Tensor
 
 from engine.adapters.draft import DraftAdapter
 from engine.config import GenerationConfig
-from engine.decoding.drawing import Drawing
 from engine.decoding.fork_schedule import MaskedChanges
 from engine.decoding.prefill import read_prompt
 from engine.decoding.protocols import Decode, Decoding, Passes
 from engine.decoding.run import Run
 from engine.decoding.sampling import TRANSFORMERS, SamplingOrder
 from engine.decoding.thoughts import ThoughtBudget
+from engine.decoding.token_sampler import TokenSampler
 from engine.decoding.written_blocks import Predicted, blocks_of, required_mask, room_behind
 from engine.errors import SafelightError
 from engine.events import Event, GenerationFinished
@@ -32,7 +32,7 @@ Choose: TypeAlias = Callable[[Tensor, int], tuple[Tensor, Sequence[int]]]
 """Logits (M, V) of a block's masks and the number of the pass -> the tokens drawn (M,), and the rows to write."""
 
 Look: TypeAlias = Callable[[range, Sequence[int]], Passes[Tensor]]
-"""The places of a block and of its masks -> logits (M, V) of the masks, as ``Drawing.allowed`` gives them.
+"""The places of a block and of its masks -> logits (M, V) of the masks, as ``TokenSampler.allowed`` gives them.
 
 Where tokens are edited, those of written places are wanted as well.
 """
@@ -62,7 +62,7 @@ class MaskedRun:
         self.limit = min(run.config.max_new_tokens, room_behind(run))  # tokens
         self.length = 0  # tokens of the text up to the first unwritten place, or up to its end
         self.in_order = in_order = in_order or run.answer is not None
-        self.drawing = Drawing.from_run(run, order)
+        self.sampler = TokenSampler.from_run(run, order)
         self.budget = ThoughtBudget.from_run(run)
         self._check_tokens()
         self._blocks = blocks_of(run, in_order=in_order)
@@ -72,14 +72,14 @@ class MaskedRun:
         self._end: Literal["eos", "length", "cancelled"] | None = None
 
     def _check_tokens(self) -> None:
-        forbidden = self.drawing.forbidden
+        forbidden = self.sampler.forbidden
         if forbidden is not None and int((~forbidden).sum()) == int(~forbidden[self.mask]):
             raise SafelightError("every token but the mask is banned; leave at least one")
 
     @property
     def config(self) -> GenerationConfig:
         """The settings as they are now."""
-        return self.drawing.config
+        return self.sampler.config
 
     @property
     def text(self) -> Mapping[int, int]:
@@ -99,7 +99,7 @@ class MaskedRun:
 
     def _change(self) -> None:
         block, step = self._blocks.next_step
-        given = self._changes.make(block, step, self.drawing)
+        given = self._changes.make(block, step, self.sampler)
         if given is None:
             return
         self._check_tokens()
@@ -112,7 +112,7 @@ class MaskedRun:
         if not given:
             return
         self._blocks.put(given, self._changes.pinned)
-        self.drawing.see_anew([*self.prompt.tolist(), *self.text.values()])
+        self.sampler.see_anew([*self.prompt.tolist(), *self.text.values()])
         if min(given) < self.length:  # the text may end there
             most, self.length, self.budget = self.length, 0, ThoughtBudget.from_run(self.run)
             self._settle({}, most)
@@ -134,7 +134,7 @@ class MaskedRun:
         """Reads the text's last tokens causally, into the cache, and writes the next token, or a thought's end."""
         clock = time.perf_counter()
         logits = yield from self.read(ids, len(ids), len(ids) - 1)
-        (token,) = drawn = self.budget.ending(self.drawing.draw(logits))
+        (token,) = drawn = self.budget.ending(self.sampler.draw(logits))
         predicted = self.predicted([self.length], logits, drawn)
         yield from self.write({self.length: int(token)}, predicted, time.perf_counter() - clock)
 
@@ -166,7 +166,7 @@ class MaskedRun:
         first = part.start
         if self.budget.is_due and self.length in part:
             self._blocks.text[self.length] = self.budget.end  # is part of the next pass's event
-            self.drawing.see((self.budget.end,))
+            self.sampler.see((self.budget.end,))
             first = self.length + 1
         yield from self._fill(places, range(first, part.stop), steps, choose, look, edit)
         if part.stop == places.stop:
@@ -219,7 +219,7 @@ class MaskedRun:
         answer = self.run.answer
         assert answer is not None, "the run has no format"
         logits[:, self.mask] = -torch.inf
-        tokens = self.drawing.fitting(answer, logits, self.limit - self.length, self.budget)
+        tokens = self.sampler.fitting(answer, logits, self.limit - self.length, self.budget)
         written, drawn = dict(enumerate(tokens.tolist(), self.length)), tokens[:1]
         predicted = self.predicted([*written][:1], logits[: len(drawn)], drawn)
         yield from self.write(written, predicted, time.perf_counter() - clock)
@@ -267,11 +267,11 @@ class MaskedRun:
         wanted = Decode(torch.tensor(ids), self.cache, commit, first_logits, None, is_causal, draft)
         yield wanted
         self.cache.record_ids(ids[:commit])
-        return self.drawing.allowed(wanted.take(), ids[first_logits:] if is_causal else ())
+        return self.sampler.allowed(wanted.take(), ids[first_logits:] if is_causal else ())
 
     def predicted(self, places: Sequence[int], logits: Tensor, drawn: Tensor) -> dict[int, Predicted]:
         """Returns predictions by place, from logits (R, V) and drawn tokens (R,) at R places."""
-        return dict(zip(places, self.drawing.predicted(logits, drawn), strict=True))
+        return dict(zip(places, self.sampler.predicted(logits, drawn), strict=True))
 
     def write(
         self, written: Mapping[int, int], predicted: Mapping[int, Predicted], seconds: float, *, ends: bool = True
@@ -283,7 +283,7 @@ class MaskedRun:
         """
         if not self.in_order:
             written = {place: token for place, token in written.items() if token != self.mask}
-        self.drawing.see(list(written.values()))
+        self.sampler.see(list(written.values()))
         if ends:
             written = {place: token for place, token in written.items() if place not in self.text}
             self._settle(written)

@@ -68,8 +68,8 @@ def _draft(state: MaskedRun, token: int, count: int, draft: DraftAdapter | None)
     """Drafts ``count`` - 1 tokens behind the text's last one; writes none."""
     clock = time.perf_counter()
     logits = yield from state.read([token] + [state.mask] * (count - 1), 0, 1, is_causal=False, draft=draft)
-    shares = state.drawing.shares(logits)
-    drawn = state.drawing.draw(logits, shares)
+    shares = state.sampler.shares(logits)
+    drawn = state.sampler.draw(logits, shares)
     predicted = state.predicted(range(state.length, state.length + count - 1), logits, drawn)
     yield from state.write({}, predicted, time.perf_counter() - clock)
     return _Drafts(drawn, shares)
@@ -81,9 +81,9 @@ def _verify(state: MaskedRun, token: int, drafts: _Drafts | None) -> Decoding[in
     block = [token] if drafts is None else [token, *drafts.tokens.tolist()]
     logits = yield from state.read(block, len(block))
     if drafts is None:
-        tokens = state.drawing.draw(logits)
+        tokens = state.sampler.draw(logits)
     else:
-        tokens = verified(drafts.tokens, drafts.shares, state.drawing.shares(logits), state.drawing.generator)
+        tokens = verified(drafts.tokens, drafts.shares, state.sampler.shares(logits), state.sampler.generator)
     tokens = state.budget.ending(tokens)
     count = len(tokens)
     state.cache.truncate(held + count)

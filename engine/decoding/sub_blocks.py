@@ -40,7 +40,7 @@ def sub_blocks(run: Run) -> Decoding[None]:
     state = MaskedRun(run, order=SDAR)
 
     def choose(logits: Tensor, _step: int) -> tuple[Tensor, list[int]]:
-        drawn, shares = state.drawing.weighed(logits)
+        drawn, shares = state.sampler.weighed(logits)
         likely = shares.gather(1, drawn[:, None])[:, 0]
         found = likely > state.config.accept_probability
         found[likely.argmax()] = True

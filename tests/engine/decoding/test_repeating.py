@@ -21,10 +21,10 @@ from engine import (
     generate,
     load_model,
 )
-from engine.decoding.drawing import Drawing
 from engine.decoding.protocols import Decoding
 from engine.decoding.repeating import without_repeats
 from engine.decoding.run import Run
+from engine.decoding.token_sampler import TokenSampler
 from engine.models.model import Model
 from engine.text.formatted_answer import FormattedAnswer
 from engine.text.output_format import OutputFormat
@@ -49,7 +49,7 @@ def write(monkeypatch: pytest.MonkeyPatch, model: Model, text: str) -> None:
             yield from ids
 
     script = drawn()
-    monkeypatch.setattr(Drawing, "draw", lambda _self, logits: torch.tensor([next(script)] * len(logits)))
+    monkeypatch.setattr(TokenSampler, "draw", lambda _self, logits: torch.tensor([next(script)] * len(logits)))
 
 
 def run(model: Model, **options: object) -> list[Event]:
@@ -92,7 +92,7 @@ def test_a_format_may_ask_for_it(model: Model) -> None:
 def test_the_text_before_a_call_is_free(monkeypatch: pytest.MonkeyPatch, model: Model) -> None:
     write(monkeypatch, model, LINE)
     monkeypatch.setattr(FormattedAnswer, "is_free", True)
-    monkeypatch.setattr(Drawing, "fitting", lambda self, _answer, logits, *_rest: self.draw(logits))
+    monkeypatch.setattr(TokenSampler, "fitting", lambda self, _answer, logits, *_rest: self.draw(logits))
     end = run(model, output_format=OutputFormat("regex", pattern="x"))[-1]
     assert isinstance(end, GenerationFinished)
     assert (end.reason, end.why) == ("length", REPEATED)

@@ -10,7 +10,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from engine import GenerationConfig, StepFinished
 from engine.config import ModelConfig
-from engine.decoding import drawing
+from engine.decoding import token_sampler
 from engine.decoding.generate import generate
 from engine.layers.packed_linear import install
 from engine.memory import footprint
@@ -110,7 +110,7 @@ def test_a_pass_in_four_bits(name: str) -> None:
 def test_the_logits_of_all_masks(name: str, has_pieces: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a block at once; what is made of them is made of a few rows at a time."""
     if has_pieces:
-        for module in (drawing, footprint):
+        for module in (token_sampler, footprint):
             monkeypatch.setattr(module, "LOGITS_AT_ONCE", 8 * 16_384)
     peak, counted = measured_and_counted(name, 20, 16_384, torch.bfloat16, Precision(), **CUTS)
     assert 0.99 * peak <= counted <= 1.5 * peak
@@ -118,11 +118,11 @@ def test_the_logits_of_all_masks(name: str, has_pieces: bool, monkeypatch: pytes
 
 
 def test_a_row_is_penalised_for_what_was_read_up_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = drawing.Drawing(GenerationConfig(repetition_penalty=2.0), 6, torch.device("cpu"), 0)
+    own = token_sampler.TokenSampler(GenerationConfig(repetition_penalty=2.0), 6, torch.device("cpu"), 0)
     own.see([5])
     wanted = torch.tensor([[1, 2, 2, 2, 2, 1], [1, 2, 1, 2, 2, 1], [1, 1, 1, 2, 2, 1]]) / 2
     for rows in (3, 2, 1):
-        monkeypatch.setattr(drawing, "LOGITS_AT_ONCE", rows * 6)
+        monkeypatch.setattr(token_sampler, "LOGITS_AT_ONCE", rows * 6)
         assert torch.equal(own.allowed(torch.ones(3, 6), (0, 2, 1)), wanted)
 
 
@@ -133,7 +133,7 @@ def test_rows_taken_by_pieces_are_those_of_all_at_once(monkeypatch: pytest.Monke
         parameter.data = torch.randn(parameter.shape, generator=generator) * 0.1
     asked, found = settings(config, top_k=3, repetition_penalty=1.5), list[list[Any]]()
     for rows in (64, 1, 7):
-        monkeypatch.setattr(drawing, "LOGITS_AT_ONCE", rows * 512)
+        monkeypatch.setattr(token_sampler, "LOGITS_AT_ONCE", rows * 512)
         events = generate(network, torch.arange(9), asked)
         found.append([list(event.argmax_canvas) for event in events if isinstance(event, StepFinished)])
     assert found[0] == found[1] == found[2]

@@ -22,7 +22,7 @@ def pieces(logits: Tensor) -> tuple[Tensor, ...]:
     return torch.split(logits, max(1, LOGITS_AT_ONCE // logits.shape[-1]))
 
 
-class Drawing:
+class TokenSampler:
     """Draws tokens by a run's settings, with its own generator.
 
     At temperature 0 the likeliest token, else one from ``shares_of``. Before that the repetition penalty makes tokens
@@ -60,10 +60,10 @@ class Drawing:
         self.config, self.forbidden = config, forbidden_of(config.banned_tokens, self.vocab_size, self.device)
 
     @staticmethod
-    def from_run(run: Run, order: SamplingOrder = TRANSFORMERS) -> Drawing:
-        """Returns a drawing that has seen the run's prompt."""
+    def from_run(run: Run, order: SamplingOrder = TRANSFORMERS) -> TokenSampler:
+        """Returns a sampler that has seen the run's prompt."""
         vocab_size, device = run.model.config.vocab_size, run.model.device
-        return Drawing(run.config, vocab_size, device, run.seed, order, run.prompt.tolist())
+        return TokenSampler(run.config, vocab_size, device, run.seed, order, run.prompt.tolist())
 
     def see_anew(self, tokens: Sequence[int]) -> None:
         """Counts these tokens alone as the prompt and the text."""
