@@ -147,6 +147,7 @@ class AcceptanceRule:
     Args:
         title: as people read it, untranslated.
         threshold: the setting with its number.
+        keeps: whether an accepted place stays accepted to the canvas's last step.
         tried: the thresholds that ``safelight tune`` tries, as factors of the model's own; of a probability's distance
             to 1.
     """
@@ -154,16 +155,17 @@ class AcceptanceRule:
     name: str
     title: str
     threshold: Literal["entropy_bound", "accept_probability"]
+    keeps: bool
     tried: tuple[float, ...]
 
 
 ACCEPTANCE = {
     rule.name: rule
     for rule in (
-        AcceptanceRule("entropy_bound", "The surest of each step", "entropy_bound", (0.5, 2, 10)),
-        AcceptanceRule("entropy_bound_kept", "The surest, for good", "entropy_bound", (0.5, 1, 2, 5, 8, 10)),
+        AcceptanceRule("entropy_bound", "The surest of each step", "entropy_bound", False, (0.5, 2, 10)),
+        AcceptanceRule("entropy_bound_kept", "The surest, for good", "entropy_bound", True, (0.5, 1, 2, 5, 8, 10)),
         AcceptanceRule(
-            "confidence_threshold", "All likely ones, for good", "accept_probability", (3, 2, 1, 0.5, 0.3, 0.1)
+            "confidence_threshold", "All likely ones, for good", "accept_probability", True, (3, 2, 1, 0.5, 0.3, 0.1)
         ),
     )
 }

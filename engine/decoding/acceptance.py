@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -42,72 +42,58 @@ class Accepted(NamedTuple):
     is_finished: Tensor  # () bool, True if the canvas is complete by this rule
 
 
-class Rule(Protocol):
-    """Chooses the places of a canvas that keep their token."""
-
-    keeps: ClassVar[bool]  # an accepted place stays accepted to the canvas's last step
-
-    def __call__(self, found: StepPrediction, canvas: Tensor, kept: Tensor) -> Accepted:
-        """Accepts places after a step.
-
-        Args:
-            canvas: (C,) tokens that the step has read.
-            kept: (C,) bool, places that stay as they are there.
-        """
+Accept = Callable[[StepPrediction, Tensor, Tensor, float], Accepted]
+"""What a step predicts, the tokens (C,) that it has read, the places (C,) that stay as they are there, the threshold ->
+the places that keep their token."""
 
 
-@dataclass(frozen=True)
-class EntropyBound:
+def entropy_bound(found: StepPrediction, _canvas: Tensor, _kept: Tensor, bound: float) -> Accepted:
     """DiffusionGemma's rule: the surest places, while the entropies of those before them stay within a bound in nats.
 
     Nothing is kept from step to step.
     """
-
-    bound: float
-    keeps: ClassVar[bool] = False
-
-    def __call__(self, found: StepPrediction, canvas: Tensor, kept: Tensor) -> Accepted:  # noqa: ARG002
-        mask = sampling.accept_mask(found.entropy, self.bound)
-        return Accepted(found.candidate, mask, torch.zeros((), dtype=torch.bool, device=mask.device))
+    mask = sampling.accept_mask(found.entropy, bound)
+    return Accepted(found.candidate, mask, torch.zeros((), dtype=torch.bool, device=mask.device))
 
 
-@dataclass(frozen=True)
-class EntropyBoundKept:
+def entropy_bound_kept(found: StepPrediction, canvas: Tensor, kept: Tensor, bound: float) -> Accepted:
     """The entropy bound for places that are not kept yet (Ben-Hamu et al. 2025, arXiv 2505.24857)."""
+    left = found.entropy.masked_fill(kept, -1.0).clamp_min(0.0)
+    return _kept(found, canvas, kept, kept | sampling.accept_mask(left, bound))
 
-    bound: float
-    keeps: ClassVar[bool] = True
 
-    def __call__(self, found: StepPrediction, canvas: Tensor, kept: Tensor) -> Accepted:
-        left = found.entropy.masked_fill(kept, -1.0).clamp_min(0.0)
-        return _kept(found, canvas, kept, kept | sampling.accept_mask(left, self.bound))
+def confidence_threshold(found: StepPrediction, canvas: Tensor, kept: Tensor, probability: float) -> Accepted:
+    """Places whose likeliest token has a probability, at least the surest (mlx-vlm's rule at its temperature 0)."""
+    left = found.probability.masked_fill(kept, -1.0)
+    sure = left >= probability
+    surest = torch.arange(len(left), device=left.device) == left.argmax()
+    return _kept(found, canvas, kept, kept | sure | (surest & ~sure.any()))
+
+
+def _kept(found: StepPrediction, canvas: Tensor, kept: Tensor, mask: Tensor) -> Accepted:
+    return Accepted(torch.where(kept, canvas, found.argmax), mask, mask.all())
+
+
+RULES: dict[str, Accept] = {rule.__name__: rule for rule in (entropy_bound, entropy_bound_kept, confidence_threshold)}
+"""The functions of ``decoders.ACCEPTANCE``, by name."""
 
 
 @dataclass(frozen=True)
-class ConfidenceThreshold:
-    """Places whose likeliest token has a probability, at least the surest (mlx-vlm's rule at its temperature 0)."""
+class Rule:
+    """A run's acceptance rule, with its threshold."""
 
-    probability: float
-    keeps: ClassVar[bool] = True
+    accept: Accept
+    threshold: float
+    keeps: bool  # an accepted place stays accepted to the canvas's last step
 
     def __call__(self, found: StepPrediction, canvas: Tensor, kept: Tensor) -> Accepted:
-        left = found.probability.masked_fill(kept, -1.0)
-        sure = left >= self.probability
-        surest = torch.arange(len(left), device=left.device) == left.argmax()
-        return _kept(found, canvas, kept, kept | sure | (surest & ~sure.any()))
-
-
-RULES: dict[str, Callable[[float], Rule]] = {
-    "entropy_bound": EntropyBound,
-    "entropy_bound_kept": EntropyBoundKept,
-    "confidence_threshold": ConfidenceThreshold,
-}
-"""The functions of ``decoders.ACCEPTANCE``, which take the threshold."""
+        return self.accept(found, canvas, kept, self.threshold)
 
 
 def rule_of(config: GenerationConfig) -> Rule:
     """Returns the rule that a run's settings name."""
-    return RULES[config.acceptance](getattr(config, ACCEPTANCE[config.acceptance].threshold))
+    rule = ACCEPTANCE[config.acceptance]
+    return Rule(RULES[rule.name], getattr(config, rule.threshold), rule.keeps)
 
 
 @dataclass(frozen=True)
@@ -128,7 +114,3 @@ class OfLogits:
     @cached_property
     def probability(self) -> Tensor:
         return (self.logits.amax(dim=-1) - self.logits.logsumexp(dim=-1)).exp()
-
-
-def _kept(found: StepPrediction, canvas: Tensor, kept: Tensor, mask: Tensor) -> Accepted:
-    return Accepted(torch.where(kept, canvas, found.argmax), mask, mask.all())

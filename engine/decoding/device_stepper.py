@@ -165,9 +165,6 @@ class DeviceStepper:
         self.sampler.generator.manual_seed(seed)
         self.program.seed(seed)
 
-    def skip_canvas(self) -> None:
-        self.sampler.noise()
-
     def skip_step(self) -> None:
         program = self.program
         sampling.uniform_tokens((program.length,), program.choices, program.generator)

@@ -93,7 +93,7 @@ class ForkSchedule:
             raise SafelightError(
                 f"block {block + 1} has {len(row)} tokens; the canvas there has {self.stepper.sampler.length}"
             )
-        self.stepper.skip_canvas()
+        self.stepper.sampler.noise()
         for step in range(steps):
             if step:
                 self.stepper.adopt(self._make(block, step)[0])

@@ -96,10 +96,6 @@ class PlainStepper:
         """Starts another random stream."""
         self.sampler.generator.manual_seed(seed)
 
-    def skip_canvas(self) -> None:
-        """Skips the draws of a canvas's first noise."""
-        self.sampler.noise()
-
     def skip_step(self) -> None:
         """Skips the draws of a step."""
         self.sampler.skip_step()

@@ -28,7 +28,7 @@ from engine import kernels
 from engine.config import GenerationConfig
 from engine.decoders import ACCEPTANCE
 from engine.decoding import sampling
-from engine.decoding.acceptance import EntropyBound, Rule, rule_of
+from engine.decoding.acceptance import rule_of
 from engine.kernels.reference_step import VocabularyResult
 from engine.layers.attention import Extend, Span
 from engine.layers.embedding import TOP_PIECE
@@ -97,7 +97,7 @@ class StepProgram:
         self.generator = torch.Generator("cpu" if device.type == "meta" else device)  # of the noise
         self.ids = torch.zeros(2 * length, dtype=torch.long, device=device)  # a canvas to commit, and the current one
         self.commits = False  # the canvas's first step commits the one before
-        self.rule: Rule = EntropyBound(0.0)
+        self.rule = rule_of(GenerationConfig())
         self.pinned = torch.full((length,), -1, dtype=torch.int32, device=device)
         self.kept = torch.zeros(length, dtype=torch.bool, device=device)  # places that stay as they are, or are pinned
         self.soft = torch.zeros(length, hidden, dtype=network.dtype, device=device)

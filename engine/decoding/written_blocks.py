@@ -35,15 +35,6 @@ class Predicted:
     top_probabilities: np.ndarray | None = None  # (K,) fp32
 
 
-@dataclass(frozen=True)
-class _LastPass:
-    """The tokens and predictions of the last pass."""
-
-    written: Mapping[int, int] = field(default_factory=dict)
-    predicted: Mapping[int, Predicted] = field(default_factory=dict)
-    temperature: float = 0.0
-
-
 @dataclass
 class WrittenBlocks:
     """Turns the tokens of each pass into events.
@@ -74,7 +65,7 @@ class WrittenBlocks:
     _steps: int = 0  # of the open block
     _is_open: bool = False
     _settled: int = 0  # tokens from the text's first that stay
-    _last: _LastPass = _LastPass()
+    _last: tuple[Mapping[int, int], Mapping[int, Predicted], float] = ({}, {}, 0.0)  # of the last pass, as of ``step``
     _known: dict[int, Predicted] = field(default_factory=dict)  # of written tokens that are not committed yet
 
     def __post_init__(self) -> None:
@@ -131,7 +122,7 @@ class WrittenBlocks:
             yield from self.begin()
         self.text |= written
         self.passes, self.seconds = self.passes + 1, self.seconds + seconds
-        self._last = _LastPass(written, predicted, temperature)
+        self._last = written, predicted, temperature
         self._known |= {place: predicted[place] for place in written.keys() & predicted.keys()}
         yield self._step_of(predicted, seconds, temperature)
         if settled is None:
@@ -177,8 +168,9 @@ class WrittenBlocks:
             end: the same, and an end token behind them; tokens behind that are dropped.
         """
         if not self._is_open:
-            yield from self.begin(without=self._last.written)
-            yield self._step_of(self._last.predicted, 0.0, self._last.temperature)
+            written, predicted, temperature = self._last
+            yield from self.begin(without=written)
+            yield self._step_of(predicted, 0.0, temperature)
         elif not self._steps:  # full before any pass
             yield self._step_of({}, 0.0, 0.0)
         yield self._commit(min(self.length, length - self._start), end - self._start)

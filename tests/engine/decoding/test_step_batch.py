@@ -18,7 +18,7 @@ from engine import Event, GenerationConfig, GenerationFinished
 from engine.benchmarks.random_network import random_network
 from engine.decoders import ACCEPTANCE
 from engine.decoding import step_batch
-from engine.decoding.acceptance import ConfidenceThreshold, EntropyBound, EntropyBoundKept
+from engine.decoding.acceptance import confidence_threshold, entropy_bound, entropy_bound_kept
 from engine.decoding.device_stepper import ProgramCache
 from engine.decoding.generate import decode, generate
 from engine.decoding.performing import perform
@@ -228,10 +228,10 @@ def test_each_run_accepts_by_its_own_rule() -> None:
     network = tame()
     asked = [Asked(3 + place, 12, pinned=place > 1, forbidden=EVEN if place == 2 else None) for place in range(3)]
     alone, joint = ([one.begun(network) for one in asked] for _ in range(2))
-    assert [program.rule.__class__ for program, _ in joint] == [
-        EntropyBound,
-        EntropyBoundKept,
-        ConfidenceThreshold,
+    assert [program.rule.accept for program, _ in joint] == [
+        entropy_bound,
+        entropy_bound_kept,
+        confidence_threshold,
     ]
     for index in range(STEPS):
         found = together([program for program, _ in joint], index)
