@@ -190,7 +190,9 @@ def decode(run: Run) -> Decoding[None]:
         name = formatting(config, names)
         return structured(run) if name == BLOCK_DIFFUSION else without_repeats(run, FUNCTIONS[name], name)
     thought, answer = names_of(config, names)
-    return without_repeats(run, FUNCTIONS[answer] if thought == answer else mixed, answer if thought == answer else "")
+    if thought != answer:
+        return without_repeats(run, mixed, "")
+    return without_repeats(run, FUNCTIONS[answer], answer)
 
 
 def decode_fork(run: Run, committed: Sequence[Row], steps: Sequence[int], changes: Sequence[Fork]) -> Decoding[None]:
