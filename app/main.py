@@ -26,8 +26,7 @@ from app.bridge.remote_access import RemoteAccess
 from app.context import AppContext
 from app.library import Library
 from app.self_test import SelfTest
-from app.settings.file import user_settings
-from app.settings.store import read_preferences, unread
+from app.settings.store import read_preferences, unread, user_settings
 from app.system import logs
 from app.system.crash_handler import CrashHandler, one_line
 from app.system.cycle_collector import CycleCollector

@@ -249,7 +249,7 @@ class DenoisingSettings:
         stall_steps: a canvas of block diffusion ends once its mean entropy has not fallen for so many steps; 0 never
             ends it so. See ``StallWatch``.
         token_thoughts: whether blocks that begin in a thought are written token by token, and only the others by block
-            diffusion. See ``decoding.mixed``.
+            diffusion. See ``decoding.autoregressive``.
     """
 
     entropy_bound: Annotated[

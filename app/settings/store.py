@@ -1,21 +1,29 @@
-"""Stores the settings in QSettings. Values that cannot be read are omitted."""
+"""Stores the settings in QSettings. Values that cannot be read are omitted.
+
+Their file is readable by its user alone; one that is damaged is set aside.
+"""
 
 from __future__ import annotations
 
+import os
+import secrets
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from PySide6.QtCore import QByteArray, QSettings
+from PySide6.QtCore import QByteArray, QSettings, QStandardPaths
 
 from app.settings.decoders import DecodingChoice
-from app.settings.file import user_settings
 from app.settings.preferences import ELSEWHERE, SECTIONS, Folder, Preference, Preferences, Switch
 from app.settings.spec import PACE, SAMPLER, Choice
 from app.settings.values import SettingsValues
+from app.system.folders import set_aside, tighten
 from app.system.i18n import tr
+from engine import SafelightError
 from engine.catalog import SMALL
 from engine.config import LARGEST_SEED
 from engine.decoders import Setting
+from engine.files import private_folder
 
 KEYS = {
     "theme": "window/theme",
@@ -219,3 +227,39 @@ def write_loading(settings: QSettings, model: str | None) -> None:
     """Stores the model that is being loaded; synced to disk before returning, as the app may crash next."""
     _write(settings, "model/loading", model)
     settings.sync()
+
+
+def user_settings() -> tuple[QSettings, str]:
+    """Returns the user's settings and a message for the user; Windows and macOS have their own stores."""
+    if sys.platform in ("win32", "darwin"):
+        return QSettings("Safelight", "Safelight"), ""
+    place = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.GenericConfigLocation)
+    return open_settings(Path(place) / "Safelight" / "Safelight.conf")
+
+
+def open_settings(path: Path) -> tuple[QSettings, str]:
+    """Opens the settings in a file. Returns them and a message for the user, empty if all is well."""
+    said = ""
+    try:
+        private_folder(path.parent)
+        settings = _opened(path)
+        if settings.status() != QSettings.Status.NoError:
+            aside = str(set_aside(path))
+            settings = _opened(path)
+            said = tr("Settings that could not be read are at their defaults. The file is kept as {path}.", path=aside)
+    except (OSError, SafelightError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error).rstrip(".")
+        said = tr(
+            "The settings in {path} cannot be used ({why}). Changes last until Safelight is closed.",
+            path=str(path),
+            why=why,
+        )
+        settings = _opened(path.with_name(f"{path.name}.{secrets.token_hex(4)}"), is_kept=False)
+    return settings, said
+
+
+def _opened(path: Path, *, is_kept: bool = True) -> QSettings:
+    if is_kept and not os.path.lexists(path):  # QSettings would create it readable for everyone
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+    tighten(path)
+    return QSettings(str(path), QSettings.Format.IniFormat)

@@ -16,7 +16,7 @@ from engine.decoding.block_diffusion import Usage, denoise_block, finished
 from engine.decoding.fork_schedule import ForkSchedule
 from engine.decoding.gap_plan import GapCanvas, GapPlan, plan_gap
 from engine.decoding.generate import decode
-from engine.decoding.masked_infilling import MarkedSpan
+from engine.decoding.infilling import MarkedSpan
 from engine.decoding.performing import perform_all
 from engine.decoding.prefill import read_prompt
 from engine.decoding.protocols import Decoding

@@ -1,4 +1,7 @@
-"""The public functions that run a model: ``generate``, ``fork`` and ``rewrite_marked``."""
+"""The public functions that run a model: ``generate``, ``fork`` and ``rewrite_marked``.
+
+A run whose text has begun to repeat itself is ended here, whatever its decoder.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,16 @@ from torch import Tensor
 
 from engine.config import GenerationConfig
 from engine.decoders import BLOCK_DIFFUSION, DECODERS, Ability
-from engine.decoding.autoregressive import autoregressive
+from engine.decoding.autoregressive import autoregressive, mixed
 from engine.decoding.bidirectional import bidirectional
 from engine.decoding.block_causal import block_causal
 from engine.decoding.block_diffusion import CommittedBlocks, Usage, block_diffusion, finished
 from engine.decoding.causal_parallel import causal_parallel
-from engine.decoding.infilling import infilling
+from engine.decoding.infilling import infilling, masked_infilling
 from engine.decoding.masked_diffusion import masked_diffusion
-from engine.decoding.masked_infilling import masked_infilling
-from engine.decoding.mixed import mixed
 from engine.decoding.names import formatting, names_of, require_able
 from engine.decoding.performing import perform_all
 from engine.decoding.protocols import BlockDenoiser, Decoding
-from engine.decoding.repeating import without_repeats
 from engine.decoding.run import Decoder, Run, checked_rows
 from engine.decoding.self_speculation import self_speculation
 from engine.decoding.structured import structured
@@ -39,6 +39,11 @@ from engine.types import Cancel, Row
 
 if TYPE_CHECKING:
     from engine.text.formatted_answer import FormattedAnswer
+import numpy as np
+
+from engine.decoders import able
+from engine.events import CanvasStarted, GenerationFinished, StepFinished
+from engine.text.repeating import REPEATED, repeats
 
 FUNCTIONS: dict[str, Decoder] = {
     "block_diffusion": block_diffusion,
@@ -279,3 +284,62 @@ def _decoders_of(model: BlockDenoiser) -> tuple[str, ...]:
     if isinstance(model, Model):
         return model.family.decoders
     return tuple(DECODERS) if hasattr(model, "denoise") else tuple(DECODERS)[1:]  # of a causal network
+
+
+TAIL = 2_000  # tokens of the text that are looked at
+
+
+class _Flag:
+    """A flag that is set with another one, or by ``set``."""
+
+    def __init__(self, cancel: Cancel | None) -> None:
+        self._cancel, self.is_own = cancel, False
+
+    @property
+    def is_others(self) -> bool:
+        return self._cancel is not None and self._cancel.is_set()
+
+    def is_set(self) -> bool:
+        return self.is_own or self.is_others
+
+
+def without_repeats(run: Run, decoder: Decoder, name: str, known: Sequence[int] = ()) -> Decoding[None]:
+    """Runs a decoder until its text repeats itself; the run then ends with "length", and says why.
+
+    What is held to a format is left alone, since the format may ask for repetition.
+
+    Args:
+        name: the decoder's.
+        known: tokens of the text that have no events.
+    """
+    answer = run.answer
+    if not isinstance(run.model, Model):
+        yield from decoder(run)
+        return
+    ends_within = able(name, "in order")
+    flag, decode = _Flag(run.cancel), run.model.tokenizer.decode
+    text, seen, begun = list(known), 0, list[Event]()
+    with closing(decoder(dataclasses.replace(run, cancel=flag))) as items:
+        for item in items:
+            is_free = answer is None or answer.is_free
+            match item:
+                case CanvasStarted():
+                    seen = 0
+                    if flag.is_own:  # a block of which nothing may follow
+                        begun = [item]
+                        continue
+                case StepFinished() if ends_within:
+                    written = item.next_canvas[np.logical_and.accumulate(item.accepted_mask)].tolist()
+                    new, seen = written[seen:], len(written)
+                    flag.is_own |= is_free and "\n" in decode(new) and repeats(decode([*text, *written][-TAIL:]))
+                case CanvasCommitted():
+                    text += item.tokens[: item.text_length].tolist()
+                    flag.is_own |= is_free and repeats(decode(text[-TAIL:]))
+                case GenerationFinished():
+                    begun = []
+                    if item.reason == "cancelled" and flag.is_own and not flag.is_others:
+                        yield dataclasses.replace(item, reason="length", why=REPEATED)
+                        return
+            yield from begun
+            begun = []
+            yield item

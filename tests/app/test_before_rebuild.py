@@ -22,9 +22,9 @@ from app.library.conversations import ConversationStore
 from app.models.listed import LocalFolders
 from app.presets.store import PresetStore
 from app.settings import store
-from app.settings.file import open_settings
 from app.settings.preferences import Preferences
 from app.settings.spec import SAMPLER
+from app.settings.store import open_settings
 from app.settings.values import SettingsValues
 from app.state.run.replay import Replay
 from engine import GenerationConfig, Recording, open_trace

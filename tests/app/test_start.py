@@ -21,8 +21,8 @@ import app.models.controller
 from app.library import Library, LibraryError, NewMessage
 from app.models.jobs import ModelJob
 from app.settings import store
-from app.settings.file import open_settings, user_settings
 from app.settings.preferences import Preferences
+from app.settings.store import open_settings, user_settings
 from app.system import logs
 from app.system.folders import default_data_folder
 from app.window.main_window import MainWindow

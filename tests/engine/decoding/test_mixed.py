@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from engine import CanvasCommitted, CanvasStarted, GenerationConfig, GenerationFinished, SafelightError, generate
+from engine.decoding.autoregressive import mixed
 from engine.decoding.block_diffusion import block_diffusion
 from engine.decoding.generate import fork
-from engine.decoding.mixed import mixed
 from engine.decoding.performing import perform_all
 from engine.decoding.run import Run
 from engine.decoding.thoughts import ThoughtTokens

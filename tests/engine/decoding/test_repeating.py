@@ -21,8 +21,8 @@ from engine import (
     generate,
     load_model,
 )
+from engine.decoding.generate import without_repeats
 from engine.decoding.protocols import Decoding
-from engine.decoding.repeating import without_repeats
 from engine.decoding.run import Run
 from engine.decoding.token_sampler import TokenSampler
 from engine.models.model import Model

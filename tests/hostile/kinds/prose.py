@@ -288,7 +288,7 @@ def _make_paste(random: Random, _folder: Path) -> Attempt:
         from app.chat.composer.composer import Composer
         from app.chat.messages.prompt_editor import PromptEditor
         from app.design.action import Action, Actions
-        from app.presets.form import PresetForm
+        from app.presets.editor import PresetForm
         from app.presets.preset import Preset
         from app.settings.values import SettingsValues
         from app.state.sudoku.placing import board_in
