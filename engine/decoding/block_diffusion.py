@@ -1,6 +1,6 @@
 """Block diffusion: denoises a canvas until it converges, commits its argmax, and continues with the next.
 
-A stepper takes the steps; see ``plain_stepper``. A run may begin behind known blocks, and may be changed between its
+A stepper takes the steps; see ``steppers``. A run may begin behind known blocks, and may be changed between its
 steps; see ``fork_schedule``.
 """
 
@@ -19,11 +19,11 @@ from torch import Tensor
 
 from engine.config import GenerationConfig
 from engine.decoding.fork_schedule import ForkSchedule
-from engine.decoding.plain_stepper import Step
 from engine.decoding.prefill import prefill, reuse_prefix
 from engine.decoding.protocols import Decoding
 from engine.decoding.run import Run
 from engine.decoding.sampler import Edits, to_host
+from engine.decoding.steppers import Step
 from engine.errors import SafelightError
 from engine.events import (
     BlockEnd,

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from engine.config import GenerationConfig
-from engine.decoding.device_stepper import stepper_for
 from engine.decoding.run import Run
 from engine.decoding.sampler import Edits, Sampler, check_cells
+from engine.decoding.steppers import stepper_for
 from engine.decoding.token_sampler import TokenSampler
 from engine.errors import SafelightError
 from engine.events import step_number

@@ -1,6 +1,6 @@
 """One denoising step as a fixed program over fixed buffers; on CUDA it is captured once and replayed.
 
-The program is ``plain_stepper``'s step in the kernels' terms: nothing in it depends on a value that only the host
+The program is ``steppers``'s step in the kernels' terms: nothing in it depends on a value that only the host
 knows. The text's length, the step, the sampler's settings and the random streams are on the device. A canvas writes its
 keys and values into the cache's buffers at a place read from there. Everything that an event needs is left in buffers,
 with the flag for a converged canvas, and copied to the host behind the step.

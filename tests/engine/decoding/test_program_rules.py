@@ -15,11 +15,10 @@ from engine import GenerationConfig
 from engine.decoders import ACCEPTANCE
 from engine.decoding import sampling
 from engine.decoding.acceptance import Accepted, OfLogits, rule_of
-from engine.decoding.device_stepper import DeviceStepper
 from engine.decoding.performing import complete
-from engine.decoding.plain_stepper import PlainStepper, Step
 from engine.decoding.sampler import Edits, Sampler
 from engine.decoding.step_program import NOISE, StepProgram
+from engine.decoding.steppers import DeviceStepper, PlainStepper, Step
 from engine.kernels.reference_step import draw_tokens
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from tests.engine.decoding.test_step_program import CONFIG, OnDevice, program_on, tame

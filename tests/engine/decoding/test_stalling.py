@@ -16,9 +16,9 @@ from engine import (
     generate,
 )
 from engine.decoding.block_diffusion import FALL
-from engine.decoding.device_stepper import ProgramCache
 from engine.decoding.sampler import Sampler
 from engine.decoding.step_program import StepProgram
+from engine.decoding.steppers import ProgramCache
 from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from tests.engine.decoding.test_autoregressive import told

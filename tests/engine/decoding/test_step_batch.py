@@ -19,13 +19,13 @@ from engine.benchmarks.random_network import random_network
 from engine.decoders import ACCEPTANCE
 from engine.decoding import step_batch
 from engine.decoding.acceptance import confidence_threshold, entropy_bound, entropy_bound_kept
-from engine.decoding.device_stepper import ProgramCache
 from engine.decoding.generate import decode, generate
 from engine.decoding.performing import perform
 from engine.decoding.protocols import Decoding, LaunchStep, Pass
 from engine.decoding.run import Run
 from engine.decoding.step_batch import JointGraphs, JointStep, launch_together
 from engine.decoding.step_program import StepFacts, StepProgram
+from engine.decoding.steppers import ProgramCache
 from engine.layers.kv_cache import KVCache
 from engine.memory.device import Placement
 from engine.models.diffusion_gemma.network import DiffusionGemma

@@ -23,11 +23,11 @@ from engine import (
     generate,
 )
 from engine.decoding import sampling, step_program
-from engine.decoding.device_stepper import MOST_LENGTHS, DeviceStepper, ProgramCache
 from engine.decoding.prefill import commit
 from engine.decoding.protocols import Passes
 from engine.decoding.sampler import Sampler
 from engine.decoding.step_program import NOISE, StepFacts, StepProgram
+from engine.decoding.steppers import MOST_LENGTHS, DeviceStepper, ProgramCache
 from engine.kernels.reference_step import draw_tokens
 from engine.layers.kv_cache import PIECE, SLACK, KVCache
 from engine.memory.footprint import PROGRAM_CANVASES

@@ -16,12 +16,12 @@ from torch.profiler import ProfilerActivity, profile
 
 from engine import GenerationConfig, SafelightError, catalog, kernels, load_model
 from engine.config import LayerConfig, ModelConfig
-from engine.decoding.device_stepper import ProgramCache
 from engine.decoding.generate import generate
 from engine.decoding.protocols import LaunchStep
 from engine.decoding.sampler import Sampler
 from engine.decoding.step_batch import launch_together
 from engine.decoding.step_program import StepProgram
+from engine.decoding.steppers import ProgramCache
 from engine.files import read_json
 from engine.kernels import cpu_int4
 from engine.layers.kv_cache import cache_bytes
