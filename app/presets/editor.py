@@ -30,6 +30,7 @@ from app.presets.preset import DEFAULT, Preset, free_name, problem
 from app.presets.store import PresetStore
 from app.settings.decoders import changes_in_words
 from app.settings.fields import flag_box
+from app.settings.spec import Switch
 from app.settings.values import SettingsValues
 from app.system.i18n import tr
 from engine import SafelightError
@@ -64,7 +65,9 @@ class PresetForm(QWidget):
         self.system_prompt.setFixedHeight(px(PROMPT_HEIGHT))
         self.too_long = label("", "remark", wrap=True)
         self.too_long.hide()
-        self.think = flag_box("think", "Think before answering", "The model writes its reasoning first, if it can.")
+        self.think = flag_box(
+            Switch("Think before answering", "The model writes its reasoning first, if it can.", name="think")
+        )
         self.settings = label("", "fact", wrap=True)
         self.save_values = button(
             tr("Save the current values"),

@@ -13,7 +13,7 @@ from app.design.layouts import STRETCH, Gap, column_of, row_of
 from app.server import words
 from app.server.copying import CopyButton
 from app.settings.fields import flag_box, number_box
-from app.settings.preferences import SERVER_OPEN, SERVER_PORT, SERVER_SWITCH, Preferences
+from app.settings.preferences import NUMBERS, SWITCHES, Preferences
 from app.system.i18n import tr
 
 LEAST_FIELD = 180  # pixels
@@ -30,7 +30,7 @@ class AccessCard(QFrame):
         self.setAccessibleName(tr("Local server"))
         self._filling = False
         self._key = ""
-        self.switch = flag_box(SERVER_SWITCH.name, SERVER_SWITCH.label, SERVER_SWITCH.explanation)
+        self.switch = flag_box(SWITCHES["server"])
         self.status = label("", "fact")
         self.served = label("", "fact", wrap=True)
         self.address = self._field(tr("Address"))
@@ -42,15 +42,15 @@ class AccessCard(QFrame):
         self.copy_key = CopyButton(tr("Copy the key"), lambda: self._key)
         self.new_key = button(tr("Make a new key"), tip=tr("The old key stops working, and running answers end"))
         self.key_note = label("", "fact", wrap=True)
-        self.port = number_box(SERVER_PORT)
+        self.port = number_box(NUMBERS["server_port"])
         self.port.setGroupSeparatorShown(False)
-        self.open = flag_box(SERVER_OPEN.name, SERVER_OPEN.label, SERVER_OPEN.explanation)
+        self.open = flag_box(SWITCHES["server_open"])
         self.reach = label("", "remark", wrap=True)
         self.reach.setAccessibleName(tr("Who can reach the server"))
         self._lay_out()
-        self.switch.toggled.connect(functools.partial(self._choose, SERVER_SWITCH.name))
-        self.port.valueChanged.connect(functools.partial(self._choose, SERVER_PORT.name))
-        self.open.toggled.connect(functools.partial(self._choose, SERVER_OPEN.name))
+        self.switch.toggled.connect(functools.partial(self._choose, "server"))
+        self.port.valueChanged.connect(functools.partial(self._choose, "server_port"))
+        self.open.toggled.connect(functools.partial(self._choose, "server_open"))
         self.show_key.toggled.connect(self._reveal)
 
     @staticmethod
@@ -79,7 +79,7 @@ class AccessCard(QFrame):
         note = row_of((self.key_note, 1), (self.new_key, 0, Qt.AlignmentFlag.AlignTop), spacing=16)
         grid.addLayout(note, 2, 1, 1, 3)
         port = row_of(self.port, self.open, STRETCH, spacing=24)
-        grid.addWidget(label(tr(SERVER_PORT.label), "fact"), 3, 0)
+        grid.addWidget(label(tr(NUMBERS["server_port"].label), "fact"), 3, 0)
         grid.addLayout(port, 3, 1, 1, 3)
         grid.addWidget(self.reach, 4, 1, 1, 3)
         self.setLayout(column_of(head, self.served, Gap(8), grid, margins=(20, 16, 20, 16), spacing=4))

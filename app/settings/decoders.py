@@ -107,7 +107,7 @@ def _words(overrides: Mapping[str, float], decoding: DecodingChoice) -> Iterator
     if decoding.decoder:
         yield f"{tr(DECODER.label)} {decoder_title(decoding.decoder)}"
     if decoding.token_thoughts:
-        yield tr(TOKEN_THOUGHTS)
+        yield tr(TOKEN_THOUGHTS.label)
     if decoding.acceptance:
         yield f"{tr(ACCEPTANCE.label)} {rule_title(decoding.acceptance)}"
     for name, setting in SAMPLER.items():

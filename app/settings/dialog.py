@@ -32,15 +32,15 @@ from app.design.tokens import Theme
 from app.settings import store
 from app.settings.fields import NumberBox, choice_box, flag_box, number_box
 from app.settings.preferences import (
+    KEYS,
     SECTIONS,
     Act,
     Folder,
     Preference,
     Preferences,
     PreferenceSection,
-    Switch,
 )
-from app.settings.spec import Choice
+from app.settings.spec import Choice, Switch
 from app.settings.values import SettingsValues
 from app.system.folders import default_data_folder, ensure
 from app.system.i18n import tr
@@ -210,7 +210,7 @@ class SettingsDialog(QDialog):
                 row.addWidget(box)
                 row.addWidget(label(tr(item.unit), "caption"))
             case Switch():
-                made = switch = flag_box(item.name, item.label, item.explanation)
+                made = switch = flag_box(item)
                 switch.toggled.connect(functools.partial(self._set, item.name))
                 row.addWidget(switch)
             case Folder():
@@ -280,7 +280,7 @@ class SettingsDialog(QDialog):
         remark.setAccessibleDescription(text)
 
     def _holder(self, name: str) -> Preferences | SettingsValues:
-        return self._preferences if name in store.KEYS else self._values
+        return self._preferences if name in KEYS else self._values
 
     def _set(self, name: str, value: object) -> None:
         holder = self._holder(name)

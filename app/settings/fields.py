@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QCheckBox, QDoubleSpinBox, QLineEdit, QSpinBox
 
 from app.design.choice_box import ChoiceBox
 from app.settings.decoders import decoder_explanation, decoder_title
-from app.settings.spec import DECODER, SEED, Choice
+from app.settings.spec import DECODER, SEED, Choice, Switch
 from app.system.i18n import tr
 from engine.config import LARGEST_SEED
 from engine.decoders import Setting
@@ -178,11 +178,11 @@ def show_decoders(box: ChoiceBox, decoders: Sequence[str], chosen: str, none: st
     box.setAccessibleDescription(explanation)
 
 
-def flag_box(name: str, text: str, explanation: str) -> QCheckBox:
-    """Returns a check box; ``text`` is untranslated."""
-    box = QCheckBox(tr(text))
-    box.setObjectName(name)
-    box.setAccessibleName(tr(text))
-    box.setAccessibleDescription(tr(explanation))
-    box.setToolTip(tr(explanation))
+def flag_box(switch: Switch) -> QCheckBox:
+    """Returns a check box of a declared switch, with label and tool tip."""
+    box = QCheckBox(tr(switch.label))
+    box.setObjectName(switch.name)
+    box.setAccessibleName(tr(switch.label))
+    box.setAccessibleDescription(tr(switch.explanation))
+    box.setToolTip(tr(switch.explanation))
     return box

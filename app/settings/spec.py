@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from engine.config import LARGEST_SEED, GenerationConfig
 from engine.decoders import ACCEPTANCE as RULES
-from engine.decoders import Setting, declared
+from engine.decoders import Declaration, Setting, declared
 
 SAMPLER = declared(GenerationConfig, Setting)
 """By name, in the order in which files keep them."""
@@ -18,32 +18,43 @@ SEED = Setting(
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(Declaration):
     """A setting with a few labelled values."""
 
-    name: str
     label: str
     explanation: str
     options: tuple[tuple[str, str], ...]
 
 
+@dataclass(frozen=True)
+class Switch(Declaration):
+    """A setting that is on or off."""
+
+    label: str
+    explanation: str
+
+
 VIEW = Choice(
-    "view",
     "Canvas view",
     "Raw shows the random tokens between steps; Calm shows the best guess at every place.",
     (("raw", "Raw"), ("calm", "Calm")),
+    name="view",
 )
-DECODER = Choice("decoder", "Decoding", "How the model writes its answer.", ())  # the loaded model gives the options
+DECODER = Choice(
+    "Decoding", "How the model writes its answer.", (), name="decoder"
+)  # the loaded model gives the options
 ACCEPTANCE = Choice(
-    "acceptance",
     "Tokens to keep",
     "Which tokens of a block a step keeps. Keeping them for good takes fewer steps, but none is taken back.",
     (("", "The model's own"), *((rule.name, rule.title) for rule in RULES.values())),
+    name="acceptance",
 )
-TOKEN_THOUGHTS = "Think token by token"
-TOKEN_THOUGHTS_EXPLANATION = "Thinking is written from left to right, and the answer behind it by block diffusion."
+TOKEN_THOUGHTS = Switch(
+    "Think token by token",
+    "Thinking is written from left to right, and the answer behind it by block diffusion.",
+    name="token_thoughts",
+)
 PACE = Choice(
-    "pace",
     "Pace",
     "At 1× a block takes two to four seconds, or longer if the model needs longer. "
     "Full speed shows each step as soon as it is computed.",
@@ -55,6 +66,6 @@ PACE = Choice(
         ("4", "4×"),
         ("inf", "Full speed"),
     ),
+    name="pace",
 )
-REDUCED_MOTION = "Reduced motion"
-REDUCED_MOTION_EXPLANATION = "Changes appear at once, without fading."
+REDUCED_MOTION = Switch("Reduced motion", "Changes appear at once, without fading.", name="reduced_motion")

@@ -14,8 +14,8 @@ from pathlib import Path
 from PySide6.QtCore import QByteArray, QSettings, QStandardPaths
 
 from app.settings.decoders import DecodingChoice
-from app.settings.preferences import ELSEWHERE, SECTIONS, Folder, Preference, Preferences, Switch
-from app.settings.spec import PACE, SAMPLER, Choice
+from app.settings.preferences import ITEMS, KEYS, Folder, Preferences
+from app.settings.spec import PACE, SAMPLER, Choice, Switch
 from app.settings.values import SettingsValues
 from app.system.folders import set_aside, tighten
 from app.system.i18n import tr
@@ -25,16 +25,6 @@ from engine.config import LARGEST_SEED
 from engine.decoders import Setting
 from engine.files import private_folder
 
-KEYS = {
-    "theme": "window/theme",
-    "text_percent": "window/text_percent",
-    "data_folder": "app/data_folder",
-    "offline": "app/offline",
-    "threads": "engine/threads",
-    "server": "server/on",
-    "server_port": "server/port",
-    "server_open": "server/open",
-}
 LONGEST_PATH = 4096  # characters
 _AUTO = "safelight-auto"  # the small models, as earlier versions called them
 
@@ -112,10 +102,9 @@ def _write(settings: QSettings, key: str, value: object) -> None:
 def read_preferences(settings: QSettings) -> Preferences:
     """Reads the stored preferences; defaults for missing or unreadable ones."""
     found = Preferences()
-    for item in (*(item for section in SECTIONS for item in section.items), *ELSEWHERE):
-        value = _stored(settings, item) if item.name in KEYS else None
-        if value is not None:
-            setattr(found, item.name, value)
+    for name, item in ITEMS.items():
+        if (value := _stored(settings, KEYS[name], item)) is not None:
+            setattr(found, name, value)
     return found
 
 
@@ -125,15 +114,15 @@ def write_preference(settings: QSettings, preferences: Preferences, name: str) -
     _write(settings, KEYS[name], None if value == getattr(Preferences(), name) else value)
 
 
-def _stored(settings: QSettings, item: Preference) -> str | int | bool | None:
-    raw = settings.value(KEYS[item.name])
+def _stored(settings: QSettings, key: str, item: Choice | Setting | Switch | Folder) -> str | int | bool | None:
+    raw = settings.value(key)
     if raw is None:
         return None
     match item:
         case Choice():
             return str(raw) if str(raw) in dict(item.options) else None
         case Setting():
-            number = _number(settings, KEYS[item.name], item.low, item.high)
+            number = _number(settings, key, item.low, item.high)
             return None if number is None else int(number)
         case Switch():
             return {"true": True, "1": True, "false": False, "0": False}.get(str(raw).lower())

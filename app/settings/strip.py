@@ -19,7 +19,7 @@ from app.settings.fields import (
     number_in,
     show_decoders,
 )
-from app.settings.spec import ACCEPTANCE, DECODER, MAIN, SAMPLER, SEED, TOKEN_THOUGHTS, TOKEN_THOUGHTS_EXPLANATION
+from app.settings.spec import ACCEPTANCE, DECODER, MAIN, SAMPLER, SEED, TOKEN_THOUGHTS, Switch
 from app.settings.values import SettingsValues
 from app.system.i18n import tr
 from engine import GenerationConfig
@@ -52,11 +52,13 @@ class SettingsStrip(QWidget):
         self.refusal.setAccessibleName(tr("Why some settings are missing"))
         self.refusal.hide()
         self.seed = SeedBox()
-        self.random_seed = flag_box("random_seed", "Random for each answer", "Each answer gets its own seed.")
+        self.random_seed = flag_box(
+            Switch("Random for each answer", "Each answer gets its own seed.", name="random_seed")
+        )
         self.random_seed.setAccessibleName(tr("Random seed for each answer"))
         self.decoder, self.acceptance = choice_box(DECODER), choice_box(ACCEPTANCE)
         self.about_decoder = label("", "caption", wrap=True)
-        self.token_thoughts = flag_box("token_thoughts", TOKEN_THOUGHTS, TOKEN_THOUGHTS_EXPLANATION)
+        self.token_thoughts = flag_box(TOKEN_THOUGHTS)
         self.advanced = button("")
         self.advanced.setAccessibleName(tr("Advanced settings"))
         self.advanced.setCheckable(True)
@@ -75,14 +77,14 @@ class SettingsStrip(QWidget):
 
     def _lay_out(self) -> QVBoxLayout:
         column = column_of(label(tr("Sampler"), "title"), self.reset, self.refusal, spacing=4)
-        thoughts = label(tr(TOKEN_THOUGHTS_EXPLANATION), "caption", wrap=True)
+        thoughts = label(tr(TOKEN_THOUGHTS.explanation), "caption", wrap=True)
         kept = label(tr(ACCEPTANCE.explanation), "caption", wrap=True)
         for box in (self.decoder, self.acceptance):  # elide long titles, so that the drawer stays as wide as it is
             box.setSizeAdjustPolicy(box.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
             box.setMinimumContentsLength(12)
         self._rows = {
             DECODER.name: _boxed(label(tr(DECODER.label), "setting"), self.decoder, self.about_decoder),
-            "token_thoughts": _boxed(self.token_thoughts, thoughts),
+            TOKEN_THOUGHTS.name: _boxed(self.token_thoughts, thoughts),
             ACCEPTANCE.name: _boxed(label(tr(ACCEPTANCE.label), "setting"), self.acceptance, kept),
             **{name: _row(setting, self.boxes[name]) for name, setting in SAMPLER.items()},
         }
@@ -174,7 +176,9 @@ class SettingsStrip(QWidget):
             self._rows[name].setVisible(name in shown.settings and self._is_allowed(name))
         denoises, thinks = shown.decoder == BLOCK_DIFFUSION, self._is_allowed("thinking_tokens")
         self._rows[DECODER.name].setVisible(len(decoders) > 1)
-        self._rows["token_thoughts"].setVisible(denoises and BY_TOKEN in decoders and (thinks or shown.token_thoughts))
+        self._rows[TOKEN_THOUGHTS.name].setVisible(
+            denoises and BY_TOKEN in decoders and (thinks or shown.token_thoughts)
+        )
         self._rows[ACCEPTANCE.name].setVisible(denoises)
         self.advanced.setVisible(not all(row.isHidden() for name, row in self._rows.items() if name not in MAIN))
         self.reset.setEnabled(bool(values.overrides) or values.seed is not None or bool(values.decoding.changes))

@@ -9,7 +9,7 @@ from app.design.fonts import set_text_percent
 from app.design.stylesheet import apply_theme, system_theme
 from app.design.tokens import DARKROOM, PAPER, Theme
 from app.settings import store
-from app.settings.preferences import TEXT_PERCENT, Preferences
+from app.settings.preferences import NUMBERS, Preferences
 from app.system.timers import later
 
 STEP_MS = 30  # further steps of the text size within this time are applied together: restyling all widgets takes longer
@@ -56,7 +56,8 @@ class Appearance(QObject):
 
     def step_text(self, percent: int) -> None:
         """Changes the size of all text by so many percent of its normal size; quick steps are applied together."""
-        low, high = int(TEXT_PERCENT.low), int(TEXT_PERCENT.high)
+        size = NUMBERS["text_percent"]
+        low, high = int(size.low), int(size.high)
         self._note_text_percent(max(low, min(high, self.preferences.text_percent + percent)))
         if not self._stepping.isActive():
             self._stepping.start()

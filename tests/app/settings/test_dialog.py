@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from app.settings import store
 from app.settings.decoders import DecodingChoice, settings_of
 from app.settings.dialog import SettingsDialog
-from app.settings.preferences import ELSEWHERE, SECTIONS, Act, Preferences
+from app.settings.preferences import ITEMS, KEYS, SECTIONS, Act, Preferences
 from app.settings.spec import SAMPLER
 from app.settings.strip import SettingsStrip
 from app.settings.values import SettingsValues
@@ -56,10 +56,9 @@ def opened(qtbot: QtBot, settings: QSettings) -> Opened:
 
 def test_every_declared_name_has_a_home() -> None:
     names = [item.name for section in SECTIONS for item in section.items if not isinstance(item, Act)]
-    names += [item.name for item in ELSEWHERE]
     assert len(set(names)) == len(names)
-    assert {name for name in names if name in store.KEYS} == {field.name for field in fields(Preferences)}
-    assert all(hasattr(SettingsValues(), name) for name in names if name not in store.KEYS)
+    assert KEYS.keys() == ITEMS.keys() == {field.name for field in fields(Preferences)}
+    assert all(hasattr(SettingsValues(), name) for name in names if name not in KEYS)
 
 
 def test_every_declared_setting_is_shown_and_named(opened: Opened) -> None:
