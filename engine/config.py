@@ -13,16 +13,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from engine.declared import Flag, Share, check_fields, check_real, check_whole, ids, one_of, real, whole
-from engine.decoders import (
-    BLOCK_DIFFUSION,
-    DenoisingSettings,
-    MaskSettings,
-    SamplingSettings,
-    Setting,
-    TerminalOption,
-    able,
-)
+from engine.decoders import BLOCK_DIFFUSION, DenoisingSettings, MaskSettings, SamplingSettings, able
 from engine.errors import SafelightError, quoted
+from engine.settings import Choice, CliOption, Setting
 
 LayerKind = Literal["sliding_attention", "full_attention"]
 Activation = Literal["silu", "gelu_pytorch_tanh"]
@@ -266,19 +259,19 @@ class GenerationConfig(MaskSettings, SamplingSettings, DenoisingSettings):
         int,
         whole(1, MOST_POSITIONS),
         Setting("Length", "tokens", "The longest answer, rounded up to whole blocks.", 1, 65536, 64, rank=5),
-        TerminalOption("--max-new-tokens", "most tokens to write, rounded up to whole canvases"),
+        CliOption("--max-new-tokens", "most tokens to write, rounded up to whole canvases"),
     ] = 256
     eos_token_ids: Tokens = (1, 106, 50)
     pad_token_id: Token = 0
     canvas_length: Annotated[
         int | None,
         whole(1, MOST_CANVAS),
-        TerminalOption("--canvas-length", "tokens in a canvas (default: the model's own)", "canvas_length"),
+        CliOption("--canvas-length", "tokens in a canvas (default: the model's own)", "canvas_length"),
     ] = None
     smallest_canvas: Annotated[
         int | None,
         whole(1, MOST_CANVAS),
-        TerminalOption(
+        CliOption(
             "--smallest-canvas",
             "give an answer of few new tokens a canvas of N tokens, or 2, 4, 8 … times N (default: the model's own; "
             "64 if the answer's format bounds its length)",
@@ -291,9 +284,8 @@ class GenerationConfig(MaskSettings, SamplingSettings, DenoisingSettings):
     decoder: Annotated[
         str,
         _check_decoder,
-        TerminalOption(
-            "--decoder", "how the text is written; an unknown name lists the model's decoders", is_decoding=True
-        ),
+        Choice("Decoding", "How the model writes its answer.", ()),  # the loaded model gives the options
+        CliOption("--decoder", "how the text is written; an unknown name lists the model's decoders", is_decoding=True),
     ] = ""
     image_tokens: Annotated[int, one_of(IMAGE_TOKENS)] = 280
 

@@ -1,15 +1,15 @@
 """The decoders, their acceptance rules and their settings, each declared once. Knows no tensors.
 
-Bounds and defaults, the window's fields, the terminal's options, the server's fields and what a decoder can do stand
-here; ``engine.decoding`` has the functions. ``engine.config.GenerationConfig`` has all of these settings as fields.
+``engine.decoding`` has the decoders' functions. ``engine.config.GenerationConfig`` has all of these settings as fields.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, TypeVar, get_type_hints
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 from engine.declared import Flag, Share, one_of, real, whole
+from engine.settings import Choice, CliOption, Setting, Switch
 
 BLOCK_DIFFUSION = "block_diffusion"  # the decoder whose blocks begin as uniform noise
 BY_TOKEN = "autoregressive"
@@ -172,69 +172,6 @@ ACCEPTANCE = {
 """The acceptance rules by name; the first is the default. Kernels know a rule by its place."""
 
 
-# --- settings --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Declaration:
-    """A statement about a setting."""
-
-    name: str = field(default="", kw_only=True)  # the setting's, given by ``declared``
-
-
-@dataclass(frozen=True)
-class Setting(Declaration):
-    """A number that people set, as its field shows it; texts are untranslated.
-
-    Args:
-        low, high, step, decimals: of the field, whose bounds may be tighter than those of the setting.
-        none: the words for "no number"; empty if there always is one.
-        rank: its place among the settings that are not folded, from 1; 0 is folded.
-    """
-
-    label: str
-    unit: str
-    explanation: str
-    low: float
-    high: float
-    step: float
-    decimals: int = 0
-    none: str = ""
-    rank: int = 0
-
-    @property
-    def is_whole(self) -> bool:
-        return self.decimals == 0
-
-
-@dataclass(frozen=True)
-class TerminalOption(Declaration):
-    """A setting's option in the terminal, and its name among ``vllm_xargs`` without "diffusion_".
-
-    Args:
-        flag: as ``--top-k``.
-        is_decoding: whether it stands among the options of decoders that do not begin with noise.
-    """
-
-    flag: str
-    help: str
-    xarg: str = ""
-    is_decoding: bool = False
-
-
-Declared = TypeVar("Declared", bound=Declaration)
-
-
-def declared(settings: type[Any], what: type[Declared]) -> dict[str, Declared]:
-    """Returns what is declared of the fields of a class of settings, by their names, in order."""
-    return {
-        name: replace(one, name=name)
-        for name, hint in get_type_hints(settings, include_extras=True).items()
-        for one in getattr(hint, "__metadata__", ())
-        if isinstance(one, what)
-    }
-
-
 @dataclass(frozen=True)
 class DenoisingSettings:
     """The settings of block diffusion; some other decoders have a few of them.
@@ -265,14 +202,19 @@ class DenoisingSettings:
             3,
             rank=4,
         ),
-        TerminalOption(
+        CliOption(
             "--entropy-bound", "how many unsure tokens a step keeps, in nats of entropy (Boldness in the window)"
         ),
     ] = 0.1
     acceptance: Annotated[
         str,
         one_of(tuple(ACCEPTANCE)),
-        TerminalOption("--acceptance", f"which tokens of a canvas a step keeps: {', '.join(ACCEPTANCE)}", "sampler"),
+        Choice(
+            "Tokens to keep",
+            "Which tokens of a block a step keeps. Keeping them for good takes fewer steps, but none is taken back.",
+            (("", "The model's own"), *((rule.name, rule.title) for rule in ACCEPTANCE.values())),
+        ),
+        CliOption("--acceptance", f"which tokens of a canvas a step keeps: {', '.join(ACCEPTANCE)}", "sampler"),
     ] = next(iter(ACCEPTANCE))
     t_max: Annotated[
         float,
@@ -287,11 +229,11 @@ class DenoisingSettings:
             2,
             rank=2,
         ),
-        TerminalOption("--t-max", "temperature at a canvas's first step"),
+        CliOption("--t-max", "temperature at a canvas's first step"),
     ] = 0.8
-    t_min: Annotated[
-        float, real(0.0, exclusive=True), TerminalOption("--t-min", "temperature at a canvas's last step")
-    ] = 0.4
+    t_min: Annotated[float, real(0.0, exclusive=True), CliOption("--t-min", "temperature at a canvas's last step")] = (
+        0.4
+    )
     max_denoising_steps: Annotated[
         int,
         whole(1, 10_000),
@@ -304,26 +246,28 @@ class DenoisingSettings:
             1,
             rank=1,
         ),
-        TerminalOption("--max-steps", "most denoising steps a canvas may take", "max_steps"),
+        CliOption("--max-steps", "most denoising steps a canvas may take", "max_steps"),
     ] = 48
     stability_threshold: Annotated[
         int,
         whole(0, 1_000),
-        TerminalOption("--stability", "a canvas may end once its best guess is unchanged for N steps"),
+        CliOption("--stability", "a canvas may end once its best guess is unchanged for N steps"),
     ] = 1
     confidence_threshold: Annotated[
-        float, real(0.0), TerminalOption("--confidence", "a canvas may end once its mean entropy is below X nats")
+        float, real(0.0), CliOption("--confidence", "a canvas may end once its mean entropy is below X nats")
     ] = 0.005
     stall_steps: Annotated[
         int,
         whole(0, 1_000),
-        TerminalOption(
-            "--stall-steps", "end a canvas that has become no surer for N steps; 0 never does", "stall_steps"
-        ),
+        CliOption("--stall-steps", "end a canvas that has become no surer for N steps; 0 never does", "stall_steps"),
     ] = 0
     token_thoughts: Annotated[
         Flag,
-        TerminalOption(
+        Switch(
+            "Think token by token",
+            "Thinking is written from left to right, and the answer behind it by block diffusion.",
+        ),
+        CliOption(
             "--token-thoughts",
             "write thoughts token by token, and the answer behind them by block diffusion",
             is_decoding=True,
@@ -364,12 +308,12 @@ class SamplingSettings:
             2,
             rank=3,
         ),
-        TerminalOption("--temperature", "how freely tokens are drawn; 0 takes the likeliest", is_decoding=True),
+        CliOption("--temperature", "how freely tokens are drawn; 0 takes the likeliest", is_decoding=True),
     ] = 0.0
     sampling_top_k: Annotated[
         int,
         whole(0, 2**21),
-        TerminalOption("--top-k", "draw among the N likeliest tokens; 0 allows all", is_decoding=True),
+        CliOption("--top-k", "draw among the N likeliest tokens; 0 allows all", is_decoding=True),
     ] = 0
     sampling_top_p: Annotated[
         float,
@@ -383,20 +327,16 @@ class SamplingSettings:
             0.01,
             2,
         ),
-        TerminalOption(
-            "--top-p", "draw among the likeliest tokens that have this probability together", is_decoding=True
-        ),
+        CliOption("--top-p", "draw among the likeliest tokens that have this probability together", is_decoding=True),
     ] = 1.0
     sampling_min_p: Annotated[
         Share,
-        TerminalOption(
-            "--min-p", "draw among tokens with this share of the likeliest one's probability", is_decoding=True
-        ),
+        CliOption("--min-p", "draw among tokens with this share of the likeliest one's probability", is_decoding=True),
     ] = 0.0
     repetition_penalty: Annotated[
         float,
         real(0.0, MOST_PENALTY, exclusive=True),
-        TerminalOption(
+        CliOption(
             "--repetition-penalty",
             "above 1 makes tokens of prompt and text less likely to be drawn again",
             is_decoding=True,
@@ -426,7 +366,7 @@ class MaskSettings:
     entropy_threshold: Annotated[
         float,
         real(0.0),
-        TerminalOption(
+        CliOption(
             "--entropy-threshold", "write masks with a lower entropy, in nats (causal parallel)", is_decoding=True
         ),
     ] = 0.4
@@ -442,7 +382,7 @@ class MaskSettings:
             0.01,
             2,
         ),
-        TerminalOption(
+        CliOption(
             "--accept-probability",
             "write places whose likeliest token has this probability (masked, block-causal, --acceptance)",
             is_decoding=True,
@@ -451,7 +391,7 @@ class MaskSettings:
     remasking: Annotated[
         str,
         one_of(REMASKING),
-        TerminalOption(
+        CliOption(
             "--remasking",
             f"which masks a pass writes (block-causal, bidirectional): {', '.join(REMASKING)}",
             is_decoding=True,
@@ -459,7 +399,7 @@ class MaskSettings:
     ] = REMASKING[0]
     edit_probability: Annotated[
         Share,
-        TerminalOption(
+        CliOption(
             "--edit-probability",
             "replace written tokens by others above this probability (block-causal, LLaDA2.1)",
             is_decoding=True,

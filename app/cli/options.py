@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from engine import GenerationConfig, SafelightError, files
 from engine.catalog import SMALL
 from engine.config import LARGEST_SEED, MOST_POSITIONS, MOST_THREADS
-from engine.decoders import TerminalOption, declared
 from engine.errors import quoted
 from engine.service import is_remote
+from engine.settings import CliOption, declared
 
 KEY_VARIABLE = "SAFELIGHT_API_KEY"  # environment variable with the key to a server, this one or another
 TEXT_BYTES = 64 * 2**20  # of a file, or of standard input
@@ -117,7 +117,7 @@ def place(text: str) -> str:
 
 OPTIONS = dict(
     sorted(
-        declared(GenerationConfig, TerminalOption).items(),
+        declared(GenerationConfig, CliOption).items(),
         key=lambda item: item[0] not in GenerationConfig.__annotations__,
     )
 )
@@ -275,7 +275,7 @@ def settings(base: GenerationConfig, changes: dict[str, int | float | str]) -> G
         raise SafelightError(re.sub(r"\w+", lambda word: flag_of(word[0], word[0]), str(error))) from None
 
 
-def _kind(option: TerminalOption) -> type:
+def _kind(option: CliOption) -> type:
     default = getattr(GenerationConfig, option.name)
     return int if default is None else type(default)
 
@@ -285,7 +285,7 @@ def flag_of(name: str, otherwise: str) -> str:
     return OPTIONS[name].flag if name in OPTIONS else otherwise
 
 
-def read_value(option: TerminalOption, text: str) -> int | float | str:
+def read_value(option: CliOption, text: str) -> int | float | str:
     """Reads the text of an option's value.
 
     Raises:

@@ -30,7 +30,7 @@ from app.settings.fields import RealBox
 from app.system.i18n import tr
 from app.system.memory_use import size
 from engine import SafelightError
-from engine.decoders import Setting
+from engine.settings import Setting
 
 FOLDER_KEY = "export/folder"
 SLICE_SECONDS = 0.02

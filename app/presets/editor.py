@@ -30,10 +30,10 @@ from app.presets.preset import DEFAULT, Preset, free_name, problem
 from app.presets.store import PresetStore
 from app.settings.decoders import changes_in_words
 from app.settings.fields import flag_box
-from app.settings.spec import Switch
 from app.settings.values import SettingsValues
 from app.system.i18n import tr
 from engine import SafelightError
+from engine.settings import Switch
 
 PROMPT_HEIGHT = 144  # pixels at 100 %
 

@@ -40,12 +40,11 @@ from app.settings.preferences import (
     Preferences,
     PreferenceSection,
 )
-from app.settings.spec import Choice, Switch
 from app.settings.values import SettingsValues
 from app.system.folders import default_data_folder, ensure
 from app.system.i18n import tr
 from engine import SafelightError
-from engine.decoders import Setting
+from engine.settings import Choice, Setting, Switch
 
 LIST_WIDTH, WIDTH, HEIGHT = 200, 760, 560
 

@@ -10,10 +10,10 @@ from PySide6.QtWidgets import QCheckBox, QDoubleSpinBox, QLineEdit, QSpinBox
 
 from app.design.choice_box import ChoiceBox
 from app.settings.decoders import decoder_explanation, decoder_title
-from app.settings.spec import DECODER, SEED, Choice, Switch
+from app.settings.spec import DECODER, SEED
 from app.system.i18n import tr
 from engine.config import LARGEST_SEED
-from engine.decoders import Setting
+from engine.settings import Choice, Setting, Switch
 
 
 class WholeBox(QSpinBox):

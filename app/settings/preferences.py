@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from app.settings.spec import REDUCED_MOTION, VIEW, Choice, Switch
+from app.settings.spec import REDUCED_MOTION, VIEW
 from engine.config import MOST_THREADS
-from engine.decoders import Declaration, Setting, declared
+from engine.settings import Choice, Declaration, Setting, Switch, declared
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from engine.config import LARGEST_SEED, GenerationConfig
-from engine.decoders import ACCEPTANCE as RULES
-from engine.decoders import Declaration, Setting, declared
+from engine.settings import Choice, Setting, Switch, declared
 
 SAMPLER = declared(GenerationConfig, Setting)
 """By name, in the order in which files keep them."""
@@ -17,43 +14,14 @@ SEED = Setting(
 )
 
 
-@dataclass(frozen=True)
-class Choice(Declaration):
-    """A setting with a few labelled values."""
-
-    label: str
-    explanation: str
-    options: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
-class Switch(Declaration):
-    """A setting that is on or off."""
-
-    label: str
-    explanation: str
-
-
 VIEW = Choice(
     "Canvas view",
     "Raw shows the random tokens between steps; Calm shows the best guess at every place.",
     (("raw", "Raw"), ("calm", "Calm")),
     name="view",
 )
-DECODER = Choice(
-    "Decoding", "How the model writes its answer.", (), name="decoder"
-)  # the loaded model gives the options
-ACCEPTANCE = Choice(
-    "Tokens to keep",
-    "Which tokens of a block a step keeps. Keeping them for good takes fewer steps, but none is taken back.",
-    (("", "The model's own"), *((rule.name, rule.title) for rule in RULES.values())),
-    name="acceptance",
-)
-TOKEN_THOUGHTS = Switch(
-    "Think token by token",
-    "Thinking is written from left to right, and the answer behind it by block diffusion.",
-    name="token_thoughts",
-)
+DECODER, ACCEPTANCE = (declared(GenerationConfig, Choice)[name] for name in ("decoder", "acceptance"))
+TOKEN_THOUGHTS = declared(GenerationConfig, Switch)["token_thoughts"]
 PACE = Choice(
     "Pace",
     "At 1× a block takes two to four seconds, or longer if the model needs longer. "

@@ -15,15 +15,15 @@ from PySide6.QtCore import QByteArray, QSettings, QStandardPaths
 
 from app.settings.decoders import DecodingChoice
 from app.settings.preferences import ITEMS, KEYS, Folder, Preferences
-from app.settings.spec import PACE, SAMPLER, Choice, Switch
+from app.settings.spec import PACE, SAMPLER
 from app.settings.values import SettingsValues
 from app.system.folders import set_aside, tighten
 from app.system.i18n import tr
 from engine import SafelightError
 from engine.catalog import SMALL
 from engine.config import LARGEST_SEED
-from engine.decoders import Setting
 from engine.files import private_folder
+from engine.settings import Choice, Setting, Switch
 
 LONGEST_PATH = 4096  # characters
 _AUTO = "safelight-auto"  # the small models, as earlier versions called them

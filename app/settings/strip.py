@@ -19,11 +19,12 @@ from app.settings.fields import (
     number_in,
     show_decoders,
 )
-from app.settings.spec import ACCEPTANCE, DECODER, MAIN, SAMPLER, SEED, TOKEN_THOUGHTS, Switch
+from app.settings.spec import ACCEPTANCE, DECODER, MAIN, SAMPLER, SEED, TOKEN_THOUGHTS
 from app.settings.values import SettingsValues
 from app.system.i18n import tr
 from engine import GenerationConfig
-from engine.decoders import BLOCK_DIFFUSION, BY_TOKEN, Setting
+from engine.decoders import BLOCK_DIFFUSION, BY_TOKEN
+from engine.settings import Setting, Switch
 
 WIDTH, MOST_WIDTH = 312, 440  # pixels; the width scales with the text size
 

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.config import GenerationConfig
-from engine.decoders import ACCEPTANCE, BLOCK_DIFFUSION, TerminalOption, declared
+from engine.decoders import ACCEPTANCE, BLOCK_DIFFUSION
 from engine.decoding.names import names_of
 from engine.errors import SafelightError, quoted
 from engine.server.errors import UNSUPPORTED, ApiError, refusing, unsupported
 from engine.server.schemas import OF_SAMPLING, SampledRequest
 from engine.service import LoadedModel
+from engine.settings import CliOption, declared
 
 COLDEST = 0.5
 """The share of the model's own temperatures for a temperature of 0; 1 is all of them.
@@ -22,9 +23,7 @@ tasks of sorting letters 93.7 % of the embedded model's answers are then exact, 
 """
 
 PREFIX = "diffusion_"
-XARGS = {
-    PREFIX + option.xarg: name for name, option in declared(GenerationConfig, TerminalOption).items() if option.xarg
-}
+XARGS = {PREFIX + option.xarg: name for name, option in declared(GenerationConfig, CliOption).items() if option.xarg}
 """The settings by the names that ``vllm_xargs`` have for them: vLLM's for canvas and steps, mlx-vlm's for the rule."""
 THRESHOLD, CANVAS_LENGTH = PREFIX + "threshold", PREFIX + "canvas_length"  # the former is the acceptance rule's
 NAMES = (*XARGS, THRESHOLD)

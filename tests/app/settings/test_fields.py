@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.settings.fields import RealBox
-from engine.decoders import Setting
+from engine.settings import Setting
 
 NUMBER = Setting("Number", "", "", 0, 10, 0.1, 4)
 NONE = Qt.KeyboardModifier.NoModifier
