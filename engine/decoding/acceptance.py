@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -19,19 +19,32 @@ from torch import Tensor
 from engine.config import GenerationConfig
 from engine.decoders import ACCEPTANCE
 from engine.decoding import sampling
+from engine.kernels.reference_step import VocabularyResult
 
 
-class StepPrediction(Protocol):
-    """The predictions of a step, each (C,)."""
+@dataclass(frozen=True)
+class OfLogits:
+    """The predictions of temperature-scaled logits (C, V); each is computed when it is first read."""
 
-    @property
-    def candidate(self) -> Tensor: ...  # int64, the token that was drawn
-    @property
-    def argmax(self) -> Tensor: ...  # int64, the likeliest token
-    @property
-    def entropy(self) -> Tensor: ...  # fp32, nats
-    @property
-    def probability(self) -> Tensor: ...  # fp32, of the likeliest token at the step's temperature
+    logits: Tensor
+    candidate: Tensor
+
+    @cached_property
+    def argmax(self) -> Tensor:
+        return self.logits.argmax(dim=-1)
+
+    @cached_property
+    def entropy(self) -> Tensor:
+        return sampling.token_entropy(self.logits)
+
+    @cached_property
+    def probability(self) -> Tensor:
+        return (self.logits.amax(dim=-1) - self.logits.logsumexp(dim=-1)).exp()
+
+
+StepPrediction: TypeAlias = OfLogits | VocabularyResult
+"""The predictions of a step, each (C,): the token that was drawn, the likeliest one, entropy in nats, and the likeliest
+token's probability at the step's temperature."""
 
 
 class Accepted(NamedTuple):
@@ -94,23 +107,3 @@ def rule_of(config: GenerationConfig) -> Rule:
     """Returns the rule that a run's settings name."""
     rule = ACCEPTANCE[config.acceptance]
     return Rule(RULES[rule.name], getattr(config, rule.threshold), rule.keeps)
-
-
-@dataclass(frozen=True)
-class OfLogits:
-    """The predictions of temperature-scaled logits (C, V); each is computed when it is first read."""
-
-    logits: Tensor
-    candidate: Tensor
-
-    @cached_property
-    def argmax(self) -> Tensor:
-        return self.logits.argmax(dim=-1)
-
-    @cached_property
-    def entropy(self) -> Tensor:
-        return sampling.token_entropy(self.logits)
-
-    @cached_property
-    def probability(self) -> Tensor:
-        return (self.logits.amax(dim=-1) - self.logits.logsumexp(dim=-1)).exp()

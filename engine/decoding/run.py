@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import torch
@@ -24,6 +24,9 @@ from engine.models.prompt import Prompt
 from engine.pictures import BLIND
 from engine.types import Cancel, Row
 
+if TYPE_CHECKING:
+    from engine.text.formatted_answer import FormattedAnswer  # imports a library that other runs do not need
+
 
 @dataclass(frozen=True, eq=False)
 class Run:
@@ -35,7 +38,7 @@ class Run:
     seed: int
     cancel: Cancel | None
     cache: KVCache  # may hold the beginning of the prompt
-    answer: AnswerReader | None = None  # the format that the text must fit; nothing of it is written yet
+    answer: FormattedAnswer | None = None  # the format that the text must fit; nothing of it is written yet
     changes: tuple[Fork, ...] = ()  # of a fork, in order of their places
 
     @staticmethod
@@ -46,7 +49,7 @@ class Run:
         seed: int = 0,
         cancel: Cancel | None = None,
         cache: KVCache | None = None,
-        answer: AnswerReader | None = None,
+        answer: FormattedAnswer | None = None,
     ) -> Run:
         """Returns a run of checked arguments, which are those of ``generate``.
 
@@ -119,26 +122,7 @@ def checked_rows(
     return rows
 
 
-class AnswerReader(Protocol):
-    """An answer and the format that it must fit; see ``engine.text.formatted_answer``."""
-
-    @property
-    def has_ended(self) -> bool: ...
-    @property
-    def must_end(self) -> bool: ...
-    @property
-    def has_called(self) -> bool: ...
-    @property
-    def is_free(self) -> bool: ...
-    @property
-    def failure(self) -> str: ...
-    def take(self, ids: Sequence[int]) -> int: ...
-    def forced(self) -> list[int]: ...
-    def allowed(self) -> NDArray[np.bool_]: ...
-    def closing(self, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]: ...
-
-
-def take_forced(answer: AnswerReader, room: int) -> list[int]:
+def take_forced(answer: FormattedAnswer, room: int) -> list[int]:
     """Takes the tokens that the format forces, at most ``room`` of them."""
     found = list[int]()
     while len(found) < room:
@@ -151,7 +135,7 @@ def take_forced(answer: AnswerReader, room: int) -> list[int]:
 
 
 def allowed_next(
-    answer: AnswerReader, forbidden: Tensor | None, wanted: int, ends: Collection[int]
+    answer: FormattedAnswer, forbidden: Tensor | None, wanted: int, ends: Collection[int]
 ) -> NDArray[np.bool_]:
     """Returns a mask (V,) of the tokens that may come next; all False where the answer has failed.
 
@@ -175,7 +159,7 @@ def allowed_next(
     return mask
 
 
-def take_chosen(answer: AnswerReader, token: int) -> list[int]:
+def take_chosen(answer: FormattedAnswer, token: int) -> list[int]:
     """Takes an allowed token; returns none where the answer fails at it, or where it only ends a thought.
 
     Raises:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -22,10 +23,13 @@ from engine.decoding.block_diffusion import FinishedCanvas, Usage, finished, mos
 from engine.decoding.fork_schedule import ForkSchedule
 from engine.decoding.prefill import read_prompt
 from engine.decoding.protocols import Decoding, Passes
-from engine.decoding.run import AnswerReader, Run, allowed_next, take_chosen, take_forced
+from engine.decoding.run import Run, allowed_next, take_chosen, take_forced
 from engine.decoding.sampler import to_host
 from engine.events import CanvasCommitted, CanvasStarted, PrefixPinned
 from engine.types import Tokens
+
+if TYPE_CHECKING:
+    from engine.text.formatted_answer import FormattedAnswer
 
 MOST_BLOCK_STEPS = 4_000  # denoising steps of a block; after them each round takes one
 LATER = 4  # a later round takes at most this part of the steps: most of its canvas is written
@@ -67,7 +71,7 @@ def structured(run: Run) -> Decoding[None]:
 class _Blocks:
     """Writes the blocks of a run, one after the other."""
 
-    def __init__(self, run: Run, answer: AnswerReader) -> None:
+    def __init__(self, run: Run, answer: FormattedAnswer) -> None:
         self.schedule, self.config, self.answer = ForkSchedule(run), run.config, answer
         self.stepper = self.schedule.stepper
 

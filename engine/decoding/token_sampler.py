@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from engine.config import GenerationConfig
-from engine.decoding.run import AnswerReader, Run, allowed_next, take_chosen, take_forced
+from engine.decoding.run import Run, allowed_next, take_chosen, take_forced
 from engine.decoding.sampler import forbidden_of, to_host
 from engine.decoding.sampling import TRANSFORMERS, SamplingOrder, shares_of, token_entropy
 from engine.decoding.thoughts import ThoughtBudget
 from engine.decoding.written_blocks import Predicted
 from engine.errors import SafelightError
 from engine.layers.embedding import LOGITS_AT_ONCE
+
+if TYPE_CHECKING:
+    from engine.text.formatted_answer import FormattedAnswer
 
 
 def pieces(logits: Tensor) -> tuple[Tensor, ...]:
@@ -118,7 +122,7 @@ class TokenSampler:
         shares = logits.softmax(dim=-1) if self.config.sampling_temperature == 0.0 else self.shares(logits)
         return self.draw(logits, shares), shares
 
-    def fitting(self, answer: AnswerReader, logits: Tensor, room: int, budget: ThoughtBudget) -> Tensor:
+    def fitting(self, answer: FormattedAnswer, logits: Tensor, room: int, budget: ThoughtBudget) -> Tensor:
         """Returns the answer's next tokens (R,): forced ones, or an allowed one by logits (1, V) and those forced then.
 
         At most ``room`` tokens; none where the answer has failed.
