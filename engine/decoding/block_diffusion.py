@@ -71,14 +71,6 @@ class StallWatch:
         return 0 < self.steps <= self.since + 1
 
 
-@dataclass(frozen=True)
-class CommittedBlocks:
-    """The known blocks of a run, which are not run again: their argmax canvases (C,) and their numbers of steps."""
-
-    rows: tuple[Tensor, ...] = ()
-    steps: tuple[int, ...] = ()
-
-
 @dataclass
 class Usage:
     """The steps and seconds that a run has taken."""
@@ -102,30 +94,28 @@ class FinishedCanvas:
         return CanvasCommitted(block, tokens, text_length, self.steps, self.reason)
 
 
-NO_BLOCKS = CommittedBlocks()
-
-
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
-def block_diffusion(run: Run, known: CommittedBlocks = NO_BLOCKS) -> Decoding[None]:
+def block_diffusion(run: Run, known: Sequence[Tensor] = (), known_steps: Sequence[int] = ()) -> Decoding[None]:
     """Generates text after the prompt. A cancelled run ends within one step.
 
     Denoising reads only the cache, so text that the cache holds completely is not read again.
 
     Args:
-        known: the first blocks of the run.
+        known, known_steps: the argmax canvases (C,) of the run's first blocks, which are not run again, and the steps
+            of each.
     """
     started, prompt, cache = time.perf_counter(), run.prompt, run.cache
     schedule, room = ForkSchedule(run), room_for_blocks(run, run.canvas_length) * run.canvas_length
     stepper, written = schedule.stepper, 0
-    done, usage = [to_host(row) for row in known.rows], Usage(sum(known.steps))
-    for block, (row, steps) in enumerate(zip(known.rows, known.steps, strict=True)):
+    done, usage = [to_host(row) for row in known], Usage(sum(known_steps))
+    for block, (row, steps) in enumerate(zip(known, known_steps, strict=True)):
         schedule.skip_block(block, written, row, steps)
         written += len(row)
-    held = known.rows[:-1] if stepper.commits_with_step else known.rows  # the next step reads the last one
+    held = known[:-1] if stepper.commits_with_step else known  # the next step reads the last one
     kept = reuse_prefix(cache, [prompt, *held])
     cache.reserve(len(prompt) + min(room, _rounded_up(schedule.config, run.canvas_length)))
     is_read = yield from prefill([prompt], cache, run.cancel)
-    for end, row in zip(itertools.accumulate(map(len, known.rows)), known.rows, strict=True):
+    for end, row in zip(itertools.accumulate(map(len, known)), known, strict=True):
         is_read = is_read and not run.is_cancelled
         if is_read and end > kept - len(prompt):
             yield from stepper.commit(row)

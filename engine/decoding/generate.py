@@ -18,7 +18,7 @@ from engine.decoders import BLOCK_DIFFUSION, DECODERS, Ability
 from engine.decoding.autoregressive import autoregressive, mixed
 from engine.decoding.bidirectional import bidirectional
 from engine.decoding.block_causal import block_causal
-from engine.decoding.block_diffusion import CommittedBlocks, Usage, block_diffusion, finished
+from engine.decoding.block_diffusion import Usage, block_diffusion, finished
 from engine.decoding.causal_parallel import causal_parallel
 from engine.decoding.infilling import infilling, masked_infilling
 from engine.decoding.masked_diffusion import masked_diffusion
@@ -220,8 +220,8 @@ def decode_fork(run: Run, committed: Sequence[Row], steps: Sequence[int], change
             raise SafelightError(f"the text ends in block {block}; no block follows. Fork that block")
     run = dataclasses.replace(run, changes=tuple(changes))
     if decoder == BLOCK_DIFFUSION:
-        blocks, text = CommittedBlocks(rows, tuple(steps[:known])), torch.cat(rows).tolist() if rows else []
-        return without_repeats(run, lambda run: block_diffusion(run, blocks), decoder, text)
+        text = torch.cat(rows).tolist() if rows else []
+        return without_repeats(run, lambda run: block_diffusion(run, rows, steps[:known]), decoder, text)
     return _behind(without_repeats(run, FUNCTIONS[decoder], decoder), rows)
 
 
