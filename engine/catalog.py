@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from engine import found, hub_cache, windows
+from engine.declared import whole
 from engine.errors import SafelightError, quoted
 from engine.model_files import gguf_models, is_gguf, model_at
 
@@ -26,7 +27,8 @@ class Traits:
     taught: Taught = "anything"
     """``skills``: the tasks of ``engine.tasks.skills``, in their wording, and nothing else. ``tools``: so, too, and the
     questions of ``engine.tasks.tool_questions``."""
-    canvas_columns: int | None = None  # cells of a row of its canvas; None for as many as fit
+    # Cells of a row of its canvas; None for as many as fit.
+    canvas_columns: Annotated[int | None, whole(1, 65_536)] = None
 
     @property
     def wants_wording(self) -> bool:

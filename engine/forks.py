@@ -7,11 +7,12 @@ needed to repeat it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from engine.config import LARGEST_SEED, GenerationConfig
+from engine.config import LARGEST_SEED, MOST_CANVAS, MOST_POSITIONS, MOST_TOKENS, GenerationConfig, Tokens
+from engine.declared import Form, check_fields, check_whole, plain, read, real, whole
 from engine.decoders import DenoisingSettings
 from engine.errors import SafelightError
 
@@ -22,7 +23,14 @@ SETTINGS = (
 )  # that a fork may change in block diffusion
 MASK_SETTINGS = ("sampling_temperature", "accept_probability", "entropy_bound")  # and in a run over masks
 _GONE = {"margin", "stall_fall"}  # settings of earlier versions
+_check_amount = real(0.0, 2**31 - 1)  # a spin box may show it
+Place = Annotated[int, whole(0, MOST_POSITIONS)]
 Cells = tuple[tuple[int, int], ...]  # (position, token id)
+
+
+def _read_settings(raw: Any) -> tuple[tuple[str, float], ...]:
+    pairs: tuple[tuple[str, float], ...] = read(tuple[tuple[str, float], ...], raw, "a fork's settings")
+    return tuple(pair for pair in pairs if pair[0] not in _GONE)
 
 
 @dataclass(frozen=True)
@@ -48,26 +56,24 @@ class Fork:
         SafelightError: a value of the wrong sort, a position named twice, an unknown setting.
     """
 
-    block: int
-    step: int
+    block: Place
+    step: Place
     pinned: Cells = ()
     edits: Cells = ()
-    banned: tuple[int, ...] = ()
-    seed: int | None = None
-    settings: tuple[tuple[str, float], ...] = ()
+    banned: Tokens = ()
+    seed: Annotated[int | None, whole(0, LARGEST_SEED)] = None
+    settings: Annotated[tuple[tuple[str, float], ...], Form(_read_settings, plain)] = ()
 
     def __post_init__(self) -> None:
         cells = (*self.pinned, *self.edits)
-        for value in (self.block, self.step, *self.banned, *(number for cell in cells for number in cell)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise SafelightError(f"a fork's places and tokens must be whole numbers from 0, not {value!r}")
+        check_fields(self, "a fork's ")
+        for position, token in cells:
+            check_whole("a fork's position", position, 0, MOST_CANVAS - 1)
+            check_whole("a fork's token", token, 0, MOST_TOKENS)
         if len(dict(cells)) < len(cells):
             raise SafelightError("a fork names a position twice; pin it or edit it, once")
-        if self.seed is not None:
-            if isinstance(self.seed, bool) or not isinstance(self.seed, int):
-                raise SafelightError(f"a fork's seed must be a whole number, not {self.seed!r}")
-            check_seed(self.seed)
-        for name, _ in self.settings:
+        for name, value in self.settings:
+            _check_amount(name, value)
             if name not in (known := dict.fromkeys((*SETTINGS, *MASK_SETTINGS))):
                 raise SafelightError(f"a fork cannot change {name!r}, only {', '.join(known)}")
         if len(dict(self.settings)) < len(self.settings):
@@ -107,26 +113,6 @@ class Fork:
             **{name: _number(name, value) for name, value in self.settings},
         )
 
-    @staticmethod
-    def from_dict(raw: Mapping[str, Any]) -> Fork:
-        """Reads a fork that ``dataclasses.asdict`` turned into JSON.
-
-        Raises:
-            SafelightError: it is not one.
-        """
-        try:
-            return Fork(
-                raw["block"],
-                raw["step"],
-                tuple((position, token) for position, token in raw.get("pinned", ())),
-                tuple((position, token) for position, token in raw.get("edits", ())),
-                tuple(raw.get("banned", ())),
-                raw.get("seed"),
-                tuple((name, value) for name, value in raw.get("settings", ()) if name not in _GONE),
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise SafelightError(f"this is not a fork: {error}") from error
-
 
 @dataclass(frozen=True)
 class Mark:
@@ -136,14 +122,12 @@ class Mark:
         SafelightError: an empty span, or a value of the wrong sort.
     """
 
-    block: int
-    start: int
-    stop: int
+    block: Place
+    start: Place
+    stop: Place
 
     def __post_init__(self) -> None:
-        for value in (self.block, self.start, self.stop):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise SafelightError(f"a marked span's block and positions must be whole numbers, not {value!r}")
+        check_fields(self, "a marked span's ")
         if self.start >= self.stop:
             raise SafelightError("the marked span is empty; mark at least one position")
 

@@ -41,7 +41,16 @@ from engine import (
     open_trace,
     read_reply,
 )
-from engine.service import LoadRequest, LocalBackend, ModelLoaded, PassWanted, RunRequest, RunStarted
+from engine.service import (
+    ChatRun,
+    DecisionRun,
+    LoadRequest,
+    LocalBackend,
+    ModelLoaded,
+    PassWanted,
+    RunRequest,
+    RunStarted,
+)
 from engine.service.recorder import reporting_candidates
 from engine.tasks import skills, sudoku
 from engine.tasks.decisions.answers import LabelRead, answer_of
@@ -176,7 +185,7 @@ def _decisions(config: GenerationConfig) -> Iterator[RunRequest]:
     for number, further in itertools.product(range(60, 100), (-2, -1, 1, 2)):
         asked = YesNo(f"Is the number larger than {number + further}?", name="larger")
         decision = Decision(f"The number is {number}.", (asked,), "", False, repeats=3)
-        yield RunRequest("decision", (), config, 0, keep=False, decision=decision)
+        yield DecisionRun(config, 0, decision, keep=False)
 
 
 def _is_read_again(trace: Trace) -> bool:
@@ -204,7 +213,7 @@ def _fitting(config: GenerationConfig) -> Iterator[RunRequest]:
     """Counting, in a schema."""
     for first, seed in itertools.product((4, 3, 6, 7, 5, 11, 2), range(3)):
         messages = ({"role": "user", "content": f"Count from {first} to {first + 8}."},)
-        yield RunRequest("chat", messages, config, seed, keep=False, output_format=OutputFormat("json_schema", NUMBERS))
+        yield ChatRun(config, seed, messages, keep=False, output_format=OutputFormat("json_schema", NUMBERS))
 
 
 def _fits_in_rounds(trace: Trace) -> bool:

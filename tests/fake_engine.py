@@ -24,7 +24,8 @@ from engine import (
 )
 from engine.errors import Sentence
 from engine.pictures import ImageCost
-from engine.service import Capabilities, LocalBackend, PromptRead
+from engine.service import Capabilities, ForkRun, LocalBackend, PromptRead
+from engine.service.requests import ContinuedRun
 from tests.written import written_run
 
 LENGTH = 8
@@ -198,10 +199,10 @@ class FakeEngine(LocalBackend):
         """A fork or an infill of a run: the same draws, or those of the new seed, from its block on."""
         request = task.request
         self.requests.append(request)
-        if request.source is None:
+        if not isinstance(request, ContinuedRun):
             yield from self.generate(model, task.ids, request.config, request.seed, request.cancel, cache)
             return
-        newest = request.changes[-1] if request.changes else None
+        newest = request.changes[-1] if isinstance(request, ForkRun) and request.changes else None
         seed = request.seed if newest is None or newest.seed is None else newest.seed
         first = 0 if newest is None else newest.block
         for event in self.generate(model, task.ids, request.config, seed, request.cancel):

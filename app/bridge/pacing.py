@@ -19,7 +19,7 @@ from app.bridge.run_view import RunView
 from app.state.run.pace import FULL_SPEED, Schedule, SpeedClock
 from app.system.timers import later
 from engine import CanvasCommitted, CanvasStarted, PrefixPinned, StepFinished
-from engine.service import RaceEnded, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
+from engine.service import InfillRun, RaceEnded, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
 
 REVEAL_MS = 33  # between two updates of a step that is shown in part
 
@@ -64,7 +64,7 @@ class Pacing(QObject):
 
     def expect(self, request: RunRequest) -> None:
         """Announces a watched run. An infill is not paced: most of its blocks are copies from its source."""
-        if request.kind != "infill":
+        if not isinstance(request, InfillRun):
             self._paced[request.run_id] = request.config.grows
 
     def skip(self, request: RunRequest) -> None:

@@ -16,10 +16,10 @@ from engine.pictures import Picture
 from engine.service import (
     BackendRouter,
     DecisionReads,
+    DecisionRun,
     LoadedModel,
     RunAdvanced,
     RunEnded,
-    RunRequest,
     Scheduler,
     ServiceReply,
     decision_requests,
@@ -39,8 +39,7 @@ class _Run:
 
     is_full = False
 
-    def __init__(self, request: RunRequest) -> None:
-        assert request.decision is not None
+    def __init__(self, request: DecisionRun) -> None:
         self.request, self.reads, self.ended = request, DecisionReads(request.decision), threading.Event()
 
     def put(self, reply: ServiceReply) -> None:
@@ -59,7 +58,7 @@ class Decider:
     asked: QuestionFile
     stop: threading.Event
 
-    def requests(self, state: str, pictures: Sequence[Picture] = ()) -> tuple[RunRequest, ...]:
+    def requests(self, state: str, pictures: Sequence[Picture] = ()) -> tuple[DecisionRun, ...]:
         """Returns the runs that decide a state.
 
         Raises:

@@ -14,7 +14,7 @@ from engine import SafelightError
 from engine.decoders import BLOCK_DIFFUSION
 from engine.decoding.names import formatting, require_thoughts
 from engine.pictures import read_picture
-from engine.service import LoadedModel, RunRequest, is_remote, small
+from engine.service import ChatRun, LoadedModel, is_remote, small
 from engine.text.message import message_of
 from engine.text.output import content_and_thought
 from engine.text.tags import end_of_thought, starts_in_thought
@@ -65,8 +65,8 @@ def run(args: argparse.Namespace) -> int:
     with stopping() as stop:
         runner = load_alone(args, small.part_for(messages), stop)
         config, is_seed_set = runner.model.defaults, running.seed_of(args) is not None
-        asked = RunRequest(
-            "chat", messages, config, running.seed(args), args.think, keep=False, output_format=wanted,
+        asked = ChatRun(
+            config, running.seed(args), messages, args.think, keep=False, output_format=wanted,
             pictures=pictures, is_seed_set=is_seed_set, cancel=stop,
         )  # fmt: skip
         model, request = small.prepared(runner.model, asked)
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _record(
-    args: argparse.Namespace, prompt: str, model: LoadedModel, request: RunRequest, outcome: running.Outcome
+    args: argparse.Namespace, prompt: str, model: LoadedModel, request: ChatRun, outcome: running.Outcome
 ) -> dict[str, object]:
     """Returns what ``--json`` prints."""
     config, cost, wanted = outcome.config, model.image_cost, request.output_format
@@ -126,8 +126,8 @@ def _record(
 
 
 def _set(
-    args: argparse.Namespace, model: LoadedModel, request: RunRequest, changes: dict[str, int | float | str]
-) -> RunRequest:
+    args: argparse.Namespace, model: LoadedModel, request: ChatRun, changes: dict[str, int | float | str]
+) -> ChatRun:
     """Returns a request with the settings of the options.
 
     Raises:

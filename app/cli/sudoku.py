@@ -18,7 +18,7 @@ from app.state.intervals import percent, wilson
 from app.state.sudoku.verdict import verdict
 from engine import SIGHT, SUDOKU, SafelightError
 from engine.errors import quoted
-from engine.service import RunRequest
+from engine.service import PuzzleRun
 from engine.tasks import sudoku
 from engine.tasks.sudoku import GivenRange
 
@@ -103,7 +103,7 @@ def solve(args: argparse.Namespace, changes: dict[str, int | float | str], stop:
     done = solved = 0
     for index, puzzle in enumerate(puzzles):
         messages = ({"role": "user", "content": sudoku.to_prompt(puzzle)},)
-        request = RunRequest("puzzle", messages, config, running.seed(args), keep=False, cancel=stop)
+        request = PuzzleRun(config, running.seed(args), messages, keep=False, cancel=stop)
         outcome = running.answered(args, runner, model, request)
         if outcome.failure is not None:
             raise outcome.failure

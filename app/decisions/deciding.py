@@ -11,7 +11,7 @@ from app.context import AppContext
 from app.state.decisions.drafts import QuestionDraft
 from app.state.decisions.reading import DecisionReading
 from app.system.i18n import tr
-from engine.service import LoadedModel, RunRequest, ServiceReply, decision_requests
+from engine.service import DecisionRun, LoadedModel, ServiceReply, decision_requests
 
 REPEATS = 3  # further reads of an answer in doubt
 
@@ -52,7 +52,7 @@ class StateDecider(QObject):
         self._context.backend.scheduler.stop(*(run.request for run in self._reading.runs))
 
     @Slot(object)
-    def _run(self, requests: tuple[RunRequest, ...]) -> None:
+    def _run(self, requests: tuple[DecisionRun, ...]) -> None:
         self._reading = reading = DecisionReading.from_requests(requests)
         self.began.emit(reading)
         for request in requests:

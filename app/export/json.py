@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from app.export.options import Options
 from app.export.run import Share, header_of
 from engine import Event, Recording
+from engine.declared import plain
 from engine.files import replacing
 
 FORMAT = "safelight-run"
@@ -45,7 +46,7 @@ def write(run: Recording, path: Path, options: Options) -> Share:
         head: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
-            "header": json.loads(header_of(run, prompt=options.prompt).to_json()),
+            "header": plain(header_of(run, prompt=options.prompt)),
         }
         file.write("{\n")
         _write_parts(file, head)

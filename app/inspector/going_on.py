@@ -25,6 +25,9 @@ from engine.decoders import BY_TOKEN, Ability
 from engine.decoding.names import is_able
 from engine.service import (
     Capabilities,
+    CompletionRun,
+    ForkRun,
+    InfillRun,
     InfluenceMeasured,
     InfluenceRequest,
     LoadedModel,
@@ -230,20 +233,20 @@ class GoingOn(QObject):
         except SafelightError as error:
             self._forks.say(str(error))
             return
-        self._start(RunRequest.fork(trace, changes))
+        self._start(ForkRun.of(trace, changes))
 
     @Slot(object)
     def _infill(self, marks: tuple[Mark, ...]) -> None:
         trace = self._player.trace
         if trace is not None:
-            self._start(RunRequest.infill(trace, marks, self._context.values.next_seed()))
+            self._start(InfillRun.of(trace, marks, self._context.values.next_seed()))
 
     def _start(self, request: RunRequest) -> None:
         if not self._loads_first(partial(self._run, request)):
             self._run(request)
 
     def _run(self, request: RunRequest) -> None:
-        able, is_fork = self._able, request.kind == "fork"
+        able, is_fork = self._able, isinstance(request, ForkRun)
         refusal = self.refusal_to_fork(can=able.forks) if is_fork else self.refusal_to_infill(can=able.infill)
         if refusal:
             self._forks.say(refusal)
@@ -353,9 +356,7 @@ class GoingOn(QObject):
             decoder=BY_TOKEN, token_thoughts=False, max_new_tokens=1, pinned=(), thinking_tokens=None
         )
         ids = (*trace.header.prompt_ids, *text)
-        request = RunRequest(
-            "completion", (), config, 0, ids=ids, prompt_scores=0, keep=False, prepared_for=trace.header.model.name
-        )
+        request = CompletionRun(config, 0, ids=ids, prompt_scores=0, keep=False, prepared_for=trace.header.model.name)
         self._read = request, trace
         self._opinion.show_problem("")
         self._context.busy_changed.emit()

@@ -6,15 +6,17 @@ import json
 import re
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal, get_args
 
 from app.library.errors import LibraryError
 from app.state.chat.attachment import AttachedPicture, Attachment
 from app.system.i18n import tr
 from engine import SafelightError
+from engine.declared import LOCAL, many, plain, read, real, text, whole
 from engine.files import parse_json, storable
 from engine.pictures import Picture
+from engine.text.message import MOST_IMAGES
 
 Role = Literal["user", "assistant"]
 Status = Literal["waiting", "developing", "done", "stopped", "failed"]
@@ -32,6 +34,28 @@ LONGEST_TEXT = 2 * 2**20  # characters of any other text
 ROUNDS = "rounds"  # the key of the calls of tools in a message's settings
 LONGEST_DETAILS = 100_000  # characters of settings and of figures, which take a few hundred
 MOST_VALUES = 2_000_000  # commas and opening brackets in a parsed text; prose has about 1 per 40 characters
+MOST_ATTACHMENTS = 100  # per message; the composer takes ten
+
+
+def details_of(text: str, name: str) -> dict[str, Any]:
+    """Parses the ``settings`` or ``figures`` of a message; returns an empty dict if there are none.
+
+    Raises:
+        SafelightError: the text is not a JSON object, or too long.
+    """
+    if len(text) > LONGEST_DETAILS:
+        raise LibraryError(f"{name} is longer than {LONGEST_DETAILS:,} characters")
+    raw = parse_json(text, name) if text else {}
+    if not isinstance(raw, dict):
+        raise LibraryError(f"{name} is not a JSON object")
+    return raw
+
+
+Name = Annotated[str, text(LONGEST_NAME)]
+Text = Annotated[str, text(LONGEST_TEXT)]
+Number = Annotated[int | None, whole(0, LARGEST_SEED)]
+Time = Annotated[float, real(0, LATEST)]
+Details = Annotated[str, lambda name, value: details_of(value, name)]  # a JSON object, or empty
 
 
 @dataclass(frozen=True)
@@ -39,42 +63,42 @@ class Summary:
     """A conversation without its messages. Times are seconds since 1970."""
 
     id: int
-    title: str
-    created: float
-    updated: float  # when a message was added last
+    title: Name
+    created: Time
+    updated: Time  # when a message was added last
     pinned: bool = False
-    system_prompt: str = ""
-    preset: str = ""
-    model: str = ""
-    snippet: str = ""  # excerpt of the message in which a search found something
-    found: int | None = None  # that message
+    system_prompt: Text = ""
+    preset: Name = ""
+    model: Name = ""
+    snippet: str = field(default="", metadata=LOCAL)  # excerpt of the message in which a search found something
+    found: int | None = field(default=None, metadata=LOCAL)  # that message
 
 
 @dataclass(frozen=True)
 class NewMessage:
     """A message to be stored. ``settings`` and ``figures`` are JSON that the library does not interpret."""
 
-    parent: int | None  # id of the message it answers or follows; None at the beginning of a conversation
+    parent: Number  # id of the message it answers or follows; None at the beginning of a conversation
     role: Role
-    content: str = ""
-    thinking: str = ""
+    content: Text = ""
+    thinking: Text = ""
     status: Status = "done"
-    model: str = ""
-    seed: int | None = None
-    settings: str = ""
-    figures: str = ""
-    error: str = ""
-    attachments: tuple[Attachment, ...] = ()
-    pictures: tuple[AttachedPicture, ...] = ()
+    model: Name = ""
+    seed: Number = None
+    settings: Details = ""
+    figures: Details = ""
+    error: Text = ""
+    attachments: Annotated[tuple[Attachment, ...], many(MOST_ATTACHMENTS)] = ()
+    pictures: Annotated[tuple[AttachedPicture, ...], many(MOST_IMAGES)] = ()
 
 
 @dataclass(frozen=True)
 class StoredMessage(NewMessage):
     """A message of the library. Among messages with the same parent exactly one is ``shown``."""
 
-    id: int = 0
-    conversation: int = 0
-    created: float = 0.0  # seconds since 1970
+    id: Annotated[int, whole(0, LARGEST_SEED)] = 0
+    conversation: int = field(default=0, metadata=LOCAL)
+    created: Time = 0.0  # seconds since 1970
     shown: bool = True
 
 
@@ -109,20 +133,6 @@ def message_of(row: Sequence[Any]) -> StoredMessage:
     return StoredMessage(**values)
 
 
-def details_of(text: str, name: str) -> dict[str, Any]:
-    """Parses the ``settings`` or ``figures`` of a message; returns an empty dict if there are none.
-
-    Raises:
-        SafelightError: the text is not a JSON object, or too long.
-    """
-    if len(text) > LONGEST_DETAILS:
-        raise LibraryError(f"{name} is longer than {LONGEST_DETAILS:,} characters")
-    raw = parse_json(text, name) if text else {}
-    if not isinstance(raw, dict):
-        raise LibraryError(f"{name} is not a JSON object")
-    return raw
-
-
 def attached_of(text: str) -> tuple[tuple[Attachment, ...], tuple[AttachedPicture, ...]]:
     """Parses a message's attachments: files as pairs of name and text, pictures as objects.
 
@@ -133,7 +143,7 @@ def attached_of(text: str) -> tuple[tuple[Attachment, ...], tuple[AttachedPictur
     try:
         raw = parse_json(text, "attachments", values=MOST_VALUES)
         files = tuple(Attachment(name, content) for name, content in (one for one in raw if not isinstance(one, dict)))
-        pictures = tuple(AttachedPicture.from_json(one) for one in raw if isinstance(one, dict))
+        pictures = tuple(read(AttachedPicture, one, "a picture") for one in raw if isinstance(one, dict))
         if all(isinstance(file.name, str) and isinstance(file.text, str) for file in files):
             return files, pictures
     except (SafelightError, TypeError, ValueError):
@@ -153,7 +163,7 @@ def insert_message(connection: sqlite3.Connection, conversation: int, created: f
     """Writes one message; returns its id."""
     attached = [
         *([file.name, file.text] for file in message.attachments),
-        *(picture.to_json() for picture in message.pictures),
+        *map(plain, message.pictures),
     ]
     values = vars(message) | {"conversation": conversation, "created": created}
     values["attachments"] = json.dumps(attached, ensure_ascii=False) if attached else ""

@@ -34,7 +34,7 @@ from app.tools.toolbox import Toolbox
 from engine import GenerationConfig, SafelightError
 from engine.catalog import GAPS
 from engine.pictures import Picture
-from engine.service import LoadedModel, PromptRead, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
+from engine.service import ChatRun, LoadedModel, PromptRead, RunAdvanced, RunEnded, RunStarted, ServiceReply
 from engine.service.small import part_for, worded
 from engine.text.message import Message, with_images
 from engine.text.output_format import OutputFormat
@@ -51,7 +51,7 @@ class _Run:
     answer: Answer
     model: LoadedModel
     is_first: bool  # it began its conversation
-    request: RunRequest
+    request: ChatRun
     tools: tuple[Tool, ...] = ()  # that the model was offered
 
 
@@ -306,13 +306,12 @@ class Session(QObject):
             asked = user_message(how.wording(turn.prompt), turn.attachments, turn.pictures)
             messages = (*messages[:-1], asked, *how.further())
         messages, pictures = self._shown(messages, model)
-        request = RunRequest(
-            "chat",
-            messages,
+        request = ChatRun(
             answer.config,
             answer.seed,
+            messages,
             self.think and how is None,
-            room,
+            reserve=room,
             pictures=pictures,
             tools=tuple(tool.function for tool in tools),
             output_format=OutputFormat.text_or_calls([tool.function["function"] for tool in tools]),
@@ -439,8 +438,8 @@ class Session(QObject):
             return
         further = [message for made in run.answer.rounds for message in made.messages]
         first = run.request
-        request = RunRequest(
-            "chat", (*first.messages, *further), first.config, first.seed, first.think, first.reserve,
+        request = ChatRun(
+            first.config, first.seed, (*first.messages, *further), first.think, reserve=first.reserve,
             pictures=first.pictures, tools=first.tools, output_format=first.output_format,
             is_seed_set=first.is_seed_set, prepared_for=first.prepared_for,
         )  # fmt: skip

@@ -13,7 +13,7 @@ from app.context import AppContext
 from app.sudoku.solving import obstacle, settings, solver
 from app.system.i18n import tr
 from engine import Recording, SafelightError
-from engine.service import AdapterChanged, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
+from engine.service import AdapterChanged, PuzzleRun, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
 from engine.tasks import sudoku
 
 
@@ -100,7 +100,7 @@ class PuzzleRunner(QObject):
             self._fail(str(error))
             return
         messages = ({"role": "user", "content": sudoku.to_prompt(job.puzzle)},)
-        self._awaited = asked = RunRequest("puzzle", messages, config, job.seed)
+        self._awaited = asked = PuzzleRun(config, job.seed, messages)
         context.backend.run(asked)
 
     def _fail(self, problem: str, details: str = "") -> None:

@@ -22,7 +22,7 @@ from engine.server.messages import read_messages, read_tools
 from engine.server.planning import RunPlan, plan, prompt_of
 from engine.server.schemas import ChatRequest
 from engine.server.serving import Choice, RunResponse
-from engine.service import LoadedModel, RunRequest
+from engine.service import ChatRun, LoadedModel, RunRequest
 from engine.text.output_parts import (
     ContentPart,
     OutputPart,
@@ -62,7 +62,7 @@ def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
         fields |= {"config": images.budget(fields["config"]), "pictures": images.pictures}
         if is_strict and tools:
             fields["output_format"] = may_call(tools)
-        request = RunRequest("chat", messages, think=thinks, tools=tools, **fields)
+        request = ChatRun(messages=messages, think=thinks, tools=tools, **fields)
         if tools and not model.reads_tools:
             raise unsupported("This model's chat template does not support tools.", "tools")
         plain = dataclasses.replace(request, think=False)

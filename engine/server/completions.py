@@ -22,7 +22,7 @@ from engine.server.formats import contradicting, read_format
 from engine.server.planning import RunPlan, plan, seed_of, take_any_name
 from engine.server.schemas import CompletionRequest, FimRequest
 from engine.server.serving import RunResponse
-from engine.service import LoadedModel, RunRequest
+from engine.service import CompletionRun, GapRun, LoadedModel, RunRequest
 from engine.text.gap_markers import MARKERS, GapFile, GapMarkers, TextGap, parse
 from engine.text.output_parts import ContentPart, OutputPart, joined_text
 
@@ -91,12 +91,12 @@ def _plan(
         if gap is not None:
             if scores is not None:
                 raise contradicting("echo", "suffix")
-            fields |= {"path": gap.path, "files": gap.files if files is None else files, "gap_length": length}
-            return RunRequest("completion", (), text=gap.prefix, suffix=gap.suffix, **fields)
-        if isinstance(prompt, str):
-            return RunRequest("completion", (), text=prompt, prompt_scores=scores, **fields)
-        text, ids = model.write(prompt), tuple(prompt)
-        return RunRequest("completion", (), text=text, ids=ids, prompt_scores=scores, **fields)
+            if fields.pop("output_format") is not None and asked_format is not None:
+                raise contradicting(asked_format.field, "prompt")
+            gap = gap if files is None else dataclasses.replace(gap, files=files)
+            return GapRun(gap=gap, length=length, **fields)
+        text, ids = (prompt, ()) if isinstance(prompt, str) else (model.write(prompt), tuple(prompt))
+        return CompletionRun(text=text, ids=ids, prompt_scores=scores, **fields)
 
     settings = AnswerSettings(max_tokens=0, stops=body.stops, is_raw=True, top_logprobs=body.logprobs)
     longest = DEFAULT_TOKENS if body.max_tokens is None else body.max_tokens
@@ -106,7 +106,11 @@ def _plan(
     found = plan(context, body, longest, body.logprobs, make_request, settings, asked_format)
     if not body.echo:
         return found
-    return dataclasses.replace(found, settings=dataclasses.replace(found.settings, echo=found.request.text))
+    return dataclasses.replace(found, settings=dataclasses.replace(found.settings, echo=_text_of(found.request)))
+
+
+def _text_of(request: RunRequest) -> str:
+    return request.text if isinstance(request, CompletionRun) else ""
 
 
 def _check_tokens(prompt: list[int], model: LoadedModel) -> None:

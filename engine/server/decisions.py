@@ -28,10 +28,10 @@ from engine.server.images import SentImages
 from engine.server.runs import ServedRun, client_of
 from engine.service import (
     DecisionReads,
+    DecisionRun,
     DecisionUsage,
     LoadedModel,
     RunAdvanced,
-    RunRequest,
     RunStarted,
     decision_requests,
     is_remote,
@@ -45,7 +45,7 @@ from engine.tasks.decisions.questions import OneOf, Score, YesNo
 class DecisionPlan:
     """The runs of a request, ready to begin; one flag cancels all of them."""
 
-    requests: tuple[RunRequest, ...]
+    requests: tuple[DecisionRun, ...]
     model: LoadedModel
     name: str  # of the model, as shown in the answer
 
@@ -118,9 +118,7 @@ class DecisionAnswering:
 
     def __init__(self, context: ServerContext, plan: DecisionPlan) -> None:
         self._context, self._plan = context, plan
-        self._reads = {
-            request.run_id: DecisionReads(request.decision) for request in plan.requests if request.decision is not None
-        }
+        self._reads = {request.run_id: DecisionReads(request.decision) for request in plan.requests}
 
     def run(self, endpoint: str, client: str) -> ServedRun:
         """Returns the runs, which begin once the context is entered."""

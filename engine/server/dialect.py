@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
+from typing import Annotated, Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -13,6 +14,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from engine.catalog import resolve
+from engine.declared import many, read
 from engine.errors import SafelightError
 from engine.events import CanvasCommitted, Event, TextArrived
 from engine.files import read_bytes
@@ -23,17 +25,29 @@ from engine.server.errors import ApiError, refusing, unsupported
 from engine.server.runs import ServedRun, client_of
 from engine.server.sse import send_stream
 from engine.service import LoadedModel, RunAdvanced, RunEnded, RunRequest
+from engine.service.requests import MOST_TOOLS, DecisionRun
 from engine.service.small import prepared
-from engine.service.wire.fields import fields
 from engine.service.wire.model import model_to_json
-from engine.service.wire.pictures import digests_from_json
-from engine.service.wire.request import messages_from_json, request_from_json, tools_from_json
+from engine.service.wire.pictures import Digests
+from engine.service.wire.request import check_conversation, request_from_json
 from engine.service.wire.stream import CONTENT_TYPE, IDLE, ReplyWriter
 from engine.text.vocabulary_files import FILE_BYTES
 from engine.trace.format import MOST_HEADER, MOST_VALUES
+from engine.trace.header import Messages
 
 PREFIX = "/safelight/v1"
 BODY_BYTES = 2 * MOST_HEADER  # a long prompt as tokens takes more than other requests may
+
+
+@dataclasses.dataclass(frozen=True)
+class _Counted:
+    messages: Messages
+    tools: Annotated[tuple[Mapping[str, Any], ...], many(MOST_TOOLS)] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Missing:
+    digests: Digests
 
 
 def routes(context: ServerContext) -> list[Route]:
@@ -92,15 +106,16 @@ def _tokenizer(model: LoadedModel) -> Response:
 
 def _count(model: LoadedModel, raw: object) -> int:
     with refusing("messages"):
-        found = fields(raw, "the body", ("messages", "tools"), ("messages",))
-        return model.count_tokens(messages_from_json(found["messages"]), tools_from_json(found))
+        asked = read(_Counted, raw, "the body", is_strict=True)
+        check_conversation(asked.messages)
+        return model.count_tokens(asked.messages, asked.tools)
 
 
 def _missing(context: ServerContext, raw: object) -> list[str]:
     """Returns the digests whose pictures are missing."""
     with refusing("digests"):
-        digests = digests_from_json(fields(raw, "the body", ("digests",), ("digests",)), "digests")
-    return [digest for digest in digests if context.pictures.find(digest) is None]
+        asked = read(_Missing, raw, "the body", is_strict=True)
+    return [digest for digest in dict.fromkeys(asked.digests) if context.pictures.find(digest) is None]
 
 
 def _take(context: ServerContext, data: bytes) -> str:
@@ -114,7 +129,7 @@ def _take(context: ServerContext, data: bytes) -> str:
 def _read_request(context: ServerContext, model: LoadedModel, raw: object) -> RunRequest:
     with refusing(code="invalid_value"):
         request = request_from_json(raw, context.pictures.find)
-    if request.kind == "decision" and not model.capabilities.decisions:
+    if isinstance(request, DecisionRun) and not model.capabilities.decisions:
         raise unsupported("This model cannot decide.")
     adapter = request.adapter
     if adapter and model.adapter and adapter == Path(model.adapter).name:

@@ -20,7 +20,7 @@ from engine.server.formats import AskedFormat
 from engine.server.sampler_fields import config_of
 from engine.server.schemas import SampledRequest
 from engine.server.strict import Ignored
-from engine.service import LoadedModel, RunRequest, is_remote
+from engine.service import ChatRun, CompletionRun, GapRun, LoadedModel, RunRequest, is_remote
 from engine.service.small import prepared
 from engine.text.tags import end_of_thought, starts_in_thought
 from engine.trace.header import new_id
@@ -65,7 +65,9 @@ class RunPlan:
         Args:
             seconds: from the end of the prompt.
         """
-        request = dataclasses.replace(self.request, seconds=LONGER * seconds)
+        request = self.request
+        if isinstance(request, GapRun):
+            request = dataclasses.replace(request, seconds=LONGER * seconds)
         return dataclasses.replace(self, request=request, seconds=seconds)
 
 
@@ -110,28 +112,30 @@ def plan(
     if asked_format is not None:
         config = asked_format.decoded(model, config, names_decoder=bool(body.decoder or body.token_thoughts))
     request = dataclasses.replace(request, config=config)
-    if request.prompt_scores is not None and CAUSAL not in model.decoders:
+    scores = request.prompt_scores if isinstance(request, CompletionRun) else None
+    thinks, is_gap = isinstance(request, ChatRun) and request.think, isinstance(request, GapRun)
+    if scores is not None and CAUSAL not in model.decoders:
         raise unsupported("echo with logprobs needs a model that reads text causally.", "echo")
-    ids = [] if request.gap is not None else prompt_of(model, request)
-    if request.gap is not None:  # its run cuts the text around the gap to the rest of the context
+    ids = [] if is_gap else prompt_of(model, request)
+    if is_gap:  # its run cuts the text around the gap to the rest of the context
         longest = min(model.context if longest is None else longest, model.context // GAP_SHARE)
     is_open = starts_in_thought(model.write(ids))
     if longest and config.is_block_diffusion:
         config = config.replace(smallest_canvas=config.smallest_canvas or SMALLEST_CANVAS, max_new_tokens=longest)
-    if asked_format is not None and not (request.think or is_open):
+    if asked_format is not None and not (thinks or is_open):
         config = config.for_format(model.canvas_length)
     least = config.canvas(model.canvas_length) if config.denoises else 1
-    if request.prompt_scores is not None and longest == 0:  # nothing is written
+    if scores is not None and longest == 0:  # nothing is written
         least = 0
     length = _answer_length(longest, model, config, len(ids), least, context.options.answer_tokens)
     request = dataclasses.replace(request, config=config.replace(max_new_tokens=max(1, length)))
     if config.thinking_tokens is not None:
-        request = _check_thinking(model, request, thinks=request.think or is_open, ignored=body.ignored)
+        request = _check_thinking(model, request, thinks=thinks or is_open, ignored=body.ignored)
     names = names_of(config, model.decoders)
     one_by_one = any(able(name, "in order") for name in names)
     settings = dataclasses.replace(settings, max_tokens=length, starts_in_thought=is_open, one_by_one=one_by_one)
     if asked_format is not None:  # the whole answer must fit it, except a thought and calls
-        is_text = asked_format.format.kind != "tool_calls" and request.kind == "chat" and not request.think
+        is_text = asked_format.format.kind != "tool_calls" and isinstance(request, ChatRun) and not thinks
         settings = dataclasses.replace(settings, is_raw=is_text)
     field = None if asked_format is None else asked_format.field
     return RunPlan(
@@ -177,7 +181,7 @@ def prompt_of(model: LoadedModel, request: RunRequest) -> list[int]:
     Raises:
         ApiError: the model's template rejects it.
     """
-    with refusing("messages" if request.kind == "chat" else "prompt"):
+    with refusing("messages" if isinstance(request, ChatRun) else "prompt"):
         return model.prompt_ids(request)
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from engine.declared import whole
 
 
 @dataclass(frozen=True)
@@ -18,4 +21,4 @@ class Capabilities:
     decisions: bool = False  # questions can be decided from one read of a canvas
     structured: bool = False  # answers can be held to a format
     images: bool = False  # prompts may contain images
-    parallel_runs: int = 1  # at the same time; further ones wait
+    parallel_runs: Annotated[int, whole(1, 10**6)] = 1  # at the same time; further ones wait

@@ -12,7 +12,7 @@ from engine.events import PrefillFinished, SlotsRead
 from engine.pictures import BLIND, Picture
 from engine.service.deciding import NO_INSTRUCTIONS, Deciding, canvas_of
 from engine.service.replies import LoadedModel, RunAdvanced, RunEnded, RunReply
-from engine.service.requests import RunRequest
+from engine.service.requests import DecisionRun
 from engine.tasks.decisions.answers import LabelRead, TypedAnswer, answer_of
 from engine.tasks.decisions.layout import split
 from engine.tasks.decisions.questions import MOST_QUESTIONS, Decision, Question
@@ -36,7 +36,7 @@ def decision_requests(
     seed: int = 0,
     pictures: Sequence[Picture] = (),
     image_tokens: int | None = None,
-) -> tuple[RunRequest, ...]:
+) -> tuple[DecisionRun, ...]:
     """Returns the runs that decide questions about a state; together they have all questions in order.
 
     Single questions have a run each. Joint questions share a run as far as they fit the model's canvas and context; one
@@ -70,10 +70,7 @@ def decision_requests(
     parts = [_part(asked_at_once, (question,)) for question in questions]
     if is_joint:
         parts = _together(model, asked_at_once, config, shown)
-    return tuple(
-        RunRequest("decision", (), config, seed, keep=keep, adapter=adapter, decision=decision, pictures=shown)
-        for decision in parts
-    )
+    return tuple(DecisionRun(config, seed, decision, keep=keep, adapter=adapter, pictures=shown) for decision in parts)
 
 
 def _part(whole: Decision, questions: Sequence[Question], first: int = 1) -> Decision:

@@ -14,7 +14,7 @@ from engine.errors import SafelightError
 from engine.service.capabilities import Capabilities
 from engine.service.deciding import Deciding, canvas_of
 from engine.service.replies import LoadedModel
-from engine.service.requests import LoadRequest, RunRequest
+from engine.service.requests import ChatRun, CompletionRun, ContinuedRun, DecisionRun, LoadRequest, RunRequest
 from engine.text.message import Message, image_digests, with_images
 from engine.text.reply import read_reply
 from engine.text.tags import closed_thought, end_of_thought
@@ -112,17 +112,20 @@ def prompt_ids(model: Model, request: RunRequest) -> list[int]:
     """
     # The most tokens of an image matter only if there are images.
     images: dict[str, Any] = {"image_tokens": request.config.image_tokens} if request.pictures else {}
-    if request.source is not None:
-        header = request.source.header
-        return list(header.prompt_ids or model.chat_ids(header.messages, enable_thinking=header.think, **images))
-    if request.kind == "completion":
-        return list(request.ids) or model.tokenizer.encode_prompt(request.text)
-    if request.decision is not None:
-        messages = request.messages or deciding_of(model).messages(request.decision, request.pictures)
-        return closed_thought(model.chat_ids(messages, enable_thinking=False, **images), model.tokenizer)
-    ids = model.chat_ids(request.messages, request.tools, enable_thinking=request.think, **images)
-    is_closed = (request.is_held or bool(request.outline)) and not request.think
-    return closed_thought(ids, model.tokenizer) if is_closed else ids
+    match request:
+        case ContinuedRun():
+            header = request.source.header
+            return list(header.prompt_ids or model.chat_ids(header.messages, enable_thinking=header.think, **images))
+        case CompletionRun():
+            return list(request.ids) or model.tokenizer.encode_prompt(request.text)
+        case DecisionRun():
+            messages = deciding_of(model).messages(request.decision, request.pictures)
+            return closed_thought(model.chat_ids(messages, enable_thinking=False, **images), model.tokenizer)
+        case ChatRun():
+            ids = model.chat_ids(request.messages, request.tools, enable_thinking=request.think, **images)
+            is_closed = (request.is_held or bool(request.outline)) and not request.think
+            return closed_thought(ids, model.tokenizer) if is_closed else ids
+    return []  # of a gap, whose run cuts the text around it to its context
 
 
 def deciding_of(model: Model) -> Deciding:

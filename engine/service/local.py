@@ -37,7 +37,7 @@ from engine.service.replies import (
     RunEnded,
     RunStarted,
 )
-from engine.service.requests import AdapterRequest, InfluenceRequest, LoadRequest, RunRequest
+from engine.service.requests import AdapterRequest, InfluenceRequest, LoadRequest, PuzzleRun, RunRequest
 from engine.service.run_task import (
     RunRefusedError,
     RunTask,
@@ -233,7 +233,7 @@ class LocalBackend:
         return self._admission.fits(request.run_id, need, lambda: self.spare_bytes(model))
 
     def begin(self, request: RunRequest) -> RunSteps:
-        if request.kind == "puzzle" and request.cancel.is_set():
+        if isinstance(request, PuzzleRun) and request.cancel.is_set():
             yield RunEnded(request.run_id)  # a queued run that was cancelled is not started
             return
         message = details = ""
@@ -246,7 +246,7 @@ class LocalBackend:
             need = self.run_bytes(model, len(task.ids), task.request.config, self._admission.running)
             self._admission.begin(request.run_id, need)  # before the next run is admitted
             answer = yield from answer_of_task(model, task)
-            record = self._recorder.begin(task.request, task.ids, model.tokenizer, task.slots)
+            record = self._recorder.begin(task, model.tokenizer)
             yield from self._recorder.take_warnings()
             yield RunStarted(request.run_id, record.trace)
             # The record asks for more candidates than the request may.

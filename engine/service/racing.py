@@ -27,7 +27,7 @@ from engine.service.replies import (
     RunEnded,
     ServiceReply,
 )
-from engine.service.requests import Lane, LoadRequest, RaceRequest, RunRequest, is_remote
+from engine.service.requests import ChatRun, Lane, LoadRequest, RaceRequest, RunRequest, is_remote
 from engine.service.sibling import Runner, load_sibling
 from engine.trace.header import new_id
 
@@ -183,11 +183,10 @@ class Racing:
 
 def _run_of(request: RaceRequest, lane: Lane, model: LoadedModel) -> RunRequest:
     """Returns a lane's run: its model's own settings with the lane's changes."""
-    return RunRequest(
-        "chat",
-        request.messages,
+    return ChatRun(
         model.defaults.replace(**lane.changes),
         request.seed,
+        request.messages,
         think=request.think,
         keep=request.keep,
         pictures=request.pictures,

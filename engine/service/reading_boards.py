@@ -12,7 +12,7 @@ from engine.pictures import Picture
 from engine.service.backend import Backend, run_alone
 from engine.service.failures import explained
 from engine.service.replies import BoardAdvanced, BoardEnded, LoadedModel, RunAdvanced, RunEnded, ServiceReply
-from engine.service.requests import BoardRequest, LoadRequest, RunRequest
+from engine.service.requests import BoardRequest, ChatRun, LoadRequest
 from engine.service.sibling import Runner, load_sibling
 from engine.tasks.sudoku_pictures import EMPTY, IMAGE_TOKENS, ROW_QUESTIONS, ReadBoard, ReadRow, row_of
 from engine.text.message import image_of
@@ -72,7 +72,7 @@ def read_rows(runner: Runner, picture: Picture, cancel: threading.Event) -> Iter
     config = model.defaults.replace(image_tokens=IMAGE_TOKENS, top_k=CANDIDATES, max_new_tokens=MOST_TOKENS)
     for number, question in enumerate(ROW_QUESTIONS, start=1):
         asked = ({"role": "user", "content": question, "images": [image_of(picture)]},)
-        request = RunRequest("chat", asked, config, SEED, keep=False, pictures=(picture,), cancel=cancel)
+        request = ChatRun(config, SEED, asked, keep=False, pictures=(picture,), cancel=cancel)
         # Only the first step shows doubts: later ones see the guess of the step before, and agree, right or wrong.
         first: StepFinished | None = None
         tokens: list[int] = []

@@ -19,8 +19,18 @@ from engine.events import Event, GenerationFinished
 from engine.files import private_folder
 from engine.pictures import Picture
 from engine.service.replies import TraceNotKept
-from engine.service.requests import RunRequest
-from engine.tasks.decisions.layout import Slot
+from engine.service.requests import (
+    ChatRun,
+    CompletionRun,
+    ContinuedRun,
+    DecisionRun,
+    ForkRun,
+    GapRun,
+    InfillRun,
+    RunRequest,
+)
+from engine.service.run_task import RunTask
+from engine.text.gap_markers import TextGap
 from engine.text.message import Message
 from engine.text.outline import as_written
 from engine.text.reply import read_reply
@@ -49,11 +59,14 @@ def _question(messages: Sequence[Message]) -> str:
     return str(next((each for each in reversed(messages) if each["role"] == "user"), messages[-1])["content"])
 
 
-def _title(request: RunRequest) -> str:
+def _title(task: RunTask) -> str:
     """Returns the prompt by which people know a run: a text with holes, else the question."""
-    if request.outline and not request.noise:
-        return as_written(request.outline)
-    return _question(request.messages) if request.messages else request.text
+    match task.request:
+        case ChatRun(noise=0.0, outline=outline) if outline:
+            return as_written(outline)
+        case CompletionRun(text=text) | GapRun(gap=TextGap(prefix=text)):
+            return text
+    return _question(task.messages)
 
 
 def _kept(message: Message) -> Message:
@@ -86,48 +99,46 @@ class Recorder:
             name, fingerprint = ("", "") if adapter is None else (adapter.title, adapter.fingerprint)
             self._model = dataclasses.replace(self._model, adapter=name, adapter_fingerprint=fingerprint)
 
-    def begin(
-        self, request: RunRequest, ids: Sequence[int], tokenizer: Tokenizer, slots: tuple[Slot, ...] = ()
-    ) -> RunRecord:
-        """Begins recording a run. For a fork, copies the blocks before the change from the source.
+    def begin(self, task: RunTask, tokenizer: Tokenizer) -> RunRecord:
+        """Begins recording a run. For a fork, copies the blocks before the change from the source."""
+        request, prompt_ids = task.request, tuple(int(token) for token in task.ids)
+        if isinstance(request, ContinuedRun):
+            return self._continue(request, prompt_ids, tokenizer)
+        header = TraceHeader(
+            model=self._model or ModelIdentity(""),
+            prompt=_title(task),
+            config=reporting_candidates(request.config),
+            seed=request.seed,
+            messages=tuple(map(_kept, task.messages)),
+            prompt_ids=prompt_ids,
+            think=isinstance(request, ChatRun) and request.think,
+            changes=task.changes,
+            decision=request.decision if isinstance(request, DecisionRun) else None,
+            slots=task.slots,
+            output_format=task.output_format,
+        )
+        return self._of_model(header, tokenizer, request)
 
-        Args:
-            request: with the messages that the model reads.
-            ids: the prompt as tokens.
-            slots: of a decision's canvas.
-        """
-        prompt_ids, messages = tuple(int(token) for token in ids), request.messages
-        if request.source is None:
-            header = TraceHeader(
-                model=self._model or ModelIdentity(""),
-                prompt=_title(request),
-                config=reporting_candidates(request.config),
-                seed=request.seed,
-                messages=tuple(map(_kept, messages)),
-                prompt_ids=prompt_ids,
-                think=request.think,
-                changes=request.changes,
-                decision=request.decision,
-                slots=slots,
-                output_format=request.output_format,
-            )
-            return self._of_model(header, tokenizer, request)
-        departure = request.departure if request.changes else None
-        block = departure.block if departure is not None else min(mark.block for mark in request.marks)
+    def _continue(self, request: ContinuedRun, prompt_ids: tuple[int, ...], tokenizer: Tokenizer) -> RunRecord:
         before = request.source.header
         header = dataclasses.replace(
             before,
             model=self._model or before.model,
             prompt_ids=prompt_ids,
-            parent=Parent(before.id, block, departure.step if departure is not None else 0),
-            changes=request.changes,
-            marks=request.marks,
+            changes=(),
+            marks=(),
             output_format=None,
             **TraceHeader.fresh(),
         )
+        if not isinstance(request, ForkRun):
+            marks = request.marks if isinstance(request, InfillRun) else ()
+            parent = Parent(before.id, min(mark.block for mark in marks), 0)
+            return self._of_model(dataclasses.replace(header, parent=parent, marks=marks), tokenizer, request)
+        departure = request.departure
+        parent = Parent(before.id, departure.block, departure.step)
+        header = dataclasses.replace(header, parent=parent, changes=request.changes)
         record = self._of_model(header, tokenizer, request)
-        if departure is not None:
-            record.copy(request.source, block)
+        record.copy(request.source, departure.block)
         return record
 
     def _of_model(self, header: TraceHeader, tokenizer: Tokenizer, request: RunRequest) -> RunRecord:

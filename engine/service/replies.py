@@ -4,55 +4,67 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from engine.catalog import Traits
-from engine.config import GenerationConfig
+from engine.config import MOST_CANVAS, MOST_POSITIONS, MOST_THREADS, MOST_TOKENS
+from engine.declared import LOCAL, many, real, text, whole
 from engine.events import Event, Influence, PromptScores
 from engine.pictures import ImageCost
 from engine.service.capabilities import Capabilities
 from engine.service.requests import InfluenceRequest, RunRequest
 from engine.tasks.sudoku_pictures import ReadBoard, ReadRow
 from engine.text.reply import Reply
+from engine.trace.header import MOST_NAME, Config, Name
 from engine.trace.recording import Recording
+
+MOST_PARAMETERS, MOST_DECODERS = 10**15, 64
+Decoders = Annotated[tuple[Annotated[str, text(64, "[a-z0-9_]+")], ...], many(MOST_DECODERS)]
 
 
 @dataclass(frozen=True, eq=False)
 class LoadedModel:
     """The facts about a loaded model; its functions may be called from any thread."""
 
-    path_or_id: str
-    title: str
-    name: str
-    defaults: GenerationConfig
-    canvas_length: int
-    parameter_count: int
-    device: str
-    load_seconds: float
-    vocab_size: int
-    piece: Callable[[int], str]
-    is_special: Callable[[int], bool]
-    decode: Callable[[Iterable[int]], Reply]
-    write: Callable[[Iterable[int]], str]  # returns the text of token ids, with special tokens
-    count_tokens: Callable[..., int]  # of messages, and of tools where it reads them; slow: not for a GUI thread
-    encode: Callable[[str], list[int]]
-    prompt_ids: Callable[[RunRequest], list[int]]  # a request's prompt as tokens; slow, like ``count_tokens``
-    fingerprint: str  # of its files
-    context: int  # the model's positions, for prompt and answer together; 0 where a server does not say
-    threads: int = 0  # CPU threads that a pass takes; 0 on a GPU
-    kernels: str = ""  # which kernels compute, in words
-    device_reason: str = ""  # why this device, in words
-    is_news: bool = False  # users should read that reason: an experimental device is used, or is not
-    image_cost: ImageCost | None = None  # None: it cannot see
-    adapter: str | None = None  # the folder or id of its adapter
-    adapter_title: str = ""
+    path_or_id: str = field(metadata=LOCAL)
+    title: Name
+    name: Name
+    defaults: Config
+    canvas_length: Annotated[int, whole(1, MOST_CANVAS)]
+    parameter_count: Annotated[int, whole(0, MOST_PARAMETERS)]
+    device: Name
+    load_seconds: Annotated[float, real(0)]
+    vocab_size: Annotated[int, whole(1, MOST_TOKENS)]
+    piece: Callable[[int], str] = field(metadata=LOCAL)
+    is_special: Callable[[int], bool] = field(metadata=LOCAL)
+    decode: Callable[[Iterable[int]], Reply] = field(metadata=LOCAL)
+    write: Callable[[Iterable[int]], str] = field(metadata=LOCAL)  # returns the text of token ids, with special tokens
+    # Of messages, and of tools where it reads them; slow: not for a GUI thread.
+    count_tokens: Callable[..., int] = field(metadata=LOCAL)
+    encode: Callable[[str], list[int]] = field(metadata=LOCAL)
+    # A request's prompt as tokens; slow, like ``count_tokens``.
+    prompt_ids: Callable[[RunRequest], list[int]] = field(metadata=LOCAL)
+    fingerprint: Name  # of its files
+    # The model's positions, for prompt and answer together; 0 where a server does not say.
+    context: Annotated[int, whole(1, MOST_POSITIONS)]
+    threads: Annotated[int, whole(0, MOST_THREADS)] = 0  # CPU threads that a pass takes; 0 on a GPU
+    kernels: Name = ""  # which kernels compute, in words
+    device_reason: Name = ""  # why this device, in words
+    # Users should read that reason: an experimental device is used, or is not.
+    is_news: bool = field(default=False, metadata=LOCAL)
+    image_cost: ImageCost | None = field(default=None, metadata=LOCAL)  # None: it cannot see
+    adapter: Annotated[str | None, text(MOST_NAME)] = None  # the folder or id of its adapter
+    adapter_title: Name = ""
     capabilities: Capabilities = field(default_factory=Capabilities)
     traits: Traits = field(default_factory=Traits)
-    decoders: tuple[str, ...] = ()  # of its runs, its own first; none if a server does not say
-    settings: frozenset[str] | None = None  # fields of ``GenerationConfig`` that its runs follow, and "seed"; None: all
+    decoders: Decoders = ()  # of its runs, its own first; none if a server does not say
+    # Fields of ``GenerationConfig`` that its runs follow, and "seed"; None: all.
+    settings: frozenset[str] | None = field(default=None, metadata=LOCAL)
     reads_system: bool = True  # its template writes the system prompt
     reads_history: bool = True  # its template writes the messages before the last one
     reads_tools: bool = False  # its template writes the offered tools
-    parts: tuple[LoadedModel, ...] = ()  # among which each request has its own; none: it is one model
+    # Among which each request has its own; none: it is one model.
+    parts: tuple[LoadedModel, ...] = field(default=(), metadata=LOCAL)
 
     def part(self, path_or_id: str) -> LoadedModel:
         """Returns a part by its path or id; the model itself if it has no such part."""

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Annotated, Any
 
-from engine.config import GenerationConfig
-from engine.declared import check_real
+from engine.config import LARGEST_SEED, MOST_POSITIONS
+from engine.declared import LOCAL, Form, check_fields, many, plain, real, text, whole
 from engine.errors import SafelightError
 from engine.forks import Fork, Mark
 from engine.pictures import Picture
+from engine.tasks.decisions.forms import decision_from_json, decision_to_json
 from engine.tasks.decisions.questions import Decision
-from engine.text.gap_markers import GapFile, TextGap
+from engine.text.gap_markers import TextGap
 from engine.text.message import Message, image_digests
-from engine.text.outline import Outline
+from engine.text.outline import Outline, read_outline
 from engine.text.output_format import OutputFormat
-from engine.trace.header import new_id
+from engine.trace.header import MOST_NAME, Config, Messages, new_id
 from engine.trace.recording import Recording
 
 SCHEMES = ("http://", "https://")
 MOST_NOISE = 0.95  # of a text that is revised
-RunKind = Literal["chat", "completion", "puzzle", "fork", "infill", "decision"]
+MOST_TOOLS = 256
 
 
 def is_remote(path_or_id: str) -> bool:
@@ -43,125 +44,145 @@ class LoadRequest:
 
 @dataclass(frozen=True, eq=False)
 class RunRequest:
-    """One generation; ``cancel`` stops it within one denoising step.
+    """One generation; ``cancel`` stops it within one denoising step. Each kind is a class of its own."""
 
-    A chat or a puzzle answers ``messages``, a completion continues ``text``, or ``ids`` where there are any; with a
-    ``suffix`` it writes only the gap between ``text`` and that. A fork continues ``source`` with ``changes``; an infill
-    regenerates the ``marks`` in the finished text of ``source``. Forks and infills take the prompt and the settings of
-    ``source``, and a fork its seed, too: see ``RunRequest.fork`` and ``RunRequest.infill``. A decision reads answers to
-    the questions of ``decision`` from one canvas; its messages are made of them. The answer of a chat with an
-    ``outline`` is that text with its holes filled; with ``noise`` it is a revision of that text, which has no holes.
-    ``pictures`` are those that the messages name, each once.
+    config: Config
+    seed: Annotated[int, whole(0, LARGEST_SEED)]
+    _: KW_ONLY
+    adapter: Annotated[str | None, text(MOST_NAME)] = None  # a folder or an embedded one's id; "": none; None: attached
+    pictures: tuple[Picture, ...] = field(default=(), metadata=LOCAL)  # those that its messages name, each once
+    keep: bool = field(default=True, metadata=LOCAL)  # store the trace as a file, if the backend stores files
+    # The model, by its path or id, in whose words it is; see ``engine.service.small``.
+    prepared_for: str = field(default="", metadata=LOCAL)
+    # False: the seed was drawn, and servers of other kinds choose their own.
+    is_seed_set: bool = field(default=True, metadata=LOCAL)
+    run_id: str = field(default_factory=new_id, metadata=LOCAL)
+    cancel: threading.Event = field(default_factory=threading.Event, metadata=LOCAL)
 
-    Raises:
-        SafelightError: ``source`` is a run that cannot be continued, or a message shows a picture that is missing.
-    """
 
-    kind: RunKind
-    messages: tuple[Message, ...]
-    config: GenerationConfig
-    seed: int
-    think: bool = False  # the model may think before it answers, if its template supports it
-    reserve: int = 0  # of a chat: tokens reserved for the answer; the oldest turns are dropped to make room
-    keep: bool = True  # store the trace as a file, if the backend stores files
-    source: Recording | None = None
-    changes: tuple[Fork, ...] = ()  # all changes of ``source``, the newest last; else those of the run itself
-    marks: tuple[Mark, ...] = ()
-    tools: tuple[Mapping[str, Any], ...] = ()  # of a chat: functions as JSON schemas, for the chat template
-    text: str = ""  # of a completion: the prompt as it is, without a template
-    suffix: str | None = None  # of a completion: the text behind the gap; None: the text goes on
-    path: str = ""  # of the file that has the gap
-    files: tuple[GapFile, ...] = ()  # of a gap: others that the model may read, the least important first
-    gap_length: int | None = None  # of a gap, on a canvas: exactly so many tokens; None: not known
-    seconds: float | None = None  # of a gap: no step is taken after so many; None: no bound
-    ids: tuple[int, ...] = ()  # of a completion: the prompt as tokens, to which none is added; none: made of the text
-    prompt_scores: int | None = None  # score the prompt, with so many of the likeliest tokens in each place
-    decision: Decision | None = None
-    outline: Outline = ()  # of a chat: the answer's text with holes, or the text to revise
-    noise: float = 0.0  # of a revision: the share of the text that begins as noise, at most ``MOST_NOISE``
-    output_format: OutputFormat | None = None  # of a chat or a completion: the format of the answer
-    pictures: tuple[Picture, ...] = ()
-    adapter: str | None = None  # for this run, a folder or an embedded one's id; "": none; None: the one attached
-    prepared_for: str = ""  # the model, by its path or id, in whose words it is; see ``engine.service.small``
-    is_seed_set: bool = True  # False: the seed was drawn, and servers of other kinds choose their own
-    run_id: str = field(default_factory=new_id)
-    cancel: threading.Event = field(default_factory=threading.Event)
+@dataclass(frozen=True, eq=False)
+class FormattedRun(RunRequest):
+    """A run whose answer may have to fit a format."""
 
-    def __post_init__(self) -> None:
-        if (self.kind in ("fork", "infill")) != (self.source is not None):
-            raise ValueError("a fork and an infill go on from a source; the others have none")
-        if (self.kind == "decision") != (self.decision is not None):
-            raise ValueError("a decision has its questions; the others have none")
-        if self.suffix is not None and (self.kind != "completion" or self.ids):
-            raise ValueError("a suffix stands behind the text of a completion; the others have none")
-        if self.outline or self.noise:
-            _check_outline(self)
-        if self.source is not None:
-            _check_source(self.source)
-        if not set(image_digests(self.messages)) <= {picture.digest for picture in self.pictures}:
-            raise SafelightError("a picture of this conversation is missing or damaged; remove it, or add it again")
-
-    @property
-    def gap(self) -> TextGap | None:
-        """The text with a gap that a completion fills; None if it continues its text."""
-        return None if self.suffix is None else TextGap(self.text, self.suffix, self.path, self.files)
+    output_format: OutputFormat | None = field(default=None, kw_only=True)
 
     @property
     def is_held(self) -> bool:
         """True if the answer must fit a format, and cannot be any text."""
         return self.output_format is not None and not self.output_format.may_be_text
 
+
+@dataclass(frozen=True, eq=False)
+class ChatRun(FormattedRun):
+    """The answer to a conversation. With an ``outline`` it is that text with its holes filled, or its revision.
+
+    Raises:
+        SafelightError: a picture is missing, or the outline does not go with the rest.
+    """
+
+    messages: Messages
+    think: bool = False  # the model may think before it answers, if its template supports it
+    _: KW_ONLY
+    reserve: Annotated[int, whole(0, MOST_POSITIONS)] = 0  # tokens of the answer; the oldest turns make room for them
+    tools: Annotated[tuple[Mapping[str, Any], ...], many(MOST_TOOLS)] = ()  # functions as JSON schemas
+    outline: Annotated[Outline, Form(read_outline, plain)] = ()  # the answer's text with holes, or the text to revise
+    noise: Annotated[float, real(0.0, MOST_NOISE)] = 0.0  # of a revision: the share of the text that begins as noise
+
+    def __post_init__(self) -> None:
+        _check_pictures(self.messages, self.pictures)
+        if not (self.outline or self.noise):
+            return
+        if type(self) is PuzzleRun or self.output_format is not None or self.tools or self.think:
+            raise SafelightError(
+                "a text with gaps, or to revise, goes into a chat without a format, tools and thinking"
+            )
+        check_fields(self)
+        has_holes = any(not isinstance(part, str) for part in self.outline)
+        if has_holes == (self.noise > 0) or not self.outline:
+            raise SafelightError("a text to revise has noise and no gaps, a text to fill in has gaps and no noise")
+
+
+class PuzzleRun(ChatRun):
+    """A chat whose message is a Sudoku, for the model that solves them, in its own words."""
+
+
+@dataclass(frozen=True, eq=False)
+class CompletionRun(FormattedRun):
+    """A text that goes on, as it is, without a template."""
+
+    text: str = ""
+    ids: tuple[int, ...] = ()  # the prompt as tokens, to which none is added; none: made of the text
+    prompt_scores: int | None = None  # score the prompt, with so many of the likeliest tokens in each place
+
+
+@dataclass(frozen=True, eq=False)
+class GapRun(RunRequest):
+    """The text in a gap between two others."""
+
+    gap: TextGap
+    length: int | None = None  # on a canvas: exactly so many tokens; None: not known
+    seconds: float | None = None  # no step is taken after so many; None: no bound
+
+
+@dataclass(frozen=True, eq=False)
+class DecisionRun(RunRequest):
+    """The answers to questions, read from one canvas."""
+
+    decision: Annotated[Decision, Form(decision_from_json, decision_to_json)]
+
+
+@dataclass(frozen=True, eq=False)
+class ContinuedRun(RunRequest):
+    """A run that goes on from a recorded one, with its prompt and settings.
+
+    Raises:
+        SafelightError: ``source`` is a run that cannot be continued, or a message shows a picture that is missing.
+    """
+
+    source: Recording
+
+    def __post_init__(self) -> None:
+        if self.source.header.decision is not None:
+            raise SafelightError("a decision has no text to fork or rewrite; ask again instead")
+        if self.source.is_held:
+            raise SafelightError("an answer in a format cannot be forked or rewritten; ask again instead")
+        _check_pictures(self.source.header.messages, self.pictures)
+
+
+@dataclass(frozen=True, eq=False)
+class ForkRun(ContinuedRun):
+    """A recorded run with ``changes``: all that were made, the newest last."""
+
+    changes: tuple[Fork, ...]
+
+    @staticmethod
+    def of(source: Recording, changes: tuple[Fork, ...]) -> ForkRun:
+        """Returns a run with the source's seed."""
+        header = source.header
+        return ForkRun(header.config, header.seed or 0, source, changes, pictures=source.pictures)
+
     @property
     def departure(self) -> Fork:
-        """The first change of a fork that its source was not made with; the two share everything before it."""
-        made = () if self.source is None else self.source.header.changes
+        """The first change that the source was not made with; the two runs share everything before it."""
+        made = self.source.header.changes
         fresh = [change for place, change in enumerate(self.changes) if made[place : place + 1] != (change,)]
         return fresh[0] if fresh else self.changes[-1]
 
-    @staticmethod
-    def fork(source: Recording, changes: tuple[Fork, ...]) -> RunRequest:
-        """Returns a request that continues a recorded run with all its changes, the new ones last."""
-        return _going_on("fork", source, source.header.seed or 0, changes=changes)
+
+@dataclass(frozen=True, eq=False)
+class InfillRun(ContinuedRun):
+    """A recorded run's finished text, whose ``marks`` are written again."""
+
+    marks: tuple[Mark, ...]
 
     @staticmethod
-    def infill(source: Recording, marks: tuple[Mark, ...], seed: int) -> RunRequest:
-        """Returns a request that regenerates spans of a recorded run's finished text, with a new seed."""
-        return _going_on("infill", source, seed, marks=marks)
+    def of(source: Recording, marks: tuple[Mark, ...], seed: int) -> InfillRun:
+        return InfillRun(source.header.config, seed, source, marks, pictures=source.pictures)
 
 
-def _going_on(kind: RunKind, source: Recording, seed: int, **more: Any) -> RunRequest:
-    header, pictures = source.header, source.pictures
-    return RunRequest(
-        kind, header.messages, header.config, seed, header.think, source=source, pictures=pictures, **more
-    )
-
-
-def _check_source(source: Recording) -> None:
-    """Checks that a run can be continued.
-
-    Raises:
-        SafelightError: it cannot.
-    """
-    if source.header.decision is not None:
-        raise SafelightError("a decision has no text to fork or rewrite; ask again instead")
-    if source.is_held:
-        raise SafelightError("an answer in a format cannot be forked or rewritten; ask again instead")
-
-
-def _check_outline(request: RunRequest) -> None:
-    """Checks that a request can have its outline.
-
-    Raises:
-        SafelightError: it has another task as well, or noise that is out of bounds or without a text to revise.
-    """
-    if request.kind != "chat" or request.output_format is not None or request.tools or request.think:
-        raise SafelightError("a text with gaps, or to revise, goes into a chat without a format, tools and thinking")
-    check_real("noise", request.noise, 0.0)
-    if request.noise > MOST_NOISE:
-        raise SafelightError(f"noise must be at most {MOST_NOISE:g}, not {request.noise:g}")
-    has_holes = any(not isinstance(part, str) for part in request.outline)
-    if has_holes == (request.noise > 0) or not request.outline:
-        raise SafelightError("a text to revise has noise and no gaps, a text to fill in has gaps and no noise")
+def _check_pictures(messages: Iterable[Message], pictures: Iterable[Picture]) -> None:
+    if not set(image_digests(messages)) <= {picture.digest for picture in pictures}:
+        raise SafelightError("a picture of this conversation is missing or damaged; remove it, or add it again")
 
 
 FEWEST_LANES, MOST_LANES = 2, 4  # of a race

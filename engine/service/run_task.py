@@ -14,16 +14,26 @@ from engine.decoders import BLOCK_DIFFUSION, Ability, able
 from engine.decoding.names import formatting, names_of, require_able
 from engine.errors import SafelightError
 from engine.events import Event, PromptScores
+from engine.forks import Fork
 from engine.service.deciding import NO_INSTRUCTIONS, Deciding, reading_config
 from engine.service.description import count_tokens, deciding_of, prompt_ids
 from engine.service.outlining import outlined
 from engine.service.replies import PassWanted
-from engine.service.requests import RunRequest
+from engine.service.requests import (
+    ChatRun,
+    CompletionRun,
+    ContinuedRun,
+    DecisionRun,
+    ForkRun,
+    FormattedRun,
+    GapRun,
+    InfillRun,
+    RunRequest,
+)
 from engine.tasks.decisions.layout import Layout, Slot
-from engine.tasks.decisions.questions import Decision
 from engine.text.context_window import fit
-from engine.text.gap_markers import TextGap
 from engine.text.message import Message
+from engine.text.output_format import OutputFormat
 from engine.trace.recording import Recording, entry_of
 from engine.types import Cancel
 
@@ -44,10 +54,12 @@ class RunRefusedError(Exception):
 
 @dataclass(frozen=True)
 class RunTask:
-    """A run before its first pass: its request with the messages that the model reads, and its prompt."""
+    """A run before its first pass: its request with the settings that it is decoded by, and its prompt."""
 
     request: RunRequest
     ids: Sequence[int]
+    messages: tuple[Message, ...] = ()  # that the model reads
+    changes: tuple[Fork, ...] = ()  # that lay an outline out
     layout: Layout | None = None  # of a decision's canvas
     answer: FormattedAnswer | None = None  # if the answer must fit a format
     gap: GapPlan | None = None  # of a completion that fills one
@@ -55,6 +67,11 @@ class RunTask:
     @property
     def slots(self) -> tuple[Slot, ...]:
         return () if self.layout is None else self.layout.slots
+
+    @property
+    def output_format(self) -> OutputFormat | None:
+        """The format of the answer."""
+        return self.request.output_format if isinstance(self.request, FormattedRun) else None
 
     def with_request(self, **changes: Any) -> RunTask:
         """Returns the task with changed fields of its request."""
@@ -72,18 +89,22 @@ def task_of(model: Model, request: RunRequest, deciding: Deciding | None, *, rea
         SafelightError: the template rejects the messages, or the model cannot decide or fill gaps.
         RunRefusedError: the messages do not fit the context.
     """
-    if request.decision is not None:
-        return _decision_task(model, request, request.decision, deciding or deciding_of(model), reads_system)
-    if request.gap is not None:
-        return _gap_task(model, request, request.gap)
-    messages = _messages_that_fit(model, request) if request.kind == "chat" else request.messages
-    request = dataclasses.replace(request, messages=messages)
-    ids = prompt_ids(model, request)
-    return RunTask(_with_outline(model, request, len(ids)) if request.outline else request, ids)
+    match request:
+        case DecisionRun():
+            return _decision_task(model, request, deciding or deciding_of(model), reads_system)
+        case GapRun():
+            return _gap_task(model, request)
+        case ContinuedRun():
+            return RunTask(request, prompt_ids(model, request), request.source.header.messages)
+        case ChatRun():
+            request = dataclasses.replace(request, messages=_messages_that_fit(model, request))
+            task = RunTask(request, prompt_ids(model, request), request.messages)
+            return _with_outline(model, task, request) if request.outline else task
+    return RunTask(request, prompt_ids(model, request))
 
 
-def _with_outline(model: Model, request: RunRequest, prompt: int) -> RunRequest:
-    """Returns a request whose settings and changes lay its outline out behind a prompt of so many tokens.
+def _with_outline(model: Model, task: RunTask, request: ChatRun) -> RunTask:
+    """Returns a task whose settings and changes lay its outline out behind its prompt.
 
     Raises:
         SafelightError: it does not fit, or the model does not write by block diffusion.
@@ -99,42 +120,36 @@ def _with_outline(model: Model, request: RunRequest, prompt: int) -> RunRequest:
         own.canvas_length,
         model.tokenizer.encode_inert,
         request.seed,
-        own.max_position_embeddings - prompt,
+        own.max_position_embeddings - len(task.ids),
     )
-    return dataclasses.replace(request, config=config, changes=changes)
+    return dataclasses.replace(task.with_request(config=config), changes=changes)
 
 
-def _decision_task(
-    model: Model, request: RunRequest, decision: Decision, deciding: Deciding, reads_system: bool
-) -> RunTask:
+def _decision_task(model: Model, request: DecisionRun, deciding: Deciding, reads_system: bool) -> RunTask:
+    decision = request.decision
     if decision.instructions and not reads_system:
         raise SafelightError(NO_INSTRUCTIONS)
     layout = deciding.layout(decision)
     width = len(layout.canvas)
-    request = dataclasses.replace(
-        request,
-        messages=deciding.messages(decision, request.pictures),
-        config=reading_config(request.config, width, model.family.decoders[0]),
-    )
+    config = reading_config(request.config, width, model.family.decoders[0])
+    request = dataclasses.replace(request, config=config)
     ids, most = prompt_ids(model, request), model.config.max_position_embeddings
     if len(ids) + width > most:
         raise SafelightError(
             f"the state and its questions take {len(ids)} tokens and a canvas {width}; this model has {most} "
             "positions. Shorten the state, or ask fewer questions at once"
         )
-    return RunTask(request, ids, layout)
+    return RunTask(request, ids, deciding.messages(decision, request.pictures), layout=layout)
 
 
-def _gap_task(model: Model, request: RunRequest, gap: TextGap) -> RunTask:
+def _gap_task(model: Model, request: GapRun) -> RunTask:
     from engine.decoding.gap_plan import plan_gap  # torch
 
-    if request.output_format is not None:
-        raise SafelightError("a gap cannot be filled in a format; leave out one of the two")
-    plan = plan_gap(model, gap, request.config, length=request.gap_length)
+    plan = plan_gap(model, request.gap, request.config, length=request.length)
     return RunTask(dataclasses.replace(request, config=plan.config), plan.prompt, gap=plan)
 
 
-def _messages_that_fit(model: Model, request: RunRequest) -> tuple[Message, ...]:
+def _messages_that_fit(model: Model, request: ChatRun) -> tuple[Message, ...]:
     """Returns the part of a conversation that fits the context.
 
     Tokens are counted in the thread of the runs, since an unknown template and tokenizer may be slow.
@@ -156,20 +171,20 @@ def with_decoder(model: Model, task: RunTask) -> RunTask:
         SafelightError: the model's family does not have the decoder, or the decoder cannot do what is requested.
     """
     known, request = model.family.decoders, task.request
-    if request.source is not None:
-        ability: Ability = "infills" if request.kind == "infill" else "forks"
+    if isinstance(request, ContinuedRun):
+        ability: Ability = "infills" if isinstance(request, InfillRun) else "forks"
         require_able(request.source.header.config, known, "going on from a recorded run", ability)
-    elif request.is_held:
+    elif isinstance(request, FormattedRun) and request.is_held:
         decoder = formatting(request.config, known)
         if decoder != BLOCK_DIFFUSION:
             named = request.config.replace(decoder=decoder, token_thoughts=False)
             return task.with_request(config=named)
-    elif request.decision is None:
+    elif not isinstance(request, DecisionRun):
         _, answer = names_of(request.config, known)
         named = request.config.replace(decoder=request.config.decoder or known[0])
         if not named.is_block_diffusion:
             task = task.with_request(config=named)
-        if request.output_format is not None and (named.token_thoughts or not able(answer, "calls freely")):
+        if task.output_format is not None and (named.token_thoughts or not able(answer, "calls freely")):
             task = task.with_request(output_format=None)
     return task
 
@@ -181,7 +196,7 @@ def answer_of_task(model: Model, task: RunTask) -> Generator[PassWanted, None, F
         SafelightError: no answer can be held to the format.
     """
     request = task.request
-    if request.output_format is None:
+    if not isinstance(request, FormattedRun) or request.output_format is None:
         return None
     from engine.decoding.generate import answer_of  # torch
 
@@ -201,7 +216,7 @@ def with_images(model: Model, task: RunTask) -> Generator[PassWanted, None, RunT
     from engine.decoding.protocols import ReadImages  # torch
 
     request = task.request
-    reading = model.seeing(task.ids, request.messages, request.pictures, request.config.image_tokens)
+    reading = model.seeing(task.ids, task.messages, request.pictures, request.config.image_tokens)
     while not request.cancel.is_set():
         wanted = ReadImages(reading)
         yield PassWanted(wanted)
@@ -223,23 +238,25 @@ def decode_task(model: Model, task: RunTask, cache: KVCache) -> Iterable[Event |
     from engine.decoding.reading import reading
     from engine.decoding.run import Run
 
-    request, source = task.request, task.request.source
-    cancel = request.cancel if task.gap is None else Deadline(request.cancel, request.seconds)
+    request = task.request
+    cancel = Deadline(request.cancel, request.seconds) if isinstance(request, GapRun) else request.cancel
     run = Run.from_ids(model, task.ids, request.config, request.seed, cancel, cache, task.answer)
-    if task.gap is not None:
-        return decode_gap(run, dataclasses.replace(task.gap, config=request.config))
-    if source is None:
-        run = dataclasses.replace(run, changes=request.changes)
-    if request.decision is not None and task.layout is not None:
-        return reading(run, task.layout, request.decision.repeats)
-    if source is None:
-        return decode(run) if request.prompt_scores is None else with_scores(run, request.prompt_scores, decode(run))
-    committed = source.committed
-    rows, steps = [event.tokens for event in committed], [event.steps for event in committed]
-    if request.kind == "infill":
-        return with_unmarked(decode_infill(run, rows, request.marks), source, {mark.block for mark in request.marks})
-    known = request.departure.block
-    return decode_fork(run, rows[:known], steps[: known + 1], request.changes)
+    match request:
+        case GapRun() if task.gap is not None:
+            return decode_gap(run, dataclasses.replace(task.gap, config=request.config))
+        case DecisionRun() if task.layout is not None:
+            return reading(run, task.layout, request.decision.repeats)
+        case CompletionRun() if request.prompt_scores is not None:
+            return with_scores(run, request.prompt_scores, decode(run))
+        case InfillRun():
+            rows, source = [event.tokens for event in request.source.committed], request.source
+            marked = {mark.block for mark in request.marks}
+            return with_unmarked(decode_infill(run, rows, request.marks), source, marked)
+        case ForkRun():
+            committed, known = request.source.committed, request.departure.block
+            rows, steps = [event.tokens for event in committed], [event.steps for event in committed]
+            return decode_fork(run, rows[:known], steps[: known + 1], request.changes)
+    return decode(dataclasses.replace(run, changes=task.changes))
 
 
 def with_unmarked(run: Iterable[Event | Pass], source: Recording, marked: Collection[int]) -> Iterator[Event | Pass]:

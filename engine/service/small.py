@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from engine import catalog
 from engine.catalog import DECIDER, GAPS, SIGHT, SMALL, SUDOKU, TALK, TOOLS
@@ -30,13 +30,24 @@ from engine.service.replies import (
     PassWanted,
     RunEnded,
 )
-from engine.service.requests import AdapterRequest, InfluenceRequest, LoadRequest, RunRequest
+from engine.service.requests import (
+    AdapterRequest,
+    ChatRun,
+    ContinuedRun,
+    DecisionRun,
+    GapRun,
+    InfluenceRequest,
+    LoadRequest,
+    PuzzleRun,
+    RunRequest,
+)
 from engine.service.run_task import without_waiting
 from engine.service.sibling import Runner, load_sibling
 from engine.tasks import sudoku, tool_questions, wording
 from engine.text.message import Message, image_digests
 from engine.text.outline import INSTRUCTION, parse, spans
 
+Asked = TypeVar("Asked", bound=RunRequest)
 TASKS = TOOLS
 """The part that was taught small tasks."""
 NOT_HERE = "the model of this run is not loaded; load it first"
@@ -117,7 +128,7 @@ def _own_words(messages: Sequence[Message]) -> tuple[Message, ...]:
     return tuple(kept)
 
 
-def prepared(model: LoadedModel, request: RunRequest) -> tuple[LoadedModel, RunRequest]:
+def prepared(model: LoadedModel, request: Asked) -> tuple[LoadedModel, Asked]:
     """Returns the model that a request is for, and the request as that one reads it; one that is prepared stays so.
 
     Of a model in parts that is one part, with its own settings where the request leaves the model's as they are.
@@ -133,18 +144,19 @@ def prepared(model: LoadedModel, request: RunRequest) -> tuple[LoadedModel, RunR
         part = model.part(_part_of(request))
         if part is model:
             raise SafelightError(NOT_HERE)
-        changes["reserve"] = min(request.reserve, part.context // 2)
-    if model.parts and request.source is None:
+        if isinstance(request, ChatRun):
+            changes["reserve"] = min(request.reserve, part.context // 2)
+    if model.parts and not isinstance(request, ContinuedRun):
         fields = (field.name for field in dataclasses.fields(request.config))
         asked = {name: getattr(request.config, name) for name in fields}
         own = {name: value for name, value in asked.items() if value != getattr(model.defaults, name)}
         changes["config"] = part.defaults.replace(**own)
-    if request.kind == "chat" and not request.outline:
+    if isinstance(request, ChatRun) and not isinstance(request, PuzzleRun) and not request.outline:
         changes |= _as_read(part, request)
     return part, dataclasses.replace(request, prepared_for=part.path_or_id, **changes)
 
 
-def _as_read(part: LoadedModel, request: RunRequest) -> dict[str, Any]:
+def _as_read(part: LoadedModel, request: ChatRun) -> dict[str, Any]:
     """Returns the fields of a chat that its model reads in other words."""
     adapter = part.adapter if request.adapter is None else request.adapter
     said, outline = parse(request.messages[-1]["content"]) if part.path_or_id == GAPS and not adapter else ("", ())
@@ -158,19 +170,21 @@ def _as_read(part: LoadedModel, request: RunRequest) -> dict[str, Any]:
 
 def _part_of(request: RunRequest) -> str:
     """Returns the id of the part that a request is for."""
-    if request.source is not None:
-        return request.source.header.model.name
-    match request.kind:
-        case "decision":
+    match request:
+        case ContinuedRun():
+            return request.source.header.model.name
+        case DecisionRun():
             return decider(request.pictures)
-        case "puzzle":
+        case PuzzleRun():
             return SUDOKU
-        case "completion":
-            return usual_part() if request.suffix is None else GAPS
-    if request.output_format is not None and request.output_format.kind == "tool_calls":
-        return TOOLS
-    tools = [tool["function"]["name"] for tool in request.tools]
-    return GAPS if request.outline else part_for(request.messages, tools)
+        case ChatRun():
+            if request.output_format is not None and request.output_format.kind == "tool_calls":
+                return TOOLS
+            tools = [tool["function"]["name"] for tool in request.tools]
+            return GAPS if request.outline else part_for(request.messages, tools)
+        case GapRun():
+            return GAPS
+    return usual_part()
 
 
 def decider(pictures: Sequence[object]) -> str:

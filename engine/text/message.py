@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
+from engine.declared import many, plain, read, text, whole
 from engine.errors import SafelightError
 from engine.pictures import MOST_SIDE, Picture
 
@@ -20,8 +21,11 @@ character before which it stands.
 """
 
 MOST_IMAGES = 64  # of a message
+MOST_CALLS = 256  # of tools, in a message
+MOST_CHARACTERS = 2**23  # of a message's text
 
-_DIGEST = re.compile(r"[0-9a-f]{64}")
+Digest = Annotated[str, text(64, "[0-9a-f]{64}")]
+Side = Annotated[int, whole(1, MOST_SIDE)]  # of a picture, in pixels
 
 
 def image_of(picture: Picture, at: int = 0) -> dict[str, Any]:
@@ -57,32 +61,41 @@ def in_parts(message: Message) -> Message:
     edges = [0, *(image["at"] for image in images), len(content)]
     texts = [content[start:end] for start, end in itertools.pairwise(edges)]
     parts: list[dict[str, str]] = []
-    for place, text in enumerate(texts):
+    for place, said in enumerate(texts):
         parts += [{"type": "image"}] if place else []
-        parts += [{"type": "text", "text": text}] if text else []
+        parts += [{"type": "text", "text": said}] if said else []
     return {**with_images(message, ()), "content": parts}
 
 
-def read_images(raw: Any, content: str) -> tuple[dict[str, Any], ...]:
-    """Reads a message's "images" from outside, checked.
+@dataclasses.dataclass(frozen=True)
+class _Image:
+    digest: Digest
+    width: Side
+    height: Side
+    at: Annotated[int, whole(0, MOST_CHARACTERS)]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Message:
+    role: str
+    content: str
+    images: Annotated[tuple[_Image, ...], many(MOST_IMAGES)] = ()
+    tool_calls: Annotated[tuple[dict[str, Any], ...], many(MOST_CALLS)] = ()
+    reasoning_content: str = ""
+    name: str = ""
+    tool_call_id: str = ""
+
+
+def read_message(raw: Any) -> Message:
+    """Reads a message from outside; fields that messages do not have are left out.
 
     Raises:
-        SafelightError: they are none, or out of bounds.
+        SafelightError: it is none, or an image of it is out of bounds.
     """
-    if not isinstance(raw, list | tuple) or len(raw) > MOST_IMAGES:
-        raise SafelightError(f"a message's images must be a list of at most {MOST_IMAGES}")
-    images = tuple(_read_image(image, len(content)) for image in raw)
-    if any(before["at"] > after["at"] for before, after in itertools.pairwise(images)):
-        raise SafelightError("a message's images must be in the order of their places")
-    return images
-
-
-def _read_image(raw: Any, length: int) -> dict[str, Any]:
-    if not isinstance(raw, dict) or raw.keys() != {"digest", "width", "height", "at"}:
-        raise SafelightError('an image of a message must have "digest", "width", "height" and "at"')
-    if not isinstance(raw["digest"], str) or not _DIGEST.fullmatch(raw["digest"]):
-        raise SafelightError("an image's digest must be 64 hexadecimal digits")
-    for name, low, high in (("width", 1, MOST_SIDE), ("height", 1, MOST_SIDE), ("at", 0, length)):
-        if type(raw[name]) is not int or not low <= raw[name] <= high:
-            raise SafelightError(f"an image's {name} must be a whole number between {low} and {high}")
-    return dict(raw)
+    message = read(_Message, raw, "a message")
+    edges = [0, *(image.at for image in message.images), len(message.content)]
+    if edges != sorted(edges):
+        raise SafelightError("a message's images must be in the order of their places in its text")
+    images, calls = tuple(plain(image) for image in message.images), list(message.tool_calls)
+    found = vars(message) | {"images": images, "tool_calls": calls}
+    return {name: found[name] for name in found if name in raw}

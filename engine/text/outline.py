@@ -6,10 +6,11 @@ A number alone directly behind a letter or a bracket is code and no hole; nor is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
+from engine.declared import read
 from engine.errors import SafelightError, quoted
 
 INSTRUCTION = "Fill in the gap."
@@ -24,7 +25,6 @@ _HOLE = re.compile(
     r"|(?<![\w\])`\[])\[\[([0-9]{1,9})\]\](?![\](`])"  # which may be code, too
 )
 Unit: TypeAlias = Literal["words", "tokens", "percent"]
-UNITS = get_args(Unit)
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,11 @@ class Hole:
     like: str = ""
 
     def __post_init__(self) -> None:
-        is_whole = isinstance(self.length, int) and not isinstance(self.length, bool)
-        if self.length is not None and not (is_whole and 1 <= self.length <= MOST_LENGTH):
+        if self.length is not None and not 1 <= self.length <= MOST_LENGTH:
             raise SafelightError(
                 f"a gap has 1 to {MOST_LENGTH:,} words or tokens, not {quoted(self.length)}; write [[…]] to leave it "
                 "to the model"
             )
-        if self.unit not in UNITS or not isinstance(self.like, str):
-            raise SafelightError(f"a gap's length is in {', '.join(UNITS)}, not in {quoted(self.unit)}")
 
 
 Outline: TypeAlias = tuple[str | Hole, ...]
@@ -93,6 +90,18 @@ def as_written(outline: Outline) -> str:
     return "".join(part if isinstance(part, str) else "[[…]]" for part in outline)
 
 
+def read_outline(raw: Any) -> Outline:
+    """Reads an outline from JSON: a list of texts, and of objects with the fields of a hole.
+
+    Raises:
+        SafelightError: it is none, or has too many holes.
+    """
+    parts: tuple[Any, ...] = read(tuple[Any, ...], raw, "an outline")
+    outline = tuple(part if isinstance(part, str) else read(Hole, part, "a gap", is_strict=True) for part in parts)
+    check_outline(outline)
+    return outline
+
+
 def check_outline(outline: Outline) -> None:
     """Checks the number of holes.
 
@@ -102,26 +111,3 @@ def check_outline(outline: Outline) -> None:
     count = sum(isinstance(part, Hole) for part in outline)
     if count > MOST_HOLES:
         raise SafelightError(f"the text has {count} gaps, and {MOST_HOLES} are the most; send it in parts")
-
-
-def outline_to_json(outline: Outline) -> list[Any]:
-    """Returns an outline as JSON: a text, or an object with the fields of a hole, for each part."""
-    return [part if isinstance(part, str) else asdict(part) for part in outline]
-
-
-def outline_from_json(raw: Sequence[Any]) -> Outline:
-    """Reads an outline from JSON.
-
-    Raises:
-        SafelightError: it is none.
-    """
-    parts: list[str | Hole] = []
-    for part in raw:
-        if isinstance(part, str):
-            parts.append(part)
-        elif isinstance(part, Mapping) and part.keys() <= {"length", "unit", "like"}:
-            parts.append(Hole(**part))
-        else:
-            raise SafelightError(f"a part of an outline is a text or a gap, not {quoted(part)}")
-    check_outline(tuple(parts))
-    return tuple(parts)

@@ -6,12 +6,11 @@ import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from engine.errors import SafelightError, quoted
+from engine.errors import SafelightError
 
 FormatKind = Literal["json_schema", "json_object", "regex", "choices", "tool_calls", "text_or_calls"]
-KINDS: tuple[FormatKind, ...] = get_args(FormatKind)
 MOST_SCHEMA = 64 * 2**10  # characters of a schema's JSON, and of all tools'
 MOST_PATTERN = 4_096  # characters of a regular expression
 MOST_CHOICES, MOST_CHOICE = 1_000, 1_000  # texts, and characters of one
@@ -73,38 +72,6 @@ class OutputFormat:
     def may_be_text(self) -> bool:
         """True if the answer may be any text."""
         return self.kind == "text_or_calls"
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the JSON that ``from_json`` reads."""
-        found = {
-            "kind": self.kind,
-            "schema": None if self.schema is None else dict(self.schema),
-            "pattern": self.pattern,
-            "choices": list(self.choices),
-            "tools": [dict(tool) for tool in self.tools],
-        }
-        return {name: value for name, value in found.items() if value not in (None, "", [])}
-
-    @staticmethod
-    def from_json(raw: Any) -> OutputFormat:
-        """Reads a format.
-
-        Raises:
-            SafelightError: it is none.
-        """
-        if not isinstance(raw, dict) or not raw.keys() <= {"kind", "schema", "pattern", "choices", "tools"}:
-            raise SafelightError("an output format must be an object with kind, and schema, pattern, choices or tools")
-        kind, schema, pattern = raw.get("kind"), raw.get("schema"), raw.get("pattern", "")
-        choices, tools = raw.get("choices", []), raw.get("tools", [])
-        if kind not in KINDS:
-            raise SafelightError(f"an output format's kind must be one of {', '.join(KINDS)}, not {quoted(kind)}")
-        if not isinstance(schema, dict | None) or not isinstance(pattern, str):
-            raise SafelightError("an output format's schema must be an object, its pattern a text")
-        if not isinstance(choices, list) or not all(isinstance(choice, str) for choice in choices):
-            raise SafelightError("an output format's choices must be a list of texts")
-        if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
-            raise SafelightError("an output format's tools must be a list of objects")
-        return OutputFormat(kind, schema, pattern, tuple(choices), tuple(tools))
 
 
 def check_unicode(what: str, text: str) -> None:

@@ -23,7 +23,7 @@ from engine.text.reply import Reply
 from engine.trace.codec import Codec
 from engine.trace.draft import Draft
 from engine.trace.format import MOST_HEADER, Head, PayloadError, TraceError, unpack
-from engine.trace.header import TraceHeader, read_object, text
+from engine.trace.header import TraceHeader, read_object
 from engine.trace.index import SLACK, Index, read_beginning, read_exactly, read_index, where
 from engine.trace.recording import Entry, Recording
 from engine.trace.texts import AnswerText, PieceRecord, TokenTexts
@@ -78,7 +78,7 @@ def read_header(path: Path, most: int = MOST_HEADER) -> tuple[TraceHeader, int]:
 
 def _read_header(path: Path, file: BinaryIO, head: Head, most: int) -> tuple[TraceHeader, tuple[str, ...]]:
     try:
-        return TraceHeader.from_json(_payload(file, head, most))
+        return TraceHeader.from_bytes(_payload(file, head, most))
     except PayloadError as error:
         raise TraceError(f"{path} is damaged at its beginning: {error}; nothing of it can be shown") from None
 
@@ -205,8 +205,9 @@ class TraceFile(Recording):
         self._index, self._failure, self._whole = index, "", None
         if index.failure is not None:
             try:
-                self._failure = text(read_object(self._payload(index.failure, self._codec.most[b"FAIL"])), "why")
-            except PayloadError:
+                payload = self._payload(index.failure, self._codec.most[b"FAIL"])
+                self._failure = read_object(payload, dict[str, str])["why"]
+            except (PayloadError, KeyError):
                 self._failure = "The run failed; why cannot be read."
 
     def piece(self, token: int) -> str:

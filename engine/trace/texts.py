@@ -29,7 +29,7 @@ from engine.events import (
 )
 from engine.text.reply import Reply
 from engine.trace.format import MOST_TOKENS, PayloadError
-from engine.trace.header import read_object, text
+from engine.trace.header import read_object
 
 EMPTY = Reply("", "")
 COUNT = struct.Struct("<I")
@@ -181,9 +181,9 @@ class AnswerText:
         Raises:
             PayloadError: it does not match the text before.
         """
-        raw = read_object(payload)
+        raw = read_object(payload, dict[str, tuple[int, str]])
         for name, part in self._texts.items():
-            part.change(raw.get(name))
+            part.change(*raw.get(name, (-1, "")))
 
     @property
     def reply(self) -> Reply:
@@ -198,10 +198,7 @@ class _EditedText:
         self._parts: list[tuple[str, int]] = []
         self._length = 0
 
-    def change(self, change: Any) -> None:
-        if not isinstance(change, list) or len(change) != 2 or type(change[0]) is not int:
-            raise PayloadError("it does not match the text before")
-        kept, added = change[0], text({"text": change[1]}, "text")
+    def change(self, kept: int, added: str) -> None:
         if not 0 <= kept <= self._length:
             raise PayloadError("it does not match the text before")
         while self._length > kept:

@@ -134,11 +134,11 @@ class TraceWriter:
         return frame(kind, payload, block, step)
 
     def _head(self) -> bytes:
-        payload = self._header.to_json()
+        payload = self._header.to_bytes()
         try:
             if len(payload) > MOST_HEADER:
                 raise PayloadError("its header is too large")
-            TraceHeader.from_json(payload)
+            TraceHeader.from_bytes(payload)
         except PayloadError as error:
             raise TraceError(f"the trace {self.path} cannot be written: {error}") from None
         return frame(b"HEAD", payload)

@@ -9,7 +9,17 @@ import numpy as np
 from app.state.run.replay import Replay
 from engine import Fork
 from engine.catalog import MASKED
-from engine.service import LoadRequest, LocalBackend, ModelLoaded, RunEnded, RunRequest, RunStarted, run_alone
+from engine.service import (
+    ChatRun,
+    ForkRun,
+    LoadRequest,
+    LocalBackend,
+    ModelLoaded,
+    RunEnded,
+    RunRequest,
+    RunStarted,
+    run_alone,
+)
 from engine.trace import Recording, open_trace
 
 PROMPT = ({"role": "user", "content": "Count from 4 to 43."},)
@@ -28,16 +38,16 @@ def test_a_fork_over_masks_is_recorded_and_replayed(tmp_path: Path) -> None:
     backend.load(LoadRequest(MASKED, "Masked"), replies.append)
     model = next(reply.model for reply in replies if isinstance(reply, ModelLoaded))
     assert model.capabilities.forks
-    root = recorded(backend, RunRequest("chat", PROMPT, model.defaults.replace(max_new_tokens=48), 3))
+    root = recorded(backend, ChatRun(model.defaults.replace(max_new_tokens=48), 3, PROMPT))
     assert len(root.committed) == 3
-    same = recorded(backend, RunRequest.fork(root, (Fork(1, 1),)))
+    same = recorded(backend, ForkRun.of(root, (Fork(1, 1),)))
     alike = [[entry for entry in run.entries if entry.kind != "prefill"] for run in (root, same)]
     assert (same.text, alike[1]) == (root.text, alike[0])
     before = Replay(root).record(1)
     at = int(np.flatnonzero(~before.accepted[0])[-1])
     token = int(before.final[0])  # type: ignore[index]
     assert token != before.final[at]  # type: ignore[index]
-    changed = recorded(backend, RunRequest.fork(root, (Fork(1, 1, pinned=((at, token),)),)))
+    changed = recorded(backend, ForkRun.of(root, (Fork(1, 1, pinned=((at, token),)),)))
     assert changed.notice == changed.failure == ""
     replay = Replay(changed)
     record = replay.record(1)

@@ -10,7 +10,7 @@ from app.canvas.view import CanvasView
 from app.design.controls import Elided, button, label, scroller
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
-from app.state.decisions.reading import DecisionReading, DecisionRun
+from app.state.decisions.reading import DecisionProgress, DecisionReading
 from app.system.i18n import tr, trn
 
 LEAST, MOST = 72, 176  # bounds of a canvas's height in pixels at 100 %
@@ -58,7 +58,7 @@ class CanvasStrip(QWidget):
         self.refresh()
 
     @property
-    def run(self) -> DecisionRun | None:
+    def run(self) -> DecisionProgress | None:
         """The run whose canvas is shown; None if there is none."""
         reading = self._reading
         chosen = None if reading is None else reading.run_of(self._question)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from engine import SafelightError
-from engine.text.message import read_images
+from engine.declared import text
+from engine.text.message import Digest, Side
 
 SHORTEST_FENCE = 3
 LONGEST_NAME = 1_000  # characters of a file name
+Name = Annotated[str, text(LONGEST_NAME)]
+Text = Annotated[str, text(2 * 2**20)]
 _ATTACHED = re.compile(rf"File: ([^\n]{{1,{LONGEST_NAME}}})\n\n(`{{3,}})\w*\n(?:.*?\n)?\2(?:\n\n|\Z)", re.DOTALL)
 
 
@@ -19,8 +21,8 @@ _ATTACHED = re.compile(rf"File: ([^\n]{{1,{LONGEST_NAME}}})\n\n(`{{3,}})\w*\n(?:
 class Attachment:
     """A text file. ``name`` is its name without the folder; lines in ``text`` end with a line feed."""
 
-    name: str
-    text: str
+    name: Name
+    text: Text
 
     @property
     def size(self) -> int:
@@ -32,27 +34,10 @@ class Attachment:
 class AttachedPicture:
     """A picture, named by its digest; its bytes are in the library's ``PictureStore``. Sizes are in pixels."""
 
-    name: str  # of its file, without the folder; empty if it came from the clipboard
-    digest: str
-    width: int
-    height: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the picture as it is stored with its message."""
-        return asdict(self)
-
-    @staticmethod
-    def from_json(raw: Any) -> AttachedPicture:
-        """Reads a stored picture.
-
-        Raises:
-            SafelightError: ``raw`` is not a picture, or its values are out of bounds.
-        """
-        if not isinstance(raw, dict) or not isinstance(raw.get("name"), str) or len(raw["name"]) > LONGEST_NAME:
-            raise SafelightError("a picture must have a name")
-        image = {name: value for name, value in raw.items() if name != "name"}
-        (found,) = read_images([image | {"at": 0}], "")
-        return AttachedPicture(raw["name"], found["digest"], found["width"], found["height"])
+    name: Name  # of its file, without the folder; empty if it came from the clipboard
+    digest: Digest
+    width: Side
+    height: Side
 
     @property
     def image(self) -> dict[str, Any]:

@@ -9,17 +9,17 @@ from app.state.run.answers import label_reads
 from app.state.run.canvas import CanvasState
 from engine import CanvasCommitted, Event, Recording
 from engine.events import SlotsRead
-from engine.service import RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
+from engine.service import DecisionRun, RunAdvanced, RunEnded, RunStarted, ServiceReply
 from engine.tasks.decisions.answers import LabelRead, TypedAnswer, answer_of
 from engine.tasks.decisions.layout import Slot
 from engine.tasks.decisions.questions import Question
 
 
 @dataclass(eq=False)
-class DecisionRun:
+class DecisionProgress:
     """One run of a decision. ``first`` is the index of its first question among all."""
 
-    request: RunRequest
+    request: DecisionRun
     first: int = 0
     trace: Recording | None = None
     canvas: CanvasState = field(default_factory=CanvasState)
@@ -70,15 +70,15 @@ class DecisionRun:
 class DecisionReading:
     """All runs of one decision."""
 
-    runs: list[DecisionRun]
+    runs: list[DecisionProgress]
 
     @staticmethod
-    def from_requests(requests: Iterable[RunRequest]) -> DecisionReading:
+    def from_requests(requests: Iterable[DecisionRun]) -> DecisionReading:
         """Returns the state before the first reply."""
-        runs: list[DecisionRun] = []
+        runs: list[DecisionProgress] = []
         first = 0
         for request in requests:
-            runs.append(DecisionRun(request, first))
+            runs.append(DecisionProgress(request, first))
             first += len(runs[-1].questions)
         return DecisionReading(runs)
 
@@ -116,6 +116,6 @@ class DecisionReading:
         questions = (question for run in self.runs for question in run.questions)
         return [answer_of(asked, own) if own else None for asked, own in zip(questions, self.reads, strict=True)]
 
-    def run_of(self, question: int) -> DecisionRun | None:
+    def run_of(self, question: int) -> DecisionProgress | None:
         """Returns the run that asks the question at an index among all; None if there is none."""
         return next((run for run in self.runs if run.first <= question < run.first + len(run.questions)), None)

@@ -25,7 +25,7 @@ from engine.service.remote.discovery import RemoteModel
 from engine.service.remote.problems import WIRE_ERRORS, RemoteError
 from engine.service.remote.sse import EventReader
 from engine.service.remote.wire import Exchange
-from engine.service.requests import RunRequest
+from engine.service.requests import ChatRun
 from engine.text.message import Message, image_digests, in_parts
 from engine.text.output_format import OutputFormat
 from engine.text.tags import JSON_CALL, JSON_CALL_END
@@ -46,7 +46,7 @@ SETTINGS = frozenset((*_SAMPLING, "max_new_tokens", "seed"))
 """The settings of a run that are sent, by their names here."""
 
 
-def body_of(request: RunRequest, messages: tuple[Message, ...], model: RemoteModel) -> dict[str, Any]:
+def body_of(request: ChatRun, messages: tuple[Message, ...], model: RemoteModel) -> dict[str, Any]:
     """Returns the JSON body of a request. Slow if there are pictures."""
     config, shown, is_vllm = request.config, image_digests(messages), model.kind == "vllm"
     urls = {picture.digest: url_of(picture) for picture in request.pictures if picture.digest in shown}

@@ -15,7 +15,7 @@ from engine.service.remote.calls import Calls, Check
 from engine.service.remote.discovery import RemoteModel
 from engine.service.remote.problems import RefusedError, RemoteError
 from engine.service.replies import LoadedModel
-from engine.service.requests import RunRequest
+from engine.service.requests import ChatRun, RunRequest
 from engine.text.context_window import fit
 from engine.text.message import Message, image_digests
 from engine.text.reply import Reply
@@ -38,7 +38,7 @@ class ForeignModel:
         self.loaded = _describe(model, title)
 
     def read(self, request: RunRequest, check: Check) -> Generator[TraceHeader | Event, None, None]:
-        if request.kind not in ("chat", "puzzle") or request.outline:
+        if not isinstance(request, ChatRun) or request.outline:
             raise RemoteError("The server at {where} can only chat.", where=self._calls.address.origin)
         without_tools = dataclasses.replace(request, tools=(), output_format=None)
         if not self.loaded.reads_tools and not request.is_held:
@@ -57,16 +57,16 @@ class ForeignModel:
             pattern = "{why} Perhaps its model cannot see pictures: start a conversation without them."
             raise RemoteError(pattern, why=_sentence(error.sentence)) from error
 
-    def _answer(self, request: RunRequest, messages: tuple[Message, ...], check: Check) -> Generator[Event, None, None]:
+    def _answer(self, request: ChatRun, messages: tuple[Message, ...], check: Check) -> Generator[Event, None, None]:
         body = chat.body_of(request, messages, self._model)
         reader = chat.ChatReader(self._calls.address, offers_tools=bool(request.tools))
         url = self._calls.address.base + "/chat/completions"
         with self._calls.asking(url, body, f"{chat.STREAM}, {chat.WHOLE}", check) as answer:
             yield from reader.read(answer)
 
-    def _fitting(self, request: RunRequest) -> tuple[Message, ...]:
+    def _fitting(self, request: ChatRun) -> tuple[Message, ...]:
         """Returns the part of a conversation that fits the context, if the context is known."""
-        if not self._model.context or request.kind != "chat":
+        if not self._model.context:
             return request.messages
 
         def count(messages: Sequence[Message]) -> int:
@@ -77,14 +77,14 @@ class ForeignModel:
             raise RemoteError(found.problem)
         return tuple(dict(message) for message in found.kept)
 
-    def _header(self, request: RunRequest, messages: tuple[Message, ...]) -> TraceHeader:
+    def _header(self, request: ChatRun, messages: tuple[Message, ...]) -> TraceHeader:
         model = self._model
         kept = tuple(
             {name: message[name] for name in ("role", "content", "images") if name in message} for message in messages
         )
         return TraceHeader(
             model=ModelIdentity(model.id, self.loaded.title, str(model.address), device=DEVICE),
-            prompt=str(kept[-1]["content"]) if kept else request.text,
+            prompt=str(kept[-1]["content"]),
             config=request.config.replace(canvas_length=None),  # nothing is known of its canvases
             seed=request.seed if request.is_seed_set else None,
             messages=kept,

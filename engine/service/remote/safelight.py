@@ -15,7 +15,7 @@ from engine.service.remote import problems
 from engine.service.remote.calls import Calls, Check, count_of, field_of, no_check
 from engine.service.remote.problems import WIRE_ERRORS, RemoteError
 from engine.service.replies import LoadedModel
-from engine.service.requests import RunRequest
+from engine.service.requests import DecisionRun, RunRequest
 from engine.service.wire.model import model_from_json
 from engine.service.wire.request import request_to_json
 from engine.service.wire.stream import CONTENT_TYPE, Ended, ReplyReader
@@ -80,9 +80,8 @@ class SafelightModel:
             if not isinstance(header, TraceHeader):
                 raise problems.broken_off()
             shown = {picture.digest for picture in request.pictures}
-            if _options(header.decision) != _options(request.decision) or not shown.issuperset(
-                image_digests(header.messages)
-            ):
+            decision = request.decision if isinstance(request, DecisionRun) else None
+            if _options(header.decision) != _options(decision) or not shown.issuperset(image_digests(header.messages)):
                 raise problems.strange(self._calls.address)
             yield self._our(header)
             yield from (part for part in parts if not isinstance(part, TraceHeader))

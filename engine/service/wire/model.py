@@ -8,40 +8,25 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Any, NoReturn, get_args
+from typing import Annotated, Any, NoReturn
 
-from engine.catalog import PromptFormat, Taught, Traits
-from engine.config import MOST_CANVAS, MOST_POSITIONS, MOST_THREADS, MOST_TILE, MOST_TOKENS, is_decoder
+from engine.config import MOST_TILE
+from engine.declared import plain, read, read_fields, whole
 from engine.errors import SafelightError
 from engine.pictures import ImageCost
 from engine.service.capabilities import Capabilities
 from engine.service.replies import LoadedModel
-from engine.service.wire.fields import fields, flag, items, reading, real, string, whole
 from engine.text.reply import Reply
-from engine.trace.header import MOST_NAME, read_config
 from engine.trace.live import by_number, is_never_special
 
 DIALECT = 1  # raised by changes that an older reader must not ignore
-MOST_PARAMETERS, MOST_RUNS, MOST_DECODERS = 10**15, 10**6, 64
-_TEXTS = ("title", "name", "device", "fingerprint", "kernels", "device_reason", "adapter_title")
-_FLAGS = ("reads_system", "reads_history", "reads_tools")
-_NUMBERS = {
-    "canvas_length": (1, MOST_CANVAS),
-    "parameter_count": (0, MOST_PARAMETERS),
-    "vocab_size": (1, MOST_TOKENS),
-    "context": (1, MOST_POSITIONS),
-    "threads": (0, MOST_THREADS),
-}
-_NESTED = ("adapter", "capabilities", "traits")
-_FIELDS = ("dialect", "defaults", "load_seconds", *_NUMBERS, *_TEXTS, *_FLAGS, *_NESTED)
+Tile: Any = Annotated[int, whole(1, MOST_TILE)]
 
 
 def model_to_json(model: LoadedModel) -> dict[str, Any]:
     """Returns the facts, without the place of the model's files."""
-    plain = {name: getattr(model, name) for name in ("load_seconds", *_NUMBERS, *_TEXTS, *_FLAGS, "adapter")}
-    nested = {name: dataclasses.asdict(getattr(model, name)) for name in ("defaults", "capabilities", "traits")}
     tile = None if model.image_cost is None else model.image_cost.tile
-    return {"dialect": DIALECT, **plain, **nested, "decoders": list(model.decoders), "image_tile": tile}
+    return {"dialect": DIALECT, **plain(model), "image_tile": tile}
 
 
 def model_from_json(raw: Any, path_or_id: str) -> LoadedModel:
@@ -52,25 +37,16 @@ def model_from_json(raw: Any, path_or_id: str) -> LoadedModel:
     Raises:
         SafelightError: it is none, or of a newer dialect.
     """
-    raw = fields(raw, "the model", None, ("dialect",))
-    if raw["dialect"] != DIALECT:
+    raw = read(dict[str, Any], raw, "the model")
+    if raw.get("dialect") != DIALECT:
         raise SafelightError("the server is another version of Safelight; update both")
-    raw = fields(raw, "the model", None, _FIELDS)
-    able, cost = _capabilities(raw["capabilities"]), _image_cost(raw)
-    with reading("the model"):
-        defaults, _ = read_config(raw["defaults"])
-    plain: dict[str, Any] = {name: whole(raw, name, *bounds) for name, bounds in _NUMBERS.items()}
-    plain |= {name: string(raw, name, MOST_NAME) for name in _TEXTS} | {name: flag(raw, name) for name in _FLAGS}
+    facts, tile = read_fields(LoadedModel, raw, "the model"), raw.get("image_tile")
+    able: Capabilities = facts["capabilities"]  # of older servers, which take no pictures, without a cost
+    facts["capabilities"] = dataclasses.replace(able, images=able.images and tile is not None)
     return LoadedModel(
         path_or_id=path_or_id,
-        defaults=defaults,
-        load_seconds=real(raw, "load_seconds"),
-        adapter=None if raw["adapter"] is None else string(raw, "adapter", MOST_NAME),
-        image_cost=cost if able.images else None,
-        capabilities=dataclasses.replace(able, images=able.images and cost is not None),
-        traits=_traits(raw["traits"]),
-        decoders=_decoders(raw),
-        **plain,
+        image_cost=ImageCost(read(Tile, tile, "image_tile")) if facts["capabilities"].images else None,
+        **facts,
         piece=by_number,
         is_special=is_never_special,
         decode=lambda ids: Reply(_written(ids)),
@@ -78,40 +54,6 @@ def model_from_json(raw: Any, path_or_id: str) -> LoadedModel:
         encode=_refuse,
         count_tokens=_refuse,
         prompt_ids=_refuse,
-    )
-
-
-def _capabilities(raw: Any) -> Capabilities:
-    names = [field.name for field in dataclasses.fields(Capabilities)]
-    known = {name: raw[name] for name in names if name in fields(raw, "capabilities", None)}
-    runs = whole(known, "parallel_runs", 1, MOST_RUNS, 1)
-    flags = {name: flag(known, name) for name in names if name != "parallel_runs"}
-    return Capabilities(**flags, parallel_runs=runs)
-
-
-def _image_cost(raw: dict[str, Any]) -> ImageCost | None:
-    """Returns the cost of images; None for a model that cannot see, and for older servers, which take no pictures."""
-    return None if raw.get("image_tile") is None else ImageCost(whole(raw, "image_tile", 1, MOST_TILE))
-
-
-def _decoders(raw: dict[str, Any]) -> tuple[str, ...]:
-    """Returns the names; older servers send none."""
-    names = items(raw, "decoders", MOST_DECODERS) if "decoders" in raw else []
-    if not all(isinstance(name, str) and name and is_decoder(name) for name in names):
-        raise SafelightError("the model's decoders are not names")
-    return tuple(names)
-
-
-def _traits(raw: Any) -> Traits:
-    names = [field.name for field in dataclasses.fields(Traits)]
-    raw = fields(raw, "traits", None, names)
-    columns = raw["canvas_columns"]
-    if raw["prompt_format"] not in get_args(PromptFormat) or raw["taught"] not in get_args(Taught):
-        raise SafelightError("the model's traits are not known; update Safelight")
-    return Traits(
-        raw["prompt_format"],
-        raw["taught"],
-        None if columns is None else whole(raw, "canvas_columns", 1, MOST_CANVAS),
     )
 
 

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Annotated, Any
 
+from engine.declared import many
 from engine.errors import SafelightError
 from engine.pictures import Picture
-from engine.service.wire.fields import items
-from engine.text.message import Message, image_of
+from engine.text.message import Digest, Message, image_of
 
 MOST_DIGESTS = 4_096
-_DIGEST = re.compile(r"[0-9a-f]{64}")
+Digests: Any = Annotated[tuple[Digest, ...], many(MOST_DIGESTS)]
 
 FindPicture = Callable[[str], Picture | None]
 """The picture of a digest that was sent before; None without one."""
-
-
-def digests_from_json(raw: Any, name: str) -> tuple[str, ...]:
-    """Returns the list of digests under a name of an object; empty if there is none.
-
-    Raises:
-        SafelightError: it is no list of digests.
-    """
-    found = items(raw, name, MOST_DIGESTS)
-    if not all(isinstance(digest, str) and _DIGEST.fullmatch(digest) for digest in found):
-        raise SafelightError(f"{name} must be digests, 64 hexadecimal digits each")
-    return tuple(dict.fromkeys(found))
 
 
 def sent_before(digests: Iterable[str], find: FindPicture) -> tuple[Picture, ...]:
@@ -36,7 +23,7 @@ def sent_before(digests: Iterable[str], find: FindPicture) -> tuple[Picture, ...
     Raises:
         SafelightError: one is missing.
     """
-    found = tuple(map(find, digests))
+    found = tuple(map(find, dict.fromkeys(digests)))
     if None in found:
         raise SafelightError("a picture of this run is not on the server; send the run again")
     return tuple(picture for picture in found if picture is not None)

@@ -19,7 +19,7 @@ from engine.events import Event
 from engine.service.replies import RunAdvanced, RunEnded, RunReply, RunStarted
 from engine.trace.codec import Codec
 from engine.trace.format import HEAD, MOST_HEADER, MOST_WHY, Head, PayloadError, RecordBudget, frame, read_head, unpack
-from engine.trace.header import TraceHeader, read_object, text
+from engine.trace.header import TraceHeader, read_object
 from engine.trace.index import KINDS, SLACK, Order
 
 CONTENT_TYPE = "application/vnd.safelight.run"
@@ -49,7 +49,7 @@ class ReplyWriter:
                 header = reply.trace.header
                 header = dataclasses.replace(header, model=dataclasses.replace(header.model, path=""))
                 self._codec = Codec.for_header(header)
-                return frame(_BEGIN, header.to_json())
+                return frame(_BEGIN, header.to_bytes())
             case RunAdvanced() if self._codec is not None:
                 return frame(*self._codec.encode(reply.event))
             case RunEnded():
@@ -120,12 +120,12 @@ class ReplyReader:
         if head.kind == _BEGIN:
             if self._codec is not None:
                 raise PayloadError("the run begins twice")
-            header, _ = TraceHeader.from_json(payload)
+            header, _ = TraceHeader.from_bytes(payload)
             self._codec = Codec.for_header(header)
             return header
         if head.kind == _END:
             self.is_over = True
-            return Ended(text(read_object(payload), "message", MOST_MESSAGE))
+            return Ended(read_object(payload, dict[str, str]).get("message", "")[:MOST_MESSAGE])
         if head.kind not in KINDS:
             return None
         if self._codec is None or self._order.is_over or not self._order.allows(head.kind, head.block, head.step):

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count, pairwise
+from typing import Annotated
 
+from engine.config import MOST_CANVAS, Tokens
+from engine.declared import whole
 from engine.errors import SafelightError, quoted
 from engine.tasks.decisions.questions import Decision, Question
 from engine.tasks.decisions.wording import Encode, Labels
@@ -19,8 +22,8 @@ NOISE = -1
 class Slot:
     """The position where a question is answered, and for each label the tokens that count, with and without a space."""
 
-    position: int
-    labels: tuple[tuple[int, ...], ...]
+    position: Annotated[int, whole(0, MOST_CANVAS)]
+    labels: tuple[Tokens, ...]
 
 
 @dataclass(frozen=True)

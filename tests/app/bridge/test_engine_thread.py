@@ -20,20 +20,13 @@ from engine import (
     PrefillFinished,
     StepFinished,
 )
-from engine.service import (
-    MemoryUsed,
-    ModelLoaded,
-    RunAdvanced,
-    RunEnded,
-    RunRequest,
-    RunStarted,
-)
+from engine.service import ChatRun, MemoryUsed, ModelLoaded, RunAdvanced, RunEnded, RunRequest, RunStarted
 
 MESSAGES = ({"role": "user", "content": "hello"},)
 
 
 def chat(config: GenerationConfig, seed: int = 7) -> RunRequest:
-    return RunRequest("chat", MESSAGES, config, seed)
+    return ChatRun(config, seed, MESSAGES)
 
 
 class Reader(QObject):

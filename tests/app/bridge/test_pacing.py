@@ -12,7 +12,18 @@ from app.bridge.mailbox import Mailbox
 from app.bridge.pacing import Pacing
 from app.state.run.pace import FULL_SPEED, NOISE_SECONDS, block_seconds
 from engine import Event, Fork, GenerationConfig, PrefixPinned
-from engine.service import ModelUnloaded, RunAdvanced, RunEnded, RunReply, RunRequest, RunStarted, ServiceReply
+from engine.service import (
+    ChatRun,
+    ForkRun,
+    InfillRun,
+    ModelUnloaded,
+    RunAdvanced,
+    RunEnded,
+    RunReply,
+    RunRequest,
+    RunStarted,
+    ServiceReply,
+)
 from engine.trace.header import Parent
 from tests.app.inspector.made_up import STEPS, Recorded, run
 from tests.app.state.test_pace import Hands
@@ -20,7 +31,7 @@ from tests.engine.task_runs import structured
 from tests.written import written_run
 
 pytestmark = pytest.mark.usefixtures("qapp")
-REQUEST = RunRequest("chat", ({"role": "user", "content": "hello"},), GenerationConfig(), 0)
+REQUEST = ChatRun(GenerationConfig(), 0, ({"role": "user", "content": "hello"},))
 
 
 class Paced(QObject):
@@ -153,7 +164,7 @@ def test_stop_delivers_what_was_computed() -> None:
     paced.put(*computed[-2:], end)  # and what comes after, at once
     assert paced.told[-1] == end
     assert paced.told[0].trace.result is None
-    another = RunRequest("chat", REQUEST.messages, GenerationConfig(), 1)
+    another = ChatRun(GenerationConfig(), 1, REQUEST.messages)
     paced.pacing.expect(another)
     paced.put(*replies(run(1), another))
     assert paced.pacing._held
@@ -184,7 +195,7 @@ def test_full_speed_lets_go_of_what_is_held() -> None:
 
 
 def test_a_run_that_nobody_watches_and_an_infill_are_not_held() -> None:
-    for watched in (None, RunRequest.infill(Recorded(run(1)), (), 0)):
+    for watched in (None, InfillRun.of(Recorded(run(1)), (), 0)):
         paced = Paced()
         if watched is not None:
             paced.pacing.expect(watched)
@@ -194,7 +205,7 @@ def test_a_run_that_nobody_watches_and_an_infill_are_not_held() -> None:
 
 def test_a_fork_shows_what_it_has_of_its_source_from_the_start() -> None:
     source = Recorded(run(2))
-    request = RunRequest.fork(source, (Fork(1, 0),))
+    request = ForkRun.of(source, (Fork(1, 0),))
     header = dataclasses.replace(source.header, parent=Parent(source.header.id, 1, 0), changes=request.changes)
     copied = STEPS + 2
     paced = Paced()

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from engine.catalog import DECIDER, GAPS, PARTS, SIGHT, SMALL, SUDOKU, TALK, TOOLS
-from engine.service import LocalBackend, RunEnded, RunRequest, RunStarted
+from engine.service import ChatRun, LocalBackend, RunEnded, RunStarted
 from engine.service.small import TASKS
 from engine.tasks.drawings import picture_of
 from engine.text.message import message_of
@@ -89,7 +89,7 @@ def scheduled(served: Served, text: str, **fields: Any) -> tuple[str, str]:
     model, arrivals = served.scheduler.model, Arrivals()
     assert model is not None
     messages = (message_of(text, fields.get("pictures", ())),)
-    served.scheduler.run(RunRequest("chat", messages, model.defaults, SEED, keep=False, **fields), arrivals)
+    served.scheduler.run(ChatRun(model.defaults, SEED, messages, keep=False, **fields), arrivals)
     assert arrivals.wait_for(RunEnded).message == ""
     trace = arrivals.wait_for(RunStarted).trace
     return trace.header.model.name, trace.reply().text

@@ -45,7 +45,7 @@ def test_nothing_is_lost(name: str, request: pytest.FixtureRequest, tmp_path: Pa
     raw = parsed(run, tmp_path)
     assert all(map(same, run.events, raw["events"]))
     assert len(raw["events"]) == len(run.events)
-    header, unknown = TraceHeader.from_json(json.dumps(raw["header"]).encode())
+    header, unknown = TraceHeader.from_bytes(json.dumps(raw["header"]).encode())
     assert header == dataclasses.replace(run.header, model=dataclasses.replace(run.header.model, path=""))
     assert not unknown
     assert (raw["text"], raw["thinking"]) == (run.reply().text, run.reply().thinking)

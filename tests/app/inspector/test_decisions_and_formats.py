@@ -25,7 +25,7 @@ from app.state.run.answers import answers_of
 from app.state.run.replay import Frame
 from engine import SafelightError, SlotsRead, Trace
 from engine.server.live import LiveRequest
-from engine.service import RunRequest
+from engine.service import InfillRun
 from tests.engine.task_runs import FORMAT, QUESTIONS, decided, decision_header, structured
 from tests.engine.traces import header, write
 
@@ -211,7 +211,7 @@ def test_neither_is_gone_on_from(open_context: Callable[..., AppContext], qtbot:
         assert not inspector.forks.run.isEnabled()
         assert why in inspector.forks.spans.run.toolTip()
         with pytest.raises(SafelightError, match=r"no text to fork|format cannot be|fit a format"):
-            RunRequest.infill(trace, (), 1)
+            InfillRun.of(trace, (), 1)
     assert inspector.going_on.needed() is None
     assert "read, not written" not in inspector.going_on.refusal(can=True)  # influence can be measured
 

@@ -33,7 +33,7 @@ def with_header(path: Path, raw: dict[str, Any]) -> None:
 
 
 def raw_header(**changes: Any) -> dict[str, Any]:
-    return {**json.loads(header().to_json()), **changes}
+    return {**json.loads(header().to_bytes()), **changes}
 
 
 def names(runs: KeptRuns) -> list[str]:

@@ -13,7 +13,7 @@ from app.state.decisions.reading import DecisionReading
 from app.state.decisions.samples import samples
 from engine import CanvasStarted, GenerationConfig, GenerationFinished, StepFinished
 from engine.events import SlotsRead
-from engine.service import RunAdvanced, RunEnded, RunRequest
+from engine.service import DecisionRun, RunAdvanced, RunEnded
 from engine.tasks.decisions.questions import Decision, OneOf, Option, YesNo
 
 WHO = OneOf("Who?", (Option("Ann"), Option("Ben")))
@@ -61,7 +61,7 @@ def events_of(block: int, *logprobs: Sequence[float]) -> list[object]:
 
 def test_replies_become_answers_canvas_by_canvas() -> None:
     decisions = Decision("x", (WHO, EVEN), is_joint=True), Decision("x", (WHO,))
-    asked = [RunRequest("decision", (), GenerationConfig(), 0, decision=decision) for decision in decisions]
+    asked = [DecisionRun(GenerationConfig(), 0, decision) for decision in decisions]
     reading = DecisionReading.from_requests(asked)
     assert reading.answers == [None] * 3
     for block, shares in enumerate(((0.9, 0.1), (0.5, 0.5))):

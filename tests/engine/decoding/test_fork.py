@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import threading
 from collections.abc import Sequence
@@ -28,6 +27,7 @@ from engine import (
     fork,
     generate,
 )
+from engine.declared import plain, read
 from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from tests.engine.decoding.test_generate import facts, steps
@@ -151,12 +151,12 @@ def test_only_what_the_cache_lacks_is_read_and_no_earlier_step_is_taken(
     monkeypatch.setattr(
         model, "denoise", lambda canvas, *rest: (taken.append(cache.length), denoise(canvas, *rest))[1], raising=False
     )
-    for block, read in ((2, []), (1, [CANVAS]), (0, [CANVAS, CANVAS])):
+    for block, expected in ((2, []), (1, [CANVAS]), (0, [CANVAS, CANVAS])):
         taken.clear()
         model.read.clear()
         found = go_on(model, run, Fork(block, 2), cache=cache)
         assert found[0].reused_tokens == len(PROMPT)  # type: ignore[union-attr]
-        assert model.read == read  # the blocks before the last one, as the run itself commits them
+        assert model.read == expected  # the blocks before the last one, as the run itself commits them
         assert taken == [length for length in (12, 22, 32)[block:] for _ in range(5)]
     model.read.clear()
     edited = [commits(run)[0].tokens.copy(), commits(run)[1].tokens]
@@ -364,10 +364,10 @@ def test_a_chain_leaves_out_what_comes_behind() -> None:
 
 def test_a_fork_survives_json() -> None:
     for change in TREE:
-        assert Fork.from_dict(json.loads(json.dumps(dataclasses.asdict(change)))) == change
+        assert read(Fork, json.loads(json.dumps(plain(change))), "a fork") == change
     for raw in ({}, {"block": 1}, {"block": 1, "step": 0, "pinned": [[1]]}, {"block": 1, "step": 0, "banned": 3}):
-        with pytest.raises(SafelightError, match="this is not a fork"):
-            Fork.from_dict(raw)
+        with pytest.raises(SafelightError):
+            read(Fork, raw, "a fork")
 
 
 # --- stopping and complaining ----------------------------------------------------------------------------------------
@@ -394,10 +394,10 @@ def test_a_fork_can_be_cancelled(model: Counting) -> None:
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (lambda: Fork(-1, 0), "whole numbers from 0, not -1"),
+        (lambda: Fork(-1, 0), "whole number between 0 and .*, not -1"),
         (lambda: Fork(0, 0, pinned=((1, 2), (1, 3))), "names a position twice"),
         (lambda: Fork(0, 0, pinned=((1, 2),), edits=((1, 3),)), "names a position twice"),
-        (lambda: Fork(0, 0, seed=2**63), "the seed must be between"),
+        (lambda: Fork(0, 0, seed=2**63), "seed must be a whole number between"),
         (lambda: Fork(0, 0, settings=(("top_k", 3),)), "cannot change 'top_k', only entropy_bound"),
         (lambda: Fork(0, 0, settings=(("t_min", 0.1), ("t_min", 0.2))), "changes a setting twice"),
     ],

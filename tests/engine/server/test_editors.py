@@ -13,7 +13,7 @@ import openai
 import pytest
 
 from engine.catalog import SKILLS, WEDLM
-from engine.service import LocalBackend, RunRequest
+from engine.service import CompletionRun, GapRun, LocalBackend, RunRequest
 from engine.text.gap_markers import GapFile
 from tests.engine.gap_models import causal_folder
 from tests.engine.server.served import KEY, ScriptedEngine, Served, events, refused, serving, within
@@ -84,6 +84,11 @@ ZED = {
 }
 
 
+def gap_of(request: RunRequest) -> tuple[str, str]:
+    assert isinstance(request, GapRun)
+    return request.gap.prefix, request.gap.suffix
+
+
 class GapEngine(ScriptedEngine):
     """Remembers what it was asked."""
 
@@ -116,8 +121,8 @@ def test_llama_vim_gets_flat_fields_of_the_text_of_the_gap(served: Served, engin
     assert found["timings/predicted_n"] == len("number / 2")
     assert found["truncated"] is False
     [request] = engine.asked
-    assert (request.text, request.suffix) == (PREFIX + LINE, SUFFIX)
-    assert request.files == (GapFile("/home/one/double.py", "DOUBLE = 2\n"),)
+    assert gap_of(request) == (PREFIX + LINE, SUFFIX)
+    assert request.gap.files == (GapFile("/home/one/double.py", "DOUBLE = 2\n"),)
     ignored = answer.headers["x-safelight-ignored"].split(", ")
     assert set(ignored) == {"id_slot", "input_extra.time", "n_indent", "samplers", "cache_prompt", "t_max_prompt_ms"}
 
@@ -127,7 +132,7 @@ def test_nulls_of_an_infill_are_nothing(served: Served, engine: GapEngine) -> No
     for fields in (asked, asked | {"input_prefix": PREFIX, "input_suffix": SUFFIX}):
         answer = served.http.post("/infill", json=fields)
         assert (answer.status_code, answer.json()["content"]) == (200, "number / 2")
-    assert (engine.asked[-1].text, engine.asked[-1].suffix) == (PREFIX, SUFFIX)
+    assert gap_of(engine.asked[-1]) == (PREFIX, SUFFIX)
 
 
 @pytest.mark.parametrize(
@@ -185,11 +190,11 @@ def test_continue_streams_a_completion_with_a_suffix(served: Served, engine: Gap
     chunks = events(answer)
     assert "".join(chunk["choices"][0]["text"] for chunk in chunks) == "number / 2"
     assert chunks[-1]["choices"][0]["finish_reason"] == "stop"
-    assert engine.asked[0].suffix == SUFFIX
+    assert gap_of(engine.asked[0])[1] == SUFFIX
     engine.says = "number\n\nprint"
     assert "".join(chunk["choices"][0]["text"] for chunk in events(served.http.post("/v1/completions", json=CONTINUE)))
     served.http.post("/v1/completions", json={**CONTINUE, "suffix": "<|endoftext|>"})
-    assert engine.asked[-1].suffix is None
+    assert isinstance(engine.asked[-1], CompletionRun)
 
 
 def test_mistral_s_clients_get_messages(served: Served) -> None:
@@ -206,15 +211,15 @@ def test_zed_s_prompt_with_markers_is_a_gap(served: Served, engine: GapEngine) -
     found = served.http.post("/v1/completions", json=ZED).json()
     assert found["choices"][0]["text"] == "number / 2"
     assert found["id"]
-    assert (engine.asked[0].text, engine.asked[0].suffix) == (PREFIX + LINE, SUFFIX)
+    assert gap_of(engine.asked[0]) == (PREFIX + LINE, SUFFIX)
     served.http.post("/v1/completions", json={"prompt": "if a < b: <PRE> is no marker by itself"})
-    assert engine.asked[1].suffix is None
+    assert isinstance(engine.asked[1], CompletionRun)
 
 
 def test_ollama_fills_a_gap_of_a_raw_prompt(served: Served, engine: GapEngine) -> None:
     body = {"model": "scripted", "prompt": PREFIX, "suffix": SUFFIX, "stream": False}
     assert served.http.post("/api/generate", json=body).json()["response"] == "number / 2"
-    assert (engine.asked[0].text, engine.asked[0].suffix) == (PREFIX, SUFFIX)
+    assert gap_of(engine.asked[0]) == (PREFIX, SUFFIX)
 
 
 def test_markers_that_a_model_has_itself_are_left_in_its_prompt(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from engine import Event, GenerationConfig, PrefillFinished
 from engine.adapters.writing import save_adapter
 from engine.models.diffusion_gemma.layout import TARGETS
 from engine.models.folder import quantize
-from engine.service import AdapterRequest, LoadRequest, LocalBackend, RunAdvanced, RunEnded, RunRequest, run_alone
+from engine.service import AdapterRequest, ChatRun, LoadRequest, LocalBackend, RunAdvanced, RunEnded, run_alone
 from tests.engine import packing, tiny
 from tests.engine.adapting import random_adapters
 from tests.engine.decoding.test_generate import facts
@@ -24,7 +24,7 @@ CONFIG = GenerationConfig(max_new_tokens=2 * tiny.CANVAS, max_denoising_steps=2,
 
 def answered(backend: LocalBackend) -> list[Any]:
     """The events of one run."""
-    request = RunRequest("chat", MESSAGES, CONFIG, seed=5)
+    request = ChatRun(CONFIG, 5, MESSAGES)
     replies = list(run_alone(backend, request))
     assert replies[-1] == RunEnded(request.run_id)
     return [reply.event for reply in replies if isinstance(reply, RunAdvanced)]

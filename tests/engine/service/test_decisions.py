@@ -13,6 +13,7 @@ from engine import SKILLS, SafelightError, SlotsRead, open_trace
 from engine.service import (
     Capabilities,
     DecisionReads,
+    DecisionRun,
     LoadedModel,
     LoadRequest,
     LocalBackend,
@@ -140,7 +141,7 @@ def test_as_many_questions_as_fit_are_asked_together(model: LoadedModel) -> None
 def test_what_cannot_be_decided_is_one_sentence_before_anything_runs(
     backend: LocalBackend, model: LoadedModel, decision: Decision, says: str
 ) -> None:
-    request = RunRequest("decision", (), model.defaults, 0, decision=decision)
+    request = DecisionRun(model.defaults, 0, decision)
     reads, replies = ran(backend, request)
     assert says in reads.message
     assert len(replies) == 1

@@ -11,6 +11,8 @@ from engine.server.formats import AskedFormat
 from engine.server.sampler_fields import config_of
 from engine.server.schemas import ChatRequest
 from engine.service import (
+    ChatRun,
+    ForkRun,
     LoadedModel,
     LoadRequest,
     LocalBackend,
@@ -55,18 +57,18 @@ def test_a_run_s_record_names_its_decoder_unless_that_is_block_diffusion() -> No
     assert model.decoders == ("causal_parallel", "autoregressive", "block_diffusion")
     named = {"": "causal_parallel", "autoregressive": "autoregressive", "block_diffusion": "block_diffusion"}
     for asked, wanted in named.items():
-        replies = run(engine, RunRequest("chat", MESSAGES, GenerationConfig(decoder=asked), 7))
+        replies = run(engine, ChatRun(GenerationConfig(decoder=asked), 7, MESSAGES))
         trace = next(reply.trace for reply in replies if isinstance(reply, RunStarted))
         assert trace.header.config.decoder == engine.configs[-1].decoder == wanted
         assert trace.header.format_version == (1 if wanted == "block_diffusion" else 2)
         assert replies[-1].message == ""  # type: ignore[union-attr]
         if wanted != "block_diffusion":
-            again = RunRequest.fork(trace, (Fork(0, 0, seed=1),))
+            again = ForkRun.of(trace, (Fork(0, 0, seed=1),))
             assert f"bidirectional or sub_blocks, and this run uses {wanted}" in refusal(run(engine, again))
-    other = RunRequest("chat", MESSAGES, GenerationConfig(decoder="other"), 7)
+    other = ChatRun(GenerationConfig(decoder="other"), 7, MESSAGES)
     assert refusal(run(engine, other)).startswith("unknown decoder 'other'; this model has causal_parallel, ")
     config, fits = GenerationConfig(decoder="causal_parallel"), OutputFormat("json_object")
-    held = RunRequest("chat", MESSAGES, config, 7, output_format=fits)
+    held = ChatRun(config, 7, MESSAGES, output_format=fits)
     assert "autoregressive or block_diffusion, and this run uses causal_parallel" in refusal(run(engine, held))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,8 @@ import pytest
 
 from engine import CanvasCommitted, GenerationConfig, GenerationFinished, StepFinished, infill
 from engine.decoding.gap_filling import LATE
-from engine.service import LocalBackend, RunAdvanced, RunEnded, RunReply, RunRequest, run_alone
-from engine.text.gap_markers import MARKERS, GapFile
-from engine.text.output_format import OutputFormat
+from engine.service import GapRun, LocalBackend, RunAdvanced, RunEnded, RunReply, RunRequest, run_alone
+from engine.text.gap_markers import MARKERS, GapFile, TextGap
 from tests.engine.gap_models import causal_folder
 from tests.engine.service.test_local import loaded
 
@@ -36,7 +36,7 @@ def coder(tmp_path_factory: pytest.TempPathFactory) -> LocalBackend:
 
 def asked(backend: LocalBackend, **fields: Any) -> RunRequest:
     config = backend._require_model().generation_defaults.replace(max_new_tokens=8, max_denoising_steps=4)
-    return RunRequest("completion", (), config, 3, text=PREFIX, suffix=SUFFIX, **fields)
+    return GapRun(config, 3, TextGap(PREFIX, SUFFIX), **fields)
 
 
 def events_of(replies: list[RunReply]) -> list[Any]:
@@ -67,12 +67,11 @@ def test_the_run_has_the_gap_s_text_and_nothing_else(name: str, request: pytest.
     assert [token for row in rows for token in row] == end.tokens.tolist()
 
 
-def test_other_files_are_read_and_a_format_is_refused(coder: LocalBackend) -> None:
-    [started, *_] = run_alone(coder, asked(coder, path="own.py", files=(GapFile("one.py", "ONE = 1\n"),)))
+def test_other_files_are_read(coder: LocalBackend) -> None:
+    gap = TextGap(PREFIX, SUFFIX, "own.py", (GapFile("one.py", "ONE = 1\n"),))
+    [started, *_] = run_alone(coder, dataclasses.replace(asked(coder), gap=gap))
     prompt = coder._require_model().tokenizer.decode(started.trace.header.prompt_ids, skip_special=False)  # type: ignore[union-attr]
     assert "<|file_sep|>one.py\nONE = 1\n<|file_sep|>own.py\n<|fim_prefix|>" in prompt
-    refused = list(run_alone(coder, asked(coder, output_format=OutputFormat("json_object"))))
-    assert "a gap cannot be filled in a format" in ended(refused).message
 
 
 @pytest.mark.parametrize("name", ["skills", "coder"])
@@ -92,5 +91,5 @@ def test_a_model_that_cannot_says_which_can(tmp_path: Path) -> None:
     loaded(backend, "safelight-masked", "Masked")
     assert not backend.capabilities.gaps
     config = GenerationConfig()
-    replies = list(run_alone(backend, RunRequest("completion", (), config, 0, text="a", suffix="b")))
+    replies = list(run_alone(backend, GapRun(config, 0, TextGap("a", "b"))))
     assert "one with fill-in-the-middle tokens (Qwen2.5-Coder, StarCoder, CodeGemma)" in ended(replies).message

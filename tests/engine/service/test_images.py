@@ -14,6 +14,9 @@ from engine.decoding.protocols import ReadImages
 from engine.events import SlotsRead
 from engine.models.vision.reader import drained
 from engine.service import (
+    ChatRun,
+    ForkRun,
+    InfillRun,
     InfluenceRequest,
     LoadRequest,
     LocalBackend,
@@ -44,7 +47,7 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> LocalBackend:
 
 
 def chat(*messages: dict[str, Any], config: GenerationConfig = QUICK, **options: Any) -> RunRequest:
-    return RunRequest("chat", messages, config, 5, pictures=(TALL, WIDE), **options)
+    return ChatRun(config, 5, messages, pictures=(TALL, WIDE), **options)
 
 
 def run(backend: LocalBackend, request: RunRequest) -> tuple[Trace, list[Event]]:
@@ -113,14 +116,14 @@ def test_stop_takes_effect_between_layers_of_the_tower(tmp_path: Path) -> None:
 
 def test_forks_infills_and_influence_see_the_pictures(backend: LocalBackend) -> None:
     source, found = run(backend, chat(message("what?", WIDE)))
-    again = run(backend, RunRequest.fork(source, (Fork(0, 1),)))[1]
+    again = run(backend, ForkRun.of(source, (Fork(0, 1),)))[1]
     assert text(again) == text(found)
-    stopped = RunRequest.fork(source, (Fork(1, 1),))
+    stopped = ForkRun.of(source, (Fork(1, 1),))
     stopped.cancel.set()
     end = run(backend, stopped)[1][-1]
     assert isinstance(end, GenerationFinished)
     assert (end.reason, end.blocks, len(end.tokens)) == ("cancelled", 1, len(source.committed[0].tokens))
-    request = RunRequest.infill(source, (Mark(0, 1, 3),), seed=2)
+    request = InfillRun.of(source, (Mark(0, 1, 3),), seed=2)
     assert request.pictures == source.pictures
     assert run(backend, request)[1]
     canvas = source.committed[0].tokens
@@ -175,7 +178,7 @@ def test_what_does_not_fit_or_cannot_be_seen_is_said(tmp_path: Path) -> None:
         "cannot see images; remove them, or choose a model that can" in ended(blind, chat(message("a", TALL))).message
     )
     with pytest.raises(SafelightError, match="a picture of this conversation is missing"):
-        RunRequest("chat", (message("a", picture(5, 5)),), QUICK, 0, pictures=(TALL,))
+        ChatRun(QUICK, 0, (message("a", picture(5, 5)),), pictures=(TALL,))
 
 
 def test_a_tower_that_fails_beside_another_run_ends_its_own_alone(

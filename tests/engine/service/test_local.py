@@ -32,6 +32,9 @@ from engine.service import (
     AdapterChanged,
     AdapterRequest,
     Backend,
+    ChatRun,
+    ForkRun,
+    InfillRun,
     InfluenceRequest,
     LoadFailed,
     LoadProgress,
@@ -43,6 +46,7 @@ from engine.service import (
     ModelLoaded,
     ModelUnloaded,
     PromptRead,
+    PuzzleRun,
     RunAdvanced,
     RunEnded,
     RunReply,
@@ -64,7 +68,7 @@ def loaded(backend: Backend, path: str = SKILLS, title: str = "Skills") -> list[
 
 
 def chat(config: GenerationConfig, seed: int = 7, prompt: str = "hello", **options: Any) -> RunRequest:
-    return RunRequest("chat", ({"role": "user", "content": prompt},), config, seed, **options)
+    return ChatRun(config, seed, ({"role": "user", "content": prompt},), **options)
 
 
 def ended(backend: Backend, request: RunRequest) -> RunEnded:
@@ -179,15 +183,15 @@ def test_a_model_can_be_let_go(fake: FakeEngine) -> None:
 # --- runs --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["chat", "puzzle"])
-def test_every_reply_of_a_run_has_its_id(fake: FakeEngine, kind: Any) -> None:
-    request = RunRequest(kind, MESSAGES, fake.defaults, 7)
+@pytest.mark.parametrize("kind", [ChatRun, PuzzleRun])
+def test_every_reply_of_a_run_has_its_id(fake: FakeEngine, kind: type[ChatRun]) -> None:
+    request = kind(fake.defaults, 7, MESSAGES)
     replies = [reply for reply in run_alone(fake, request) if not isinstance(reply, MemoryUsed)]
     assert {reply.run_id for reply in replies} == {request.run_id}  # type: ignore[union-attr]
     assert [type(reply) for reply in replies] == [RunStarted, *[RunAdvanced] * 7, RunEnded]
     assert trace_of(replies).events == events(replies)
     assert replies[-1] == RunEnded(request.run_id)
-    assert RunRequest(kind, MESSAGES, fake.defaults, 7).run_id != request.run_id
+    assert kind(fake.defaults, 7, MESSAGES).run_id != request.run_id
 
 
 def test_memory_in_use_is_told_before_each_block(fake: FakeEngine) -> None:
@@ -199,7 +203,7 @@ def test_memory_in_use_is_told_before_each_block(fake: FakeEngine) -> None:
 
 
 def test_a_puzzle_that_was_given_up_is_not_begun(fake: FakeEngine) -> None:
-    request = RunRequest("puzzle", MESSAGES, fake.defaults, 7)
+    request = PuzzleRun(fake.defaults, 7, MESSAGES)
     request.cancel.set()
     assert list(run_alone(fake, request)) == [RunEnded(request.run_id)]
     assert fake.prompts == []
@@ -237,14 +241,12 @@ def test_a_chat_with_tools_hands_them_to_the_template_and_records_what_was_said(
     call = {"role": "assistant", "content": "", "reasoning_content": "hm", "tool_calls": [{"function": {"name": "f"}}]}
     result = {"role": "tool", "content": "3", "name": "f", "tool_call_id": "1"}
     tool = {"type": "function", "function": {"name": "f", "description": "word " * 100}}
-    trace = trace_of(
-        list(run_alone(fake, RunRequest("chat", (question, call, result), fake.defaults, 0, tools=(tool,))))
-    )
+    trace = trace_of(list(run_alone(fake, ChatRun(fake.defaults, 0, (question, call, result), tools=(tool,)))))
     assert (fake.prompts[-1], fake.offered[-1]) == ([question, call, result], (tool,))
     assert trace.header.messages == (question, {"role": "assistant", "content": ""}, {"role": "tool", "content": "3"})
     assert trace.header.prompt == "How cold?"
     long = {"type": "function", "function": {"name": "f", "description": "word " * 2000}}
-    found = ended(fake, RunRequest("chat", (question,), fake.defaults, 0, reserve=8, tools=(long,)))
+    found = ended(fake, ChatRun(fake.defaults, 0, (question,), reserve=8, tools=(long,)))
     assert "Shorten the prompt" in found.message
 
 
@@ -305,11 +307,11 @@ def test_the_real_engine_reads_a_prompt_only_from_where_it_is_new(skills: LocalB
 
 def test_a_fork_without_a_change_comes_out_as_the_run_and_knows_its_parent(skills: LocalBackend) -> None:
     root = trace_of(list(run_alone(skills, chat(QUICK, 3, "Count from 4 to 43."))))
-    request = RunRequest.fork(root, (Fork(1, 1),))
+    request = ForkRun.of(root, (Fork(1, 1),))
     replies = list(run_alone(skills, request))
     trace = trace_of(replies)
     assert replies[-1] == RunEnded(request.run_id)
-    assert (request.kind, request.seed, request.messages) == ("fork", root.seed, root.header.messages)
+    assert (request.seed, trace.header.messages) == (root.seed, root.header.messages)
     assert trace.header.parent is not None
     assert (trace.header.parent.id, trace.header.parent.block, trace.header.parent.step) == (root.header.id, 1, 1)
     assert trace.header.config.top_k == TOP_K
@@ -329,7 +331,7 @@ def test_a_fork_without_a_change_comes_out_as_the_run_and_knows_its_parent(skill
 )
 def test_an_infill_keeps_the_other_blocks_in_their_order(skills: LocalBackend, how: dict[str, Any]) -> None:
     root = trace_of(list(run_alone(skills, chat(QUICK.replace(**how), 3, "Count from 4 to 43."))))
-    request = RunRequest.infill(root, (Mark(0, 2, 6),), seed=11)
+    request = InfillRun.of(root, (Mark(0, 2, 6),), seed=11)
     replies = list(run_alone(skills, request))
     assert replies[-1] == RunEnded(request.run_id)
     told = events(replies)
@@ -338,13 +340,6 @@ def test_an_infill_keeps_the_other_blocks_in_their_order(skills: LocalBackend, h
     assert trace_of(replies).header.marks == request.marks
     kept = [plain(event) for event in root.events if getattr(event, "block_index", 0) == 1]
     assert [plain(event) for event in told if getattr(event, "block_index", 0) == 1] == kept != []
-
-
-def test_what_does_not_go_together_is_no_request() -> None:
-    with pytest.raises(ValueError, match="source"):
-        RunRequest("fork", MESSAGES, QUICK, 0)
-    with pytest.raises(ValueError, match="source"):
-        RunRequest("chat", MESSAGES, QUICK, 0, source=Trace())
 
 
 # --- what else can be asked --------------------------------------------------------------------------------------

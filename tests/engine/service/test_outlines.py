@@ -9,7 +9,7 @@ import pytest
 
 from engine import SKILLS, CanvasStarted, GenerationConfig, GenerationFinished, SafelightError
 from engine.config import USUAL_HOLE
-from engine.service import LoadRequest, LocalBackend, ModelLoaded, RunAdvanced, RunEnded, RunRequest, run_alone
+from engine.service import ChatRun, LoadRequest, LocalBackend, ModelLoaded, RunAdvanced, RunEnded, RunRequest, run_alone
 from engine.service.outlining import noise_places, outlined
 from engine.text.outline import INSTRUCTION, Hole, Outline, parse
 from engine.text.output_format import OutputFormat
@@ -79,7 +79,6 @@ def test_a_share_of_a_text_to_revise_is_noise_and_nothing_is_pinned() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"kind": "completion", "text": "x"},
         {"output_format": OutputFormat("json_object")},
         {"think": True},
         {"noise": 0.3},
@@ -89,9 +88,9 @@ def test_a_share_of_a_text_to_revise_is_noise_and_nothing_is_pinned() -> None:
     ],
 )
 def test_an_outline_goes_with_nothing_else(changes: dict[str, Any]) -> None:
-    fields = {"kind": "chat", "messages": MESSAGES, "config": CONFIG, "seed": 1, "outline": ("a", Hole())} | changes
+    fields = {"messages": MESSAGES, "config": CONFIG, "seed": 1, "outline": ("a", Hole())} | changes
     with pytest.raises(SafelightError):
-        RunRequest(**fields)
+        ChatRun(**fields)
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +119,7 @@ def defaults(backend: LocalBackend) -> GenerationConfig:
 
 
 def filling(backend: LocalBackend, text: str, seed: int = 1) -> RunRequest:
-    return RunRequest("chat", MESSAGES, defaults(backend), seed, outline=parse(text)[1])
+    return ChatRun(defaults(backend), seed, MESSAGES, outline=parse(text)[1])
 
 
 @pytest.mark.parametrize(
@@ -144,14 +143,14 @@ def test_the_answer_is_the_text_with_its_gap_filled(skills: LocalBackend, before
 
 def test_a_text_without_an_end_goes_on(skills: LocalBackend) -> None:
     asked = ({"role": "user", "content": "Sort 9 4 7 2 6."},)
-    request = RunRequest("chat", asked, defaults(skills), 3, outline=("2 4 ", Hole()))
+    request = ChatRun(defaults(skills), 3, asked, outline=("2 4 ", Hole()))
     events, message = events_of(skills, request)
     assert (message, text_of(skills, events)) == ("", "2 4 6 7 9")
 
 
 def test_a_revision_mends_a_text_from_its_noise(skills: LocalBackend) -> None:
     asked = ({"role": "user", "content": "Sort 9 4 7 2 6."},)
-    request = RunRequest("chat", asked, defaults(skills), 3, outline=("2 4 6 9 7",), noise=0.3)
+    request = ChatRun(defaults(skills), 3, asked, outline=("2 4 6 9 7",), noise=0.3)
     events, message = events_of(skills, request)
     assert (message, text_of(skills, events)) == ("", "2 4 6 7 9")
 
@@ -163,7 +162,7 @@ def test_special_tokens_in_a_text_are_letters(skills: LocalBackend) -> None:
 
 def test_a_decoder_without_noise_is_refused_in_one_sentence(skills: LocalBackend) -> None:
     config = defaults(skills).replace(decoder="autoregressive")
-    request = RunRequest("chat", MESSAGES, config, 1, outline=("a", Hole(), "b"))
+    request = ChatRun(config, 1, MESSAGES, outline=("a", Hole(), "b"))
     events, message = events_of(skills, request)
     assert not events
     assert "filling in gaps needs the decoder block_diffusion" in message

@@ -10,6 +10,7 @@ import pytest
 
 from engine import DECIDER, SKILLS, GenerationFinished, StepFinished
 from engine.service import (
+    ChatRun,
     Lane,
     LanePassed,
     LoadedModel,
@@ -23,7 +24,6 @@ from engine.service import (
     Racing,
     RunAdvanced,
     RunEnded,
-    RunRequest,
     Scheduler,
     run_alone,
 )
@@ -97,7 +97,7 @@ def test_each_lane_is_its_run_alone_and_lanes_take_turns_by_step(backend: Perfor
     for lane in race.lanes:
         backend._caches.clear()
         config = present.defaults.replace(**lane.changes)
-        alone = list(run_alone(backend, RunRequest("chat", MESSAGES, config, race.seed)))
+        alone = list(run_alone(backend, ChatRun(config, race.seed, MESSAGES)))
         assert events(heard, lane.run_id) == [plain(one.event) for one in alone if isinstance(one, RunAdvanced)]
     turns = [one.run_id for one in heard if isinstance(one, RunAdvanced) and isinstance(one.event, StepFinished)]
     first, second = (lane.run_id for lane in race.lanes)
@@ -200,10 +200,10 @@ def test_a_race_waits_for_runs_and_runs_for_a_race(held: tuple[FakeEngine, Sched
     fake, scheduler = held
     before, after, race = Ear(), Ear(), Ears()
     config = fake.defaults
-    scheduler.run(RunRequest("chat", MESSAGES, config, 1), before)
+    scheduler.run(ChatRun(config, 1, MESSAGES), before)
     assert within(lambda: bool(before.heard))
     scheduler.race(race_of((SKILLS, {}), (SKILLS, {})), race)
-    scheduler.run(RunRequest("chat", MESSAGES, config, 2), after)
+    scheduler.run(ChatRun(config, 2, MESSAGES), after)
     assert not race.heard
     fake.gate.release(10_000)
     assert race.has_ended.wait(10)
@@ -232,6 +232,6 @@ def test_lanes_that_see_race_on_a_picture_and_the_others_say_why_not(tmp_path: P
     for lane in (lanes[0], lanes[2]):
         backend._caches.clear()
         config = model.defaults.replace(**lane.changes)
-        alone = RunRequest("chat", request.messages, config, 3, keep=False, pictures=(shown,))
+        alone = ChatRun(config, 3, request.messages, keep=False, pictures=(shown,))
         found = [plain(reply.event) for reply in run_alone(backend, alone) if isinstance(reply, RunAdvanced)]
         assert events(heard, lane.run_id) == found

@@ -15,12 +15,12 @@ from app.state.run.canvas import CanvasState
 from engine import SKILLS, Event, GenerationConfig, StepFinished, Trace, open_trace
 from engine.service import (
     Backend,
+    ChatRun,
     LoadRequest,
     LocalBackend,
     RunAdvanced,
     RunEnded,
     RunReply,
-    RunRequest,
     RunStarted,
     TraceNotKept,
     run_alone,
@@ -73,7 +73,7 @@ def run(reader: Reader, fake: FakeEngine) -> Run:
     """Runs the stand-in engine to its end; traces go to ``tmp_path / "traces"``."""
 
     def run(**changes: Any) -> Trace:
-        request = RunRequest("chat", MESSAGES, fake.defaults.replace(**changes), 7, think=True)
+        request = ChatRun(fake.defaults.replace(**changes), 7, MESSAGES, think=True)
         reader.replies += run_alone(fake, request)
         assert isinstance(reader.replies[-1], RunEnded)
         return reader.trace
@@ -163,7 +163,7 @@ def test_the_real_engine_replays_as_it_was_seen(reader: Reader, tmp_path: Path, 
     backend = LocalBackend(tmp_path)
     load(backend)
     quick = GenerationConfig(max_new_tokens=192, confidence_threshold=0, max_denoising_steps=4, eos_token_ids=(1, 8))
-    request = RunRequest("chat", ({"role": "user", "content": "Count from 4 to 43."},), quick, 0)
+    request = ChatRun(quick, 0, ({"role": "user", "content": "Count from 4 to 43."},))
 
     def steps() -> int:
         return sum(isinstance(event, StepFinished) for event in reader.events)

@@ -16,6 +16,8 @@ from engine.service import (
     AdapterRequest,
     BusyError,
     Capabilities,
+    ChatRun,
+    CompletionRun,
     LoadRequest,
     LoadStarted,
     ModelUnloaded,
@@ -138,7 +140,7 @@ def scheduler(backend: Worded) -> Iterator[Scheduler]:
 
 
 def asked(scheduler: Scheduler, steps: int, *, most: int = 10**9, **options: Any) -> tuple[RunRequest, Ear]:
-    request, ear = RunRequest("chat", MESSAGES, GenerationConfig(), steps, **options), Ear(most)
+    request, ear = ChatRun(GenerationConfig(), steps, MESSAGES, **options), Ear(most)
     scheduler.run(request, ear)
     return request, ear
 
@@ -184,7 +186,7 @@ def test_those_that_wait_begin_where_others_end_without_being_looked_for(
 ) -> None:
     monkeypatch.setattr(scheduler_module, "POLL_SECONDS", 3_600.0)
     ear = Ear()
-    several = [RunRequest("chat", MESSAGES, GenerationConfig(), 2) for _ in range(3 * TOGETHER)]
+    several = [ChatRun(GenerationConfig(), 2, MESSAGES) for _ in range(3 * TOGETHER)]
     scheduler.run_all(several, ear)  # so that a few begin, and end, together
     assert within(lambda: sum(isinstance(reply, RunEnded) for reply in ear.heard) == len(several))
 
@@ -192,7 +194,7 @@ def test_those_that_wait_begin_where_others_end_without_being_looked_for(
 def test_several_runs_of_a_client_wait_as_one(backend: Worded, scheduler: Scheduler) -> None:
     held(backend, scheduler, 5, 5, 5)
     ear, other = Ear(), Ear()
-    several = [RunRequest("chat", MESSAGES, GenerationConfig(), 1) for _ in range(4)]
+    several = [ChatRun(GenerationConfig(), 1, MESSAGES) for _ in range(4)]
     scheduler.run_all(several, ear, most_waiting=1)
     with pytest.raises(BusyError, match="1 requests are already waiting"):
         scheduler.run_all(several[:1], other, most_waiting=1)
@@ -208,7 +210,7 @@ def begun(backend: Worded) -> list[str]:
 
 
 def several(count: int, steps: int = 1) -> list[RunRequest]:
-    return [RunRequest("chat", MESSAGES, GenerationConfig(), steps) for _ in range(count)]
+    return [ChatRun(GenerationConfig(), steps, MESSAGES) for _ in range(count)]
 
 
 def test_clients_take_turns_and_so_do_their_requests(backend: Worded, scheduler: Scheduler) -> None:
@@ -282,7 +284,7 @@ def test_a_client_that_fails_is_one_that_has_left(scheduler: Scheduler) -> None:
             super().put(reply)
             raise OSError("the loop has ended")
 
-    request, ear = RunRequest("chat", MESSAGES, GenerationConfig(), 10**9), Broken()
+    request, ear = ChatRun(GenerationConfig(), 10**9, MESSAGES), Broken()
     scheduler.run(request, ear)
     assert ear.end
     assert request.cancel.is_set()
@@ -296,7 +298,7 @@ def test_a_run_without_passes_lets_others_in_between(backend: Worded, scheduler:
         yield RunEnded(request.run_id)
 
     plain = backend.begin
-    backend.begin = lambda request: talk(request) if request.text else plain(request)  # type: ignore[method-assign]
+    backend.begin = lambda request: talk(request) if isinstance(request, CompletionRun) else plain(request)  # type: ignore[method-assign]
     order: list[str] = []
     endless, brief = Ear(), Ear()
     for ear, name in ((endless, "endless"), (brief, "brief")):
@@ -305,8 +307,8 @@ def test_a_run_without_passes_lets_others_in_between(backend: Worded, scheduler:
             put(reply),
         )[-1]
     held(backend, scheduler, 3)  # until both are there
-    scheduler.run(RunRequest("completion", (), GenerationConfig(), 0, text="x"), endless)
-    scheduler.run(RunRequest("chat", MESSAGES, GenerationConfig(), 2), brief)
+    scheduler.run(CompletionRun(GenerationConfig(), 0, text="x"), endless)
+    scheduler.run(ChatRun(GenerationConfig(), 2, MESSAGES), brief)
     assert backend.gate is not None
     backend.gate.release(100)
     assert endless.end

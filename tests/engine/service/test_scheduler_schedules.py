@@ -16,6 +16,7 @@ from engine.service import (
     AdapterRequest,
     BusyError,
     Capabilities,
+    ChatRun,
     LoadRequest,
     LoadStarted,
     ModelUnloaded,
@@ -132,7 +133,7 @@ class Client:
 
     def _ask(self) -> None:
         adapter = self._random.choice((None, None, "some"))
-        request = RunRequest("chat", MESSAGES, GenerationConfig(), self._random.randrange(6), adapter=adapter)
+        request = ChatRun(GenerationConfig(), self._random.randrange(6), MESSAGES, adapter=adapter)
         if self._random.random() < 0.1:
             request.cancel.set()
         ear = Ear(self._random.choice((10**9, 10**9, 10**9, 3)))

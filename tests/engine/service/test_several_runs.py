@@ -11,15 +11,7 @@ import torch
 
 from engine import SKILLS, GenerationConfig, StepFinished
 from engine.decoding.protocols import Denoise
-from engine.service import (
-    LoadRequest,
-    LocalBackend,
-    PassWanted,
-    RunAdvanced,
-    RunEnded,
-    RunRequest,
-    Scheduler,
-)
+from engine.service import ChatRun, LoadRequest, LocalBackend, PassWanted, RunAdvanced, RunEnded, RunRequest, Scheduler
 from engine.service.admission import Admission, CachePool
 from tests.engine.service.test_local import plain
 from tests.engine.service.test_scheduler import Ear, within
@@ -92,7 +84,7 @@ def scheduler(backend: Watched) -> Iterator[Scheduler]:
 
 
 def request(prompt: str, config: GenerationConfig, seed: int) -> RunRequest:
-    return RunRequest("chat", ({"role": "user", "content": prompt},), config, seed)
+    return ChatRun(config, seed, ({"role": "user", "content": prompt},))
 
 
 def told(ear: Ear) -> list[list[Any]]:

@@ -11,6 +11,9 @@ from engine.catalog import BASE, DECIDER, GAPS, SIGHT, SKILLS, SMALL, SUDOKU, TA
 from engine.forks import Fork
 from engine.pictures import Picture
 from engine.service import (
+    ChatRun,
+    DecisionRun,
+    ForkRun,
     LoadedModel,
     LoadRequest,
     LocalBackend,
@@ -126,7 +129,7 @@ def answered(small: tuple[SmallBackend, LoadedModel], request: RunRequest) -> tu
 def test_parts_answer_as_if_they_were_alone(
     small: tuple[SmallBackend, LoadedModel], text: str, part: str, answer: str
 ) -> None:
-    request = RunRequest("chat", tuple(said(text)), small[1].defaults.replace(max_denoising_steps=96), 0)
+    request = ChatRun(small[1].defaults.replace(max_denoising_steps=96), 0, tuple(said(text)))
     chosen, asked = prepared(small[1], request)
     assert (chosen.path_or_id, asked.config.max_denoising_steps) == (part, 96)
     again, same = prepared(small[1], asked)
@@ -137,17 +140,17 @@ def test_parts_answer_as_if_they_were_alone(
 def test_calls_pictures_and_decisions(small: tuple[SmallBackend, LoadedModel]) -> None:
     config = small[1].defaults
     tools = tuple(tool.declaration for tool in EXAMPLE_TOOLS.values())
-    clock = RunRequest("chat", tuple(said("What time is it in Tokyo?")), config, 0, tools=tools)
+    clock = ChatRun(config, 0, tuple(said("What time is it in Tokyo?")), tools=tools)
     assert answered(small, clock)[0] == TOOLS
     picture: Picture = picture_of(SCENE)
-    seen = RunRequest("chat", (message_of(QUESTION, [picture]),), config, 0, pictures=(picture,))
+    seen = ChatRun(config, 0, (message_of(QUESTION, [picture]),), pictures=(picture,))
     assert answered(small, seen)[0] == SIGHT
     decision = Decision("The number is 58.", (YesNo("Is the number even?"),))
-    assert answered(small, RunRequest("decision", (), config, 0, decision=decision))[0] == DECIDER
+    assert answered(small, DecisionRun(config, 0, decision))[0] == DECIDER
 
 
 def test_runs_of_several_parts_go_on_together(small: tuple[SmallBackend, LoadedModel]) -> None:
-    requests = [RunRequest("chat", tuple(said(text)), small[1].defaults, 0) for text in ("Spell fig.", LINES)]
+    requests = [ChatRun(small[1].defaults, 0, tuple(said(text))) for text in ("Spell fig.", LINES)]
     runs = [small[0].begin(request) for request in requests]
     assert small[0].admits(requests[1], requests[:1])
     ended, wanted = list[str](), dict[int, Any]()
@@ -166,9 +169,9 @@ def test_runs_of_several_parts_go_on_together(small: tuple[SmallBackend, LoadedM
 def test_a_run_of_a_model_that_is_no_part_is_not_gone_on_from(small: tuple[SmallBackend, LoadedModel]) -> None:
     alone, replies = LocalBackend(), list[Any]()
     alone.load(LoadRequest(SKILLS, "Skills"), replies.append)
-    request = RunRequest("chat", tuple(said("Spell fig.")), replies[-1].model.defaults, 0)
+    request = ChatRun(replies[-1].model.defaults, 0, tuple(said("Spell fig.")))
     (trace,) = [reply.trace for reply in run_alone(alone, request) if isinstance(reply, RunStarted)]
-    fork = RunRequest.fork(trace, (Fork(0, 0),))
+    fork = ForkRun.of(trace, (Fork(0, 0),))
     assert small[0].admits(fork, [request])
     (end,) = run_alone(small[0], fork)
     assert isinstance(end, RunEnded)

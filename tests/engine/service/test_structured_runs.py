@@ -11,7 +11,17 @@ from pathlib import Path
 import pytest
 
 from engine import SKILLS, WEDLM, GenerationConfig, GenerationFinished, Mark, PrefixPinned, SafelightError
-from engine.service import LoadRequest, LocalBackend, RunEnded, RunRequest, RunStarted, Scheduler, run_alone
+from engine.service import (
+    ChatRun,
+    InfillRun,
+    LoadRequest,
+    LocalBackend,
+    RunEnded,
+    RunRequest,
+    RunStarted,
+    Scheduler,
+    run_alone,
+)
 from engine.text import grammar
 from engine.text.grammar_tokens import GrammarTokens
 from engine.text.matching import Matcher, MatcherProcess, MatchingEndedError
@@ -31,7 +41,7 @@ FORMAT = OutputFormat("json_schema", SCHEMA)
 
 
 def asked(wanted: OutputFormat, seed: int = 3) -> RunRequest:
-    return RunRequest("chat", ({"role": "user", "content": "What is 12 + 7?"},), CONFIG, seed, output_format=wanted)
+    return ChatRun(CONFIG, seed, ({"role": "user", "content": "What is 12 + 7?"},), output_format=wanted)
 
 
 def test_a_run_is_recorded_with_its_format_and_cannot_be_changed(tmp_path: Path) -> None:
@@ -48,7 +58,7 @@ def test_a_run_is_recorded_with_its_format_and_cannot_be_changed(tmp_path: Path)
     assert stored.header.output_format == FORMAT
     assert [type(stored.event(at)) for at in range(len(stored.entries))] == [type(event) for event in found]
     with pytest.raises(SafelightError, match="an answer in a format"):
-        RunRequest.infill(trace, (Mark(0, 0, 2),), 1)
+        InfillRun.of(trace, (Mark(0, 0, 2),), 1)
 
 
 def test_a_causal_model_is_held_to_it_by_another_decoder_than_its_own(tmp_path: Path) -> None:
@@ -166,7 +176,7 @@ def test_a_text_that_may_have_calls_is_written_as_without_and_can_be_changed(tmp
     assert held.text == free.text == "19"
     assert [entry.kind for entry in held.entries] == [entry.kind for entry in free.entries]
     assert not held.is_held
-    changed = trace_of(list(run_alone(backend, RunRequest.infill(held, (Mark(0, 0, 1),), 1))))
+    changed = trace_of(list(run_alone(backend, InfillRun.of(held, (Mark(0, 0, 1),), 1))))
     assert changed.header.output_format is None
 
 

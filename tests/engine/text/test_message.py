@@ -8,14 +8,14 @@ import pytest
 
 from engine import SafelightError
 from engine.pictures import Picture
-from engine.text.message import image_digests, image_of, read_images
+from engine.text.message import image_digests, image_of, read_message
 
 FIRST, SECOND = (Picture(sign * 64, b"", 30, 20) for sign in "ab")
 
 
 def test_images_are_read_as_they_are_written() -> None:
     images = [image_of(FIRST), image_of(SECOND, at=2), image_of(FIRST, at=2)]
-    assert list(read_images(images, "hi")) == images
+    assert read_message({"role": "user", "content": "hi", "images": images})["images"] == tuple(images)
     assert image_digests([{"role": "user", "content": "hi", "images": images}, {"role": "user", "content": ""}]) == (
         "a" * 64,
         "b" * 64,
@@ -26,7 +26,6 @@ def test_images_are_read_as_they_are_written() -> None:
     "raw",
     [
         "x",
-        [image_of(FIRST) | {"more": 1}],
         [image_of(FIRST) | {"digest": "A" * 64}],
         [image_of(FIRST) | {"height": 0}],
         [image_of(FIRST, at=3)],
@@ -36,4 +35,4 @@ def test_images_are_read_as_they_are_written() -> None:
 )
 def test_images_out_of_bounds(raw: Any) -> None:
     with pytest.raises(SafelightError, match="image"):
-        read_images(raw, "hi")
+        read_message({"role": "user", "content": "hi", "images": raw})

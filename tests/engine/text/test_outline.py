@@ -7,13 +7,13 @@ import json
 import pytest
 
 from engine import SafelightError
+from engine.declared import plain
 from engine.text.outline import (
     MOST_HOLES,
     MOST_LENGTH,
     Hole,
-    outline_from_json,
-    outline_to_json,
     parse,
+    read_outline,
     spans,
 )
 
@@ -51,7 +51,7 @@ def test_bounds_are_said_in_one_sentence() -> None:
 
 def test_json_brings_an_outline_back_and_refuses_anything_else() -> None:
     outline = ("a ", Hole(3), " b ", Hole(4, "tokens"), Hole(), Hole(50, "percent", "ab"))
-    assert outline_from_json(json.loads(json.dumps(outline_to_json(outline)))) == outline
+    assert read_outline(json.loads(json.dumps(plain(outline)))) == outline
     for wrong in (
         [1],
         [{"size": 3}],
@@ -61,4 +61,4 @@ def test_json_brings_an_outline_back_and_refuses_anything_else() -> None:
         [{"like": 3}],
     ):
         with pytest.raises(SafelightError):
-            outline_from_json(wrong)
+            read_outline(wrong)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine import EMBEDDED, GAPS, SIGHT, TOOLS, GenerationConfig, Model, SafelightError, load_model
-from engine.service import RunRequest
+from engine.service import CompletionRun
 from engine.service.description import prompt_ids
 from engine.text.chat_template import ChatTemplate, Message
 from engine.text.tokenizer import Tokenizer
@@ -156,7 +156,7 @@ def test_pieces_keep_the_space_that_sentencepiece_strips(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("text", ["hi", "<bos>hi"])
 def test_a_text_without_a_template_begins_as_its_family_does(embedded: Model, text: str) -> None:
-    ids = prompt_ids(embedded, RunRequest("completion", (), GenerationConfig(), seed=0, text=text))
+    ids = prompt_ids(embedded, CompletionRun(GenerationConfig(), 0, text=text))
     begins = embedded.family.starts_with_bos or text.startswith("<bos>")
     assert ids == [*([2] if begins else []), *embedded.tokenizer.encode("hi")]
     assert embedded.family.starts_with_bos == (embedded.family.model_type == "diffusion_gemma")

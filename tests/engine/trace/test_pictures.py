@@ -10,7 +10,7 @@ import pytest
 from engine import SafelightError, Trace, TraceWriter, open_trace
 from engine.forks import Fork
 from engine.pictures import Picture
-from engine.service.requests import RunRequest
+from engine.service.requests import ForkRun
 from engine.text.message import image_of
 from engine.trace.header import TraceHeader
 from tests.engine import traces
@@ -48,7 +48,7 @@ def test_a_trace_has_the_pictures_of_its_prompt(tmp_path: Path) -> None:
         live.append(event)
     live.save(tmp_path / "c.sltrace")
     assert open_trace(tmp_path / "c.sltrace").pictures == (RED, BLUE)
-    assert RunRequest.fork(found, FORK).pictures == (RED, BLUE)
+    assert ForkRun.of(found, FORK).pictures == (RED, BLUE)
 
 
 def test_only_runs_with_pictures_need_a_newer_reader(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_damaged_picture_costs_itself_alone(tmp_path: Path) -> None:
     assert found.pictures == (BLUE,)
     traces.assert_same(found.events, list(traces.made_up()))
     with pytest.raises(SafelightError, match="picture"):
-        RunRequest.fork(found, FORK)
+        ForkRun.of(found, FORK)
 
 
 def test_more_pictures_than_a_trace_holds_are_not_written(tmp_path: Path) -> None:

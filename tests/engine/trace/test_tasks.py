@@ -177,7 +177,7 @@ def test_out_of_its_order_it_ends_the_file(name: str, tmp_path: Path) -> None:
 
 
 def raw(told: TraceHeader = DECIDED, **changes: Any) -> dict[str, Any]:
-    return {**json.loads(told.to_json()), **changes}
+    return {**json.loads(told.to_bytes()), **changes}
 
 
 def changed_slot(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:

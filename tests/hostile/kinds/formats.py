@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 from engine import SKILLS, catalog
+from engine.declared import read
 from engine.text.grammar import GrammarState
 from engine.text.grammar_tokens import GrammarTokens
-from engine.text.output_format import KINDS as FORMAT_KINDS
-from engine.text.output_format import OutputFormat
+from engine.text.output_format import FormatKind, OutputFormat
 from engine.text.tokenizer import Tokenizer
 from tests.engine.text.formats import PATTERNS, random_schema
 from tests.hostile.kind import Attempt, Kind
@@ -137,7 +137,7 @@ def _together(random: Random, depth: int) -> dict[str, Any]:
 
 
 def _multiplying(random: Random) -> dict[str, Any]:
-    """What ``OutputFormat.from_json`` reads, of parts that multiply."""
+    """What is read as an ``OutputFormat``, of parts that multiply."""
     if random.random() < 0.3:
         return {"kind": "regex", "pattern": _counted(random)[:4_000]}
     schema = _together(random, 0)
@@ -154,7 +154,7 @@ def _multiplying_object(random: Random) -> dict[str, Any]:
 
 
 def _make(random: Random, folder: Path) -> Attempt:  # noqa: ARG001
-    kind, draws = random.choice(FORMAT_KINDS), random.randrange(2**30)
+    kind, draws = random.choice(get_args(FormatKind)), random.randrange(2**30)
     raw: dict[str, Any] = {
         "kind": kind,
         "schema": _schema(random) if kind == "json_schema" else None,
@@ -178,7 +178,7 @@ def _make_multiplying(random: Random, folder: Path) -> Attempt:  # noqa: ARG001
 
 def _attempt(raw: dict[str, Any], draws: int) -> Attempt:
     def attempt() -> None:
-        state = GrammarState(OutputFormat.from_json(raw), _tokens())
+        state = GrammarState(read(OutputFormat, raw, "the format"), _tokens())
         drawn = Random(draws)
         for _ in range(40):
             ids = state.forced()[:8] or state.allowed().nonzero()[0].tolist()

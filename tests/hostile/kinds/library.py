@@ -18,6 +18,7 @@ from app.library.conversations import ConversationStore
 from app.state.chat.attachment import AttachedPicture
 from app.state.chat.conversation import ChatState
 from app.state.chat.versions import Versions
+from engine.declared import plain
 from tests.engine.drawn import picture
 from tests.hostile import mutate
 from tests.hostile.kind import Attempt, Kind
@@ -30,7 +31,7 @@ FIGURES = '{"steps": 31, "blocks": 2, "capped_blocks": 0, "seconds": 1.5, "token
 VALUES = (
     *("text", "", "\x00", "12", "null", '{"a": [', "[]", '[["a"]]', '[["a", 1]]', "[" * 50_000, "9" * 5_000, "1e999"),
     *('{"trace": "../../x", "t_max": "hot", "max_new_tokens": ' + "9" * 400 + "}", '{"steps": true, "seconds": NaN}'),
-    *('[{"name": "a", "digest": "../x", "width": 1, "height": 1}]', json.dumps([SHOWN.to_json() | {"width": 10**9}])),
+    *('[{"name": "a", "digest": "../x", "width": 1, "height": 1}]', json.dumps([plain(SHOWN) | {"width": 10**9}])),
     *('{"max_denoising_steps": 1e99, "t_min": [], "t_max": {}}', '{"steps": [1], "seconds": -1, "blocks": 1e300}'),
 )
 

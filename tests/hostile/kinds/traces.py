@@ -149,7 +149,7 @@ def _long(random: Random, records: list[Record]) -> list[Record]:
 def _vast(random: Random) -> list[Record]:
     """A canvas as large as may be, whose steps hold nothing and pack to nothing."""
     length, top = random.choice((65_536, 65_537, 20_000)), random.choice((0, 8, 64))
-    raw = json.loads(header(6, 50, **FIXED).to_json())
+    raw = json.loads(header(6, 50, **FIXED).to_bytes())
     raw["model"]["canvas_length"] = length
     mask = bytes(-(-length // 8))
     step = struct.pack("<ddHH", 0.5, 0.1, top, top > 0) + bytes(16 * length) + mask + bytes(8 * length * top)

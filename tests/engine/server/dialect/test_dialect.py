@@ -17,12 +17,7 @@ from engine import (
     StepFinished,
     TraceHeader,
 )
-from engine.service import (
-    RunAdvanced,
-    RunEnded,
-    RunRequest,
-    RunStarted,
-)
+from engine.service import ChatRun, RunAdvanced, RunEnded, RunRequest, RunStarted
 from engine.service.wire.model import model_from_json, model_to_json
 from engine.service.wire.request import request_to_json
 from engine.service.wire.stream import CONTENT_TYPE, Ended, ReplyReader
@@ -65,11 +60,11 @@ def timeless(event: Any) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def source(served: Served) -> Recording:
-    return here(served, RunRequest("chat", PROMPT, QUICK, 3, keep=False))[0]
+    return here(served, ChatRun(QUICK, 3, PROMPT, keep=False))[0]
 
 
 def test_a_run_is_the_same_there_and_here(served: Served, source: Recording) -> None:
-    header, *events, ended = there(served, RunRequest("chat", PROMPT, QUICK, 3))
+    header, *events, ended = there(served, ChatRun(QUICK, 3, PROMPT))
     assert isinstance(header, TraceHeader)
     assert ended == Ended()
     assert header.prompt_ids == source.header.prompt_ids
@@ -111,7 +106,7 @@ def test_nothing_is_told_without_the_key(served: Served) -> None:
 
 def chat(**more: Any) -> dict[str, Any]:
     """The body of a chat, with something else in it."""
-    return {**request_to_json(RunRequest("chat", PROMPT, QUICK, 3)), **more}
+    return {**request_to_json(ChatRun(QUICK, 3, PROMPT)), **more}
 
 
 @pytest.mark.parametrize(
@@ -134,7 +129,7 @@ def test_what_cannot_begin_is_refused_in_a_sentence(served: Served, body: dict[s
 def test_who_leaves_ends_the_run(served: Served) -> None:
     endless = QUICK.replace(confidence_threshold=0.0, max_denoising_steps=10_000, max_new_tokens=64)
     reader = ReplyReader()
-    body = request_to_json(RunRequest("chat", PROMPT, endless, 3))
+    body = request_to_json(ChatRun(endless, 3, PROMPT))
     with served.http.stream("POST", "/safelight/v1/run", json=body) as response:
         parts = response.iter_raw()
         found: list[Any] = []

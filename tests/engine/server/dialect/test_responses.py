@@ -19,7 +19,7 @@ from engine.server.planning import RunPlan
 from engine.server.response_writer import ResponsesWriter
 from engine.server.responses_request import ResponsesRequest, chat_of
 from engine.server.strict import Ignored
-from engine.service import RunRequest
+from engine.service import ChatRun
 from engine.service.wire.model import model_from_json
 from tests.engine.server.served import KEY, NO_IMAGES, ScriptedEngine, Served, serving
 from tests.engine.service.wire.test_wire import some_model
@@ -297,7 +297,7 @@ def test_an_item_that_is_none_is_refused(item: dict[str, Any]) -> None:
 @pytest.fixture
 def writer() -> tuple[ResponsesWriter, ServedAnswer]:
     model = model_from_json(some_model(), "")
-    request = RunRequest("chat", ({"role": "user", "content": "x"},), GenerationConfig(), 0)
+    request = ChatRun(GenerationConfig(), 0, ({"role": "user", "content": "x"},))
     settings = AnswerSettings(max_tokens=10)
     writer = ResponsesWriter(RunPlan(request, settings, model, "small"), ResponsesRequest(input="x"))
     return writer, ServedAnswer(model, settings)

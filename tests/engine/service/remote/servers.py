@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.config import GenerationConfig
 from engine.events import GenerationFinished, PrefillFinished, TextArrived
-from engine.service import LoadRequest, ModelLoaded, RunAdvanced, RunEnded, RunReply, RunRequest, RunStarted
+from engine.service import ChatRun, LoadRequest, ModelLoaded, RunAdvanced, RunEnded, RunReply, RunRequest, RunStarted
 from engine.service.backend import run_alone
 from engine.service.remote import RemoteBackend, RemotePatience
 from engine.trace.recording import Recording
@@ -115,7 +115,7 @@ def loaded(server: Rude, model: str = "m", **how: Any) -> RemoteBackend:
 
 def question(text: str = "Hello", **how: Any) -> RunRequest:
     config = how.pop("config", GenerationConfig(max_new_tokens=64))
-    return RunRequest("chat", ({"role": "user", "content": text},), config, how.pop("seed", 7), **how)
+    return ChatRun(config, how.pop("seed", 7), ({"role": "user", "content": text},), **how)
 
 
 def ask(backend: RemoteBackend, request: RunRequest | None = None) -> Ran:

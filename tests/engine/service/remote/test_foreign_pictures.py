@@ -10,7 +10,7 @@ from PIL import Image
 
 from engine.config import GenerationConfig
 from engine.pictures import Picture, open_picture
-from engine.service import RunRequest
+from engine.service import ChatRun, RunRequest
 from engine.text.message import image_of
 from engine.trace import open_trace
 from tests.engine.drawn import picture
@@ -38,7 +38,7 @@ def turned() -> Picture:
 def asking(*shown: Picture) -> RunRequest:
     images = tuple(image_of(one, at) for one, at in zip(shown, (0, 2, 2), strict=False))
     said = {"role": "user", "content": "a b", "images": images}
-    return RunRequest("chat", (said,), GenerationConfig(), 0, pictures=shown)
+    return ChatRun(GenerationConfig(), 0, (said,), pictures=shown)
 
 
 def opened(url: str) -> Image.Image:

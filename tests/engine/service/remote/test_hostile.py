@@ -230,7 +230,7 @@ def test_the_key_goes_to_its_server_and_nowhere_else() -> None:
         assert asked == [server.endpoint]
         assert {request.headers["authorization"] for request in server.requests} == {"Bearer secret-1"}
         assert other.requests == []
-    assert "secret-1" not in ran.ended.message + ran.trace.header.to_json().decode()
+    assert "secret-1" not in ran.ended.message + ran.trace.header.to_bytes().decode()
 
 
 def test_a_key_that_is_none_is_not_sent() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from engine import catalog
 from engine.config import GenerationConfig
-from engine.service import LoadedModel, LoadFailed, LoadRequest, LocalBackend, ModelLoaded, RunRequest
+from engine.service import ChatRun, LoadedModel, LoadFailed, LoadRequest, LocalBackend, ModelLoaded
 from engine.service.backend import run_alone
 from engine.service.remote import RemoteBackend
 from engine.service.wire.model import model_to_json
@@ -16,9 +16,7 @@ from engine.service.wire.stream import CONTENT_TYPE, ReplyWriter
 from tests.engine.hub.rude_server import Request
 from tests.engine.service.remote.servers import JSON, SHORT, Ran, Route, in_json, models, serving
 
-RUN = RunRequest(
-    "chat", ({"role": "user", "content": "Reverse the word stone."},), GenerationConfig(max_new_tokens=8), 1
-)
+RUN = ChatRun(GenerationConfig(max_new_tokens=8), 1, ({"role": "user", "content": "Reverse the word stone."},))
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +26,7 @@ def known() -> tuple[LoadedModel, bytes]:
     local.load(LoadRequest(catalog.SKILLS, "Skills"), replies.append)
     [loaded] = [reply.model for reply in replies if isinstance(reply, ModelLoaded)]
     writer = ReplyWriter()
-    request = RunRequest("chat", RUN.messages, loaded.defaults.replace(max_denoising_steps=4), 1)
+    request = ChatRun(loaded.defaults.replace(max_denoising_steps=4), 1, RUN.messages)
     return loaded, b"".join(writer.write(reply) for reply in run_alone(local, request))
 
 

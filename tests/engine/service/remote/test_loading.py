@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.config import GenerationConfig
-from engine.service import LoadFailed, LoadRequest, ModelLoaded, RunRequest
+from engine.service import ChatRun, LoadFailed, LoadRequest, ModelLoaded
 from engine.service.remote import RemoteBackend
 from tests.engine.service.remote.servers import SHORT, ask, bodies, loaded, models, serving, streamed, words
 
@@ -46,8 +46,8 @@ def test_the_oldest_turns_are_left_out_and_a_prompt_over_the_context_says_by_how
     listed = models("m", owner="vllm", max_model_len=4096)
     with serving(v1_models=listed, v1_chat_completions=streamed(*words(["Hi."]))) as server:
         backend = loaded(server)
-        assert ask(backend, RunRequest("chat", tuple(told), GenerationConfig(), 0, reserve=1500)).text == "Hi."
-        refused = ask(backend, RunRequest("chat", tuple(told[:1]), GenerationConfig(), 0, reserve=1500))
+        assert ask(backend, ChatRun(GenerationConfig(), 0, tuple(told), reserve=1500)).text == "Hi."
+        refused = ask(backend, ChatRun(GenerationConfig(), 0, tuple(told[:1]), reserve=1500))
         [body] = bodies(server)
     assert [message["content"] for message in body["messages"]] == ["short"]
     assert "tokens and the answer up to 1,500" in refused.ended.message

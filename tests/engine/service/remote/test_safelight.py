@@ -19,6 +19,7 @@ from engine.files import read_json
 from engine.server.options import ServerOptions
 from engine.server.running import RunningServer
 from engine.service import (
+    ChatRun,
     LoadRequest,
     LocalBackend,
     ModelLoaded,
@@ -92,7 +93,7 @@ def asked(**how: Any) -> RunRequest:
     folder = catalog.resolve(catalog.SKILLS)
     usual = GenerationConfig.from_dict(read_json(folder / "generation_config.json"))
     config = usual.replace(**{"max_new_tokens": 128, "max_denoising_steps": 12} | how)
-    return RunRequest("chat", ({"role": "user", "content": PROMPT},), config, seed=11)
+    return ChatRun(config, 11, ({"role": "user", "content": PROMPT},))
 
 
 def again(request: RunRequest) -> RunRequest:

@@ -13,7 +13,7 @@ from engine.config import GenerationConfig
 from engine.events import PrefillFinished
 from engine.pictures import Picture
 from engine.server import dialect
-from engine.service import LoadRequest, LocalBackend, RunRequest
+from engine.service import ChatRun, LoadRequest, LocalBackend, RunRequest
 from engine.service.description import count_tokens
 from engine.service.remote import RemoteAddress, RemoteBackend, list_models
 from engine.trace import open_trace
@@ -55,7 +55,7 @@ def remote(served: Served, tmp_path_factory: pytest.TempPathFactory) -> RemoteBa
 
 
 def chat(*messages: dict[str, Any], pictures: tuple[Picture, ...] = (TALL, WIDE)) -> RunRequest:
-    return RunRequest("chat", messages, QUICK, 5, reserve=16, pictures=pictures)
+    return ChatRun(QUICK, 5, messages, reserve=16, pictures=pictures)
 
 
 def uploads(served: Served) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.config import GenerationConfig
 from engine.events import TextArrived
-from engine.service import LoadFailed, LoadRequest, RunRequest
+from engine.service import ChatRun, LoadFailed, LoadRequest
 from engine.service.remote import RemoteBackend
 from engine.service.remote.chat import NEUTRAL
 from engine.text.output_format import OutputFormat
@@ -153,7 +153,7 @@ def test_calls_of_tools_are_shown_and_sent_back_as_the_wire_has_them() -> None:
     )
     with vllm() as server:
         backend = loaded(server, NAME)
-        ran = ask(backend, RunRequest("chat", messages, NEUTRAL, 0, tools=(tool,), is_seed_set=False))
+        ran = ask(backend, ChatRun(NEUTRAL, 0, messages, tools=(tool,), is_seed_set=False))
     assert ran.text == '\n<tool_call>\n{"name": "look", "arguments": {"at": "it"}}\n</tool_call>'
     [body] = bodies(server)
     assert body["tools"] == [tool]

@@ -14,7 +14,7 @@ from engine import GenerationConfig, SafelightError, SlotsRead, Trace
 from engine.catalog import Traits
 from engine.files import parse_json
 from engine.pictures import ImageCost
-from engine.service import Capabilities, RunAdvanced, RunEnded, RunRequest, RunStarted
+from engine.service import Capabilities, ChatRun, DecisionRun, PuzzleRun, RunAdvanced, RunEnded, RunRequest, RunStarted
 from engine.service.wire.model import model_from_json, model_to_json
 from engine.service.wire.request import request_from_json, request_to_json
 from engine.service.wire.stream import IDLE, Ended, ReplyReader, ReplyWriter
@@ -71,7 +71,7 @@ def some_request(draw: random.Random) -> RunRequest:
         case "decision":
             shown = tuple(draw.sample(list(SHOWN.values()), draw.randint(0, 2)))
             decision = draw.choice(DECISIONS)
-            return RunRequest("decision", (), config, seed, decision=decision, pictures=shown, adapter=adapter)
+            return DecisionRun(config, seed, decision, pictures=shown, adapter=adapter)
         case kind:
             call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": {"x": [1, None, 0.5]}}}
             shown = tuple(draw.sample(list(SHOWN.values()), draw.randint(0, 2)))
@@ -82,11 +82,10 @@ def some_request(draw: random.Random) -> RunRequest:
                 {"role": "tool", "content": "2", "name": "f", "tool_call_id": "1"},
             )
             tools = ({"type": "function", "function": {"name": "f", "parameters": {}}},)
-            return RunRequest(
-                "puzzle" if kind == "puzzle" else "chat",
-                messages[: draw.randint(1, 3)],
+            return (PuzzleRun if kind == "puzzle" else ChatRun)(
                 config,
                 seed,
+                messages[: draw.randint(1, 3)],
                 think=draw.random() < 0.5,
                 reserve=draw.randint(0, 99),
                 tools=draw.choice(((), tools)),
@@ -98,7 +97,7 @@ def some_request(draw: random.Random) -> RunRequest:
 
 def facts(request: RunRequest) -> dict[str, Any]:
     """All of a request that travels, with its types."""
-    found = {field.name: getattr(request, field.name) for field in dataclasses.fields(request)}
+    found = {"kind": type(request)} | vars(request)
     for name in ("run_id", "cancel", "keep"):
         del found[name]
     return found | {"as written": repr(request.config)}
@@ -146,14 +145,14 @@ CHAT = {"kind": "chat", "messages": [{"role": "user", "content": "x"}], "config"
     ("raw", "says"),
     [
         ([], "a run's kind must be one of"),
-        ({"kind": "chat", "messages": [], "config": {}, "seed": 0}, "at least one message"),
+        ({"kind": "chat", "messages": [], "config": {}, "seed": 0}, "1 to 4,096 entries"),
         ({"kind": "chat", "messages": [{"role": "user", "content": "x"}], "config": {}, "seed": -1}, "seed must be"),
         ({**CHAT, "text": "x"}, "field 'text' that is not"),
         ({**CHAT, "config": {"heat": 1}}, "settings 'heat' are not known"),
         ({"kind": "fork", "source": {}, "changes": []}, "a run's kind must be one of"),
         ({"kind": "decision", "decision": {}, "config": {}, "seed": 0}, "questions are none"),
         ({"kind": "decision", "config": {}, "seed": 0}, "lacks the field 'decision'"),
-        ({**CHAT, "output_format": {"kind": "xml"}}, "kind must be"),
+        ({**CHAT, "output_format": {"kind": "xml"}}, "kind of output_format must be"),
         ({"kind": "chat", "messages": [{"role": "user", "content": [1]}], "config": {}, "seed": 0}, "must be a text"),
     ],
 )
