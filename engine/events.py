@@ -17,7 +17,7 @@ one step a block, followed by SlotsRead; a backend that reports no steps sends a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,46 @@ from engine.types import Tokens
 
 BlockEnd = Literal["converged", "step_cap", "stalled"]
 """Why a block took no more denoising steps."""
+Kind = Literal["prefill", "canvas", "step", "pins", "slots", "commit", "text", "end"]
+
+MOST_ANSWER = 2**20  # tokens of a prompt, and of an answer
+MOST_BLOCKS = 4_096  # four contexts of the largest model in canvases of 256
+MOST_STEPS = 10_000  # of a block, as in the settings
+MOST_RECORDS = 30_000  # events of a run: thirty times what ten blocks of 48 steps take
+MOST_END = 1_000  # bytes of why a run ended early
+
+
+class EventRecord(NamedTuple):
+    """The record of an event in a trace file, see ``engine.trace.codec``."""
+
+    code: bytes
+    kind: Kind  # of its entry in an index
+    place: str  # in words, of its block and step
+    order: tuple[str, ...] = ()  # of the stored fields, if it is not that of the class
+
+
+class Figure(NamedTuple):
+    """A stored number: its letter in ``struct``, and the largest value."""
+
+    letter: str = "d"
+    most: int | str = 0  # "C": the length of the canvas; or that of the field of this name
+    options: tuple[Any, ...] = ()  # the values; their index is stored
+
+
+class Row(NamedTuple):
+    """A stored array over the positions of the canvas, or a text."""
+
+    kind: Literal["tokens", "reals", "mask", "token", "text"] = "tokens"  # "token": one, or none
+    over: str = ""  # the array that it is stored as an exclusive or with
+    is_wide: bool = False  # (C, K), or None
+    is_counted: bool = False  # of any length, which is stored with the figures
+    most: int = 0  # bytes of a text; 0: as many as any text
+
+
+Seconds = Annotated[float, Figure()]
+Canvas = Annotated[Tokens, Row()]  # (C,)
+Mask = Annotated[NDArray[np.bool_], Row("mask")]  # (C,)
+Position = Annotated[int, Figure("I", "C")]
 
 
 def step_number(step: int) -> int:
@@ -37,9 +77,10 @@ def step_number(step: int) -> int:
 class PrefillFinished:
     """The prompt is in the cache."""
 
-    prompt_tokens: int
-    reused_tokens: int  # number of these tokens that were already in the cache
-    seconds: float
+    record: ClassVar = EventRecord(b"PREF", "prefill", "at the prompt")
+    prompt_tokens: Annotated[int, Figure("Q", MOST_ANSWER)]
+    reused_tokens: Annotated[int, Figure("Q", "prompt_tokens")]  # number of these that were already in the cache
+    seconds: Seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +91,11 @@ class CanvasStarted:
     ``filler`` where nothing is written yet; the rest of ``canvas`` was written while the block before it was open.
     """
 
+    record: ClassVar = EventRecord(b"CANV", "canvas", "at the beginning of block {block}")
     block_index: int
-    canvas: Tokens  # (C,)
-    pinned_mask: NDArray[np.bool_]  # (C,)
-    filler: int | None = None  # token id; None: the canvas is uniform noise
+    canvas: Canvas
+    pinned_mask: Mask
+    filler: Annotated[int | None, Row("token")] = None  # token id; None: the canvas is uniform noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,35 +109,47 @@ class StepFinished:
     before it was open.
     """
 
+    record: ClassVar = EventRecord(
+        b"STEP",
+        "step",
+        "at step {step} of block {block}",
+        (
+            *("temperature", "seconds", "argmax_canvas", "candidates", "next_canvas", "entropy", "accepted_mask"),
+            *("top_tokens", "top_probabilities"),
+        ),
+    )
     block_index: int
     step: int
-    temperature: float
-    argmax_canvas: Tokens  # (C,) best guess at every position
-    candidates: Tokens  # (C,) token sampled at every position
-    entropy: NDArray[np.float32]  # (C,) nats, of the temperature-scaled logits
-    accepted_mask: NDArray[np.bool_]  # (C,) candidate kept; the others are re-noised
-    next_canvas: Tokens  # (C,)
-    seconds: float
-    top_tokens: Tokens | None = None  # (C, K), likeliest first
-    top_probabilities: NDArray[np.float32] | None = None  # (C, K)
+    temperature: Annotated[float, Figure()]
+    argmax_canvas: Canvas  # best guess at every position
+    candidates: Annotated[Tokens, Row(over="argmax_canvas")]  # (C,) token sampled at every position
+    entropy: Annotated[NDArray[np.float32], Row("reals")]  # (C,) nats, of the temperature-scaled logits
+    accepted_mask: Mask  # candidate kept; the others are re-noised
+    next_canvas: Annotated[Tokens, Row(over="candidates")]  # (C,)
+    seconds: Seconds
+    top_tokens: Annotated[Tokens | None, Row(over="argmax_canvas", is_wide=True)] = None  # (C, K), likeliest first
+    top_probabilities: Annotated[NDArray[np.float32] | None, Row("reals", is_wide=True)] = None  # (C, K)
 
 
 @dataclass(frozen=True, eq=False)
 class PrefixPinned:
     """The argmax canvas was read under the answer's format: what fits is pinned, the rest denoised again."""
 
+    record: ClassVar = EventRecord(b"PINS", "pins", "before step {step} of block {block}")
     block_index: int
     step: int  # of the block: the step that comes next
-    round: int  # from 0 in each block
-    canvas: Tokens  # (C,) the next step begins with it
-    pinned: int  # positions before this one are pinned from here on
-    written: int  # of the newly pinned positions, how many the model had written; the format forced or chose the others
+    round: Position  # from 0 in each block
+    canvas: Canvas  # the next step begins with it
+    pinned: Position  # positions before this one are pinned from here on
+    # Of the newly pinned positions, how many the model had written; the format forced or chose the others.
+    written: Annotated[int, Figure("I", "pinned")]
 
 
 @dataclass(frozen=True, eq=False)
 class SlotsRead:
     """The results of a decision's slots, one a question. All log-probabilities are finite, in nats."""
 
+    record: ClassVar = EventRecord(b"SLOT", "slots", "at read {block}")
     block_index: int  # index of the read, from 0
     logprobs: tuple[NDArray[np.float32], ...]  # of each question's options, over the whole vocabulary
     argmax_is_label: tuple[bool, ...]  # True if the likeliest token of all is one of the labels
@@ -105,32 +159,39 @@ class SlotsRead:
 class CanvasCommitted:
     """A finished block. After its text and the end token behind it, if any, ``tokens`` holds padding."""
 
+    record: ClassVar = EventRecord(b"COMM", "commit", "at the end of block {block}")
     block_index: int
-    tokens: Tokens  # (C,)
-    text_length: int  # tokens before the end token; without one C
-    steps: int
-    reason: BlockEnd
+    tokens: Canvas
+    text_length: Position  # tokens before the end token; without one C
+    steps: Annotated[int, Figure("I", MOST_STEPS)]
+    # Earlier versions had a fourth reason.
+    reason: Annotated[BlockEnd, Figure("I", 3, ("converged", "step_cap", "stalled", "converged"))]
 
 
 @dataclass(frozen=True, eq=False)
 class TextArrived:
     """More text of an answer whose steps and tokens are not reported."""
 
-    text: str
-    is_thought: bool = False  # it belongs to the thinking, not to the answer
-    counted: int = 0  # tokens that arrived with it, if the backend says so
+    record: ClassVar = EventRecord(b"PART", "text", "in the middle of the text", ("counted", "is_thought", "text"))
+    text: Annotated[str, Row("text")]
+    is_thought: Annotated[bool, Figure("I", 1, (False, True))] = False  # it belongs to the thinking, not to the answer
+    counted: Annotated[int, Figure("I", MOST_ANSWER)] = 0  # tokens that arrived with it, if the backend says so
 
 
 @dataclass(frozen=True, eq=False)
 class GenerationFinished:
     """The end of a run, with all committed tokens before the end token."""
 
-    reason: Literal["eos", "length", "cancelled"]
-    tokens: Tokens  # (N,)
-    blocks: int  # committed
-    steps: int  # of all blocks
-    seconds: float  # of the engine, without prefill and without waiting for the consumer
-    why: str = ""  # the cause in a sentence if the reason is "length" but the length did not end the run
+    record: ClassVar = EventRecord(
+        b"DONE", "end", "at the end of the run", ("reason", "blocks", "steps", "tokens", "seconds", "why")
+    )
+    reason: Annotated[Literal["eos", "length", "cancelled"], Figure("I", 2, ("eos", "length", "cancelled"))]
+    tokens: Annotated[Tokens, Row(is_counted=True)]  # (N,)
+    blocks: Annotated[int, Figure("I", MOST_BLOCKS)]  # committed
+    steps: Annotated[int, Figure("I", MOST_RECORDS)]  # of all blocks
+    seconds: Seconds  # of the engine, without prefill and without waiting for the consumer
+    # The cause in a sentence if the reason is "length" but the length did not end the run.
+    why: Annotated[str, Row("text", most=MOST_END)] = ""
 
     @property
     def tokens_per_forward(self) -> float:

@@ -1,56 +1,31 @@
 """Encodes the events of a run to bytes and back, bit for bit. Knows no file.
 
-Arrays follow each other without padding. In a run whose canvases differ in length, CANV begins with its own, a u32; all
-other payloads say it by their size. Numbers of four bytes are stored by planes: all lowest bytes, then all second
-ones, as this compresses better. Masks are bits, the first position in the highest. Tokens are i32, reals f64 unless
-they say f32.
+What an event stores is declared at its class (``engine.events``): first its figures, packed by ``struct``, then its
+arrays and texts, without padding. An event with wide arrays has two more figures: K u16, and whether it has them u16.
+In a run whose canvases differ in length, CANV begins with its own, a u32; all other payloads say it by their size.
+Numbers of four bytes are stored by planes: all lowest bytes, then all second ones, as this compresses better. Masks
+are bits, the first position in the highest. Tokens are i32, reals f32. A wide array is stored (K, C), and its first
+row alone as an exclusive or: these rows are zero where nothing is in doubt.
 
-    PREF   prompt_tokens u64, reused_tokens u64, seconds.
-    CANV   canvas (C), pinned_mask (C), filler, if the block has one.
-    STEP   temperature, seconds, K u16, whether there is a top u16, argmax (C), candidates ^ argmax (C),
-           next_canvas ^ candidates (C), entropy f32 (C), accepted_mask (C), top_tokens (K, C),
-           top_probabilities f32 (K, C).
-    PINS   round u32, pinned u32, written u32, canvas (C).
     SLOT   questions u16, of each its options u16 and whether the argmax is a label u16; log-probabilities f32 (all).
-    COMM   text_length u32, steps u32, reason u32 (0 converged, 1 step cap, 2 stalled; 3, of earlier
-           versions, is read as 0), tokens (C).
-    PART   tokens that came with it u32, whether it is thinking u32, text in UTF-8.
-    DONE   reason u32 (0 eos, 1 length, 2 cancelled), blocks u32, steps u32, N u32, seconds, tokens (N), why in UTF-8.
-
-The row of the likeliest tokens is stored ``^ argmax``: all these rows are zero where nothing is in doubt.
 """
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.events import (
-    BlockEnd,
-    CanvasCommitted,
-    CanvasStarted,
-    Event,
-    GenerationFinished,
-    PrefillFinished,
-    PrefixPinned,
-    SlotsRead,
-    StepFinished,
-    TextArrived,
-)
+from engine.events import MOST_ANSWER, CanvasStarted, Event, Figure, Row, SlotsRead
 from engine.pictures import MOST_BYTES
 from engine.tasks.decisions.questions import MOST_OPTIONS, MOST_QUESTIONS
 from engine.trace.format import (
-    MOST_ANSWER,
-    MOST_BLOCKS,
     MOST_NUMBER,
-    MOST_RECORDS,
     MOST_STEP,
-    MOST_STEPS,
     MOST_TEXT,
     MOST_TEXTS,
     MOST_TOP,
@@ -60,14 +35,33 @@ from engine.trace.format import (
 from engine.trace.header import TraceHeader
 from engine.types import Tokens
 
-Finished = Literal["eos", "length", "cancelled"]
-COMMITTED: tuple[BlockEnd, ...] = get_args(BlockEnd)
-FINISHED: tuple[Finished, ...] = get_args(Finished)
+LENGTH, COUNT, OPTIONS = struct.Struct("<I"), struct.Struct("<H"), struct.Struct("<HH")
+BITS = {"tokens": 32, "reals": 32, "mask": 1}  # of a position
 
-PREF, STEP, COMM, DONE = struct.Struct("<QQd"), struct.Struct("<ddHH"), struct.Struct("<III"), struct.Struct("<IIIId")
-PART, PINS, COUNT, OPTIONS = struct.Struct("<II"), struct.Struct("<III"), struct.Struct("<H"), struct.Struct("<HH")
-LENGTH, FILLER = struct.Struct("<I"), struct.Struct("<i")
-MOST_END = 1_000  # bytes of why a run ended early
+
+class PayloadLayout(NamedTuple):
+    """The stored fields of an event's class, in their order."""
+
+    event: Any
+    figures: dict[str, Figure]  # with the lengths of arrays that are counted
+    rows: dict[str, Row]
+    head: struct.Struct
+    is_wide: bool  # has arrays of K values a position
+
+
+def _layout(event: Any) -> PayloadLayout:
+    hints = get_type_hints(event, include_extras=True)
+    noted = {name: get_args(hints[name])[-1:] for name in event.record.order or [field.name for field in fields(event)]}
+    stored: dict[str, Any] = {name: one[0] for name, one in noted.items() if one and isinstance(one[0], Figure | Row)}
+    rows = {name: note for name, note in stored.items() if isinstance(note, Row)}
+    counted = stored | {name: Figure("I", MOST_ANSWER) for name, row in rows.items() if row.is_counted}
+    figures = {name: note for name, note in counted.items() if isinstance(note, Figure)}
+    is_wide = any(row.is_wide for row in rows.values())
+    letters = "".join(figure.letter for figure in figures.values())
+    return PayloadLayout(event, figures, rows, struct.Struct(f"<{letters}{'HH' if is_wide else ''}"), is_wide)
+
+
+LAYOUTS = {event.record.code: _layout(event) for event in get_args(Event)}
 
 
 @dataclass(frozen=True)
@@ -92,21 +86,17 @@ class Codec:
     @cached_property
     def most(self) -> dict[bytes, int]:
         """The most bytes that a payload of each kind after the header can have."""
-        mask = -(-self.length // 8)
-        return {
-            b"IMAG": MOST_BYTES,
-            b"PIEC": MOST_TEXTS,
-            b"PREF": PREF.size,
-            b"CANV": LENGTH.size + 4 * self.length + mask + FILLER.size,
-            b"STEP": min(STEP.size + 16 * self.length + mask + 8 * self.length * MOST_TOP, MOST_STEP),
-            b"PINS": PINS.size + 4 * self.length,
-            b"SLOT": COUNT.size + MOST_QUESTIONS * (OPTIONS.size + 4 * MOST_OPTIONS),
-            b"TEXT": MOST_TEXT,
-            b"COMM": COMM.size + 4 * self.length,
-            b"PART": MOST_TEXT,
-            b"DONE": DONE.size + 4 * MOST_ANSWER + MOST_END,
-            b"FAIL": MOST_WHY,
-        }
+        slots = {b"SLOT": COUNT.size + MOST_QUESTIONS * (OPTIONS.size + 4 * MOST_OPTIONS)}
+        others = {b"IMAG": MOST_BYTES, b"PIEC": MOST_TEXTS, b"TEXT": MOST_TEXT, b"FAIL": MOST_WHY}
+        return {code: self._most(layout) for code, layout in LAYOUTS.items()} | slots | others
+
+    def _most(self, layout: PayloadLayout) -> int:
+        found = LENGTH.size + layout.head.size
+        for row in layout.rows.values():
+            count = 1 if row.kind == "token" else self.length * (MOST_TOP if row.is_wide else 1)
+            count = MOST_ANSWER if row.is_counted else count
+            found += (row.most or MOST_TEXT) if row.kind == "text" else -(-count * BITS.get(row.kind, 32) // 8)
+        return min(found, MOST_STEP)
 
     def encode(self, event: Event) -> tuple[bytes, bytes, int, int]:
         """Returns an event's kind, payload, block and step.
@@ -114,159 +104,83 @@ class Codec:
         Raises:
             ValueError: an array has another size than the canvas.
         """
-        match event:
-            case PrefillFinished():
-                return b"PREF", PREF.pack(event.prompt_tokens, event.reused_tokens, event.seconds), -1, -1
-            case CanvasStarted():
-                canvas, pinned = self._sized(event.canvas, event.pinned_mask)
-                own = LENGTH.pack(len(canvas)) if self.has_shorter else b""
-                filler = b"" if event.filler is None else FILLER.pack(event.filler)
-                return b"CANV", own + _planes(canvas) + _bits(pinned) + filler, event.block_index, -1
-            case StepFinished():
-                return b"STEP", self._encode_step(event), event.block_index, event.step
-            case PrefixPinned():
-                figures = PINS.pack(event.round, event.pinned, event.written)
-                return b"PINS", figures + _planes(*self._sized(event.canvas)), event.block_index, event.step
-            case SlotsRead():
-                return b"SLOT", _encode_slots(event), event.block_index, -1
-            case CanvasCommitted():
-                figures = COMM.pack(event.text_length, event.steps, COMMITTED.index(event.reason))
-                return b"COMM", figures + _planes(*self._sized(event.tokens)), event.block_index, -1
-            case TextArrived():
-                return b"PART", PART.pack(event.counted, event.is_thought) + event.text.encode(), -1, -1
-        tokens = np.asarray(event.tokens, dtype="<i4")
-        figures = DONE.pack(FINISHED.index(event.reason), event.blocks, event.steps, len(tokens), event.seconds)
-        return b"DONE", figures + _planes(tokens) + event.why.encode()[:MOST_END], -1, -1
+        payload = _encode_slots(event) if isinstance(event, SlotsRead) else self._encode(event)
+        return event.record.code, payload, getattr(event, "block_index", -1), getattr(event, "step", -1)
 
-    def _encode_step(self, event: StepFinished) -> bytes:
-        argmax, candidates, following, entropy, accepted = self._sized(
-            event.argmax_canvas, event.candidates, event.next_canvas, event.entropy, event.accepted_mask
-        )
-        tops, shares, count = b"", b"", 0
-        if event.top_tokens is not None and event.top_probabilities is not None:
-            top = np.asarray(event.top_tokens, dtype="<i4").T.copy()  # (K, C)
-            share = np.asarray(event.top_probabilities, dtype="<f4").T
-            count = len(top)
-            if top.shape != (count, len(argmax)) or share.shape != top.shape or count > MOST_TOP:
-                raise ValueError(f"top candidates of shape {top.T.shape} on a canvas of {len(argmax)}")
-            top[:1] ^= argmax
-            tops, shares = _planes(top), _planes(share)
-        return b"".join(
-            (
-                STEP.pack(event.temperature, event.seconds, count, event.top_tokens is not None),
-                _planes(argmax),
-                _planes(candidates ^ argmax),
-                _planes(following ^ candidates),
-                _planes(entropy),
-                _bits(accepted),
-                tops,
-                shares,
-            )
-        )
+    def _encode(self, event: Event) -> bytes:
+        layout = LAYOUTS[event.record.code]
+        rows = {name: getattr(event, name) for name in layout.rows}
+        arrays = [rows[name] for name, row in layout.rows.items() if row.kind in BITS and not row.is_counted]
+        shapes = [array.shape for array in arrays if array is not None]
+        width = next((shape[1] for shape in shapes if len(shape) > 1), None)
+        length = shapes[0][0] if shapes and self.has_shorter else self.length
+        if length > self.length or (width or 0) > MOST_TOP or not {*shapes} <= {(length,), (length, width)}:
+            raise ValueError(f"arrays of shapes {shapes} on a canvas of {self.length}")
+        figures = []
+        for name, figure in layout.figures.items():
+            value = len(rows[name]) if name in rows else getattr(event, name)
+            figures.append(figure.options.index(value) if figure.options else value)
+        figures += [width or 0, width is not None] if layout.is_wide else []
+        own = LENGTH.pack(length) if self.has_shorter and isinstance(event, CanvasStarted) else b""
+        packed = [_packed(row, rows[name], rows.get(row.over)) for name, row in layout.rows.items()]
+        return b"".join((own, layout.head.pack(*figures), *packed))
 
-    def _sized(self, *arrays: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """Returns the arrays of an event, which have the length of one canvas."""
-        length = len(arrays[0]) if self.has_shorter else self.length
-        for array in arrays:
-            if array.shape != (length,) or length > self.length:
-                raise ValueError(f"an array of shape {array.shape} on a canvas of {self.length}")
-        return arrays
-
-    def _length(self, size: int, each: int, masks: int = 0) -> int:
-        """Returns the length of a payload's canvas.
-
-        Args:
-            size: bytes of its arrays, of which a position has ``each``, and a bit of each of ``masks``.
-
-        Raises:
-            PayloadError: the canvas is longer than the run has any.
-        """
-        length = 8 * size // (8 * each + masks) if self.has_shorter else self.length
-        if length > self.length:
-            raise PayloadError("its canvas is too long")
-        return length
-
-    def decode(self, kind: bytes, payload: bytes, block: int, step: int) -> Event:
+    def decode(self, code: bytes, payload: bytes, block: int, step: int) -> Event:
         """Returns the event of a payload. Its arrays are read-only.
 
         Raises:
             PayloadError: the payload is not of this kind.
         """
-        reading = _Reading(payload, self.vocab_size)
-        match kind:
-            case b"PREF":
-                prompt, reused, seconds = reading.figures(PREF)
-                if not reused <= prompt <= MOST_ANSWER:
-                    raise PayloadError("it contradicts itself")
-                event: Event = PrefillFinished(prompt, reused, _figure(seconds))
-            case b"CANV":
-                length = reading.figures(LENGTH)[0] if self.has_shorter else self.length
-                if length > self.length:
-                    raise PayloadError("its canvas is too long")
-                canvas, pinned = reading.tokens(length), reading.mask(length)
-                event = CanvasStarted(block, canvas, pinned, None if reading.is_over else int(reading.tokens(1)[0]))
-            case b"STEP":
-                event = self._decode_step(reading, block, step)
-            case b"PINS":
-                number, pinned, written = reading.figures(PINS)
-                length = self._length(reading.left, 4)
-                if not written <= pinned <= length or number > length:
-                    raise PayloadError("it contradicts itself")
-                event = PrefixPinned(block, step, number, reading.tokens(length), pinned, written)
-            case b"SLOT":
-                event = _decode_slots(reading, block, self.options)
-            case b"COMM":
-                text_length, steps, reason = reading.figures(COMM)
-                length = self._length(reading.left, 4)
-                if text_length > length or steps > MOST_STEPS or reason > len(COMMITTED):
-                    raise PayloadError("it contradicts itself")
-                ended = COMMITTED[reason % len(COMMITTED)]
-                event = CanvasCommitted(block, reading.tokens(length), text_length, steps, ended)
-            case b"PART":
-                counted, is_thought = reading.figures(PART)
-                if counted > MOST_ANSWER or is_thought > 1:
-                    raise PayloadError("it contradicts itself")
-                event = TextArrived(reading.text(), bool(is_thought), counted)
-            case _:
-                reason, blocks, steps, count, seconds = reading.figures(DONE)
-                if reason >= len(FINISHED) or blocks > MOST_BLOCKS or steps > MOST_RECORDS:
-                    raise PayloadError("it contradicts itself")
-                tokens, why = reading.tokens(count), reading.text()
-                if len(why) > MOST_END:
-                    raise PayloadError("it is too long")
-                event = GenerationFinished(FINISHED[reason], tokens, blocks, steps, _figure(seconds), why)
+        reading, layout = _Reading(payload, self.vocab_size), LAYOUTS[code]
+        if layout.event is SlotsRead:
+            event: Event = _decode_slots(reading, block, self.options)
+        else:
+            values = {"block_index": block, "step": step} | self._decode(reading, layout)
+            event = layout.event(**{field.name: values[field.name] for field in fields(layout.event)})
         reading.end()
         return event
 
-    def _decode_step(self, reading: _Reading, block: int, step: int) -> StepFinished:
-        temperature, seconds, count, has_top = reading.figures(STEP)
-        if count > MOST_TOP or has_top > 1 or (count and not has_top):
+    def _decode(self, reading: _Reading, layout: PayloadLayout) -> dict[str, Any]:
+        """Returns the stored fields of a payload."""
+        own = reading.figures(LENGTH)[0] if self.has_shorter and layout.event is CanvasStarted else None
+        figures = reading.figures(layout.head)
+        width, has_top = figures[-2:] if layout.is_wide else (0, 0)
+        length = self._length(reading.left, layout, width) if own is None else own
+        if length > self.length:
+            raise PayloadError("its canvas is too long")
+        if width > MOST_TOP or has_top > 1 or (width and not has_top):
             raise PayloadError("it contradicts itself")
-        length = self._length(reading.left, 16 + 8 * count, 1)
-        argmax = reading.tokens(length)
-        candidates = reading.tokens(length, argmax)
-        following = reading.tokens(length, candidates)
-        entropy = reading.reals(length)
-        accepted = reading.mask(length)
-        top_tokens = top_probabilities = None
-        if has_top:
-            likeliest = np.zeros((count, length), dtype=np.int32)
-            likeliest[:1] = argmax
-            top_tokens = _fixed(reading.tokens(likeliest.size, likeliest.ravel()).reshape(likeliest.shape).T)
-            top_probabilities = _fixed(reading.reals(likeliest.size).reshape(likeliest.shape).T)
-        return StepFinished(
-            block,
-            step,
-            _figure(temperature),
-            argmax,
-            candidates,
-            entropy,
-            accepted,
-            following,
-            _figure(seconds),
-            top_tokens,
-            top_probabilities,
-        )
+        values: dict[str, Any] = {"C": length}
+        for (name, figure), value in zip(layout.figures.items(), figures, strict=False):
+            most = values[figure.most] if isinstance(figure.most, str) else figure.most
+            if not (abs(value) <= MOST_NUMBER if figure.letter == "d" else value <= most):  # False for NaN, too
+                raise PayloadError("it contradicts itself")
+            values[name] = figure.options[value] if figure.options else value
+        for name, row in layout.rows.items():
+            size = values[name] if row.is_counted else length
+            values[name] = None if row.is_wide and not has_top else reading.row(row, size, width, values.get(row.over))
+        return values
+
+    def _length(self, size: int, layout: PayloadLayout, width: int) -> int:
+        """Returns the length of a payload's canvas, whose arrays have so many bytes."""
+        bits = sum(BITS.get(row.kind, 0) * (width if row.is_wide else 1) for row in layout.rows.values())
+        is_by_size = self.has_shorter and bits and not any(row.is_counted for row in layout.rows.values())
+        return 8 * size // bits if is_by_size else self.length
+
+
+def _packed(row: Row, value: Any, over: Any) -> bytes:
+    """Returns the bytes of an array or a text."""
+    if value is None:
+        return b""
+    if row.kind == "text":
+        text: bytes = value.encode()
+        return text[: row.most or None]
+    if row.kind == "mask":
+        return np.packbits(value).tobytes()
+    words = np.array(value, dtype="<f4" if row.kind == "reals" else "<i4").T
+    if over is not None:
+        words[: 1 if row.is_wide else None] ^= over
+    return _planes(words)
 
 
 def _encode_slots(event: SlotsRead) -> bytes:
@@ -314,6 +228,25 @@ class _Reading:
             raise PayloadError("it has a token that is not in the vocabulary")
         return _fixed(words)
 
+    def row(self, row: Row, count: int, width: int, over: Tokens | None) -> Any:
+        """Reads an array of so many positions, or a text."""
+        match row.kind:
+            case "text":
+                text = self.text()
+                if row.most and len(text) > row.most:
+                    raise PayloadError("it is too long")
+                return text
+            case "token":
+                return int(self.tokens(1)[0]) if self.left else None
+            case "mask":
+                return self.mask(count)
+        if not row.is_wide:
+            return self.reals(count) if row.kind == "reals" else self.tokens(count, over)
+        likeliest = np.zeros((width, count), dtype=np.int32)
+        likeliest[:1] = 0 if over is None else over
+        found = self.reals(likeliest.size) if row.kind == "reals" else self.tokens(likeliest.size, likeliest.ravel())
+        return _fixed(found.reshape(likeliest.shape).T)
+
     def reals(self, count: int) -> NDArray[np.float32]:
         found = _whole(self._take(4 * count), "<f4").astype(np.float32, copy=False)
         if not (np.abs(found) <= MOST_NUMBER).all():  # False for NaN, too
@@ -336,12 +269,8 @@ class _Reading:
         """Bytes that are not read yet."""
         return len(self._payload) - self._place
 
-    @property
-    def is_over(self) -> bool:
-        return not self.left
-
     def end(self) -> None:
-        if not self.is_over:
+        if self.left:
             raise PayloadError("it is too long")
 
 
@@ -354,16 +283,6 @@ def _planes(words: NDArray[Any]) -> bytes:
 def _whole(planes: bytes, kind: str) -> NDArray[Any]:
     """Returns the words that ``_planes`` encoded."""
     return np.ascontiguousarray(np.frombuffer(planes, dtype=np.uint8).reshape(4, -1).T).view(kind).ravel()
-
-
-def _bits(mask: NDArray[np.bool_]) -> bytes:
-    return np.packbits(mask).tobytes()
-
-
-def _figure(value: float) -> float:
-    if not abs(value) <= MOST_NUMBER:  # False for NaN, too
-        raise PayloadError("it has a number that is out of bounds")
-    return value
 
 
 def _fixed(array: NDArray[Any]) -> NDArray[Any]:

@@ -41,6 +41,7 @@ import zlib
 from typing import NamedTuple
 
 from engine.errors import SafelightError
+from engine.events import MOST_BLOCKS, MOST_RECORDS, MOST_STEPS
 
 SUFFIX = ".sltrace"
 SIGNATURE = b"\x89SLT\r\n\x1a\n"  # holds line ends and an end-of-file, so that a transfer as text is detected
@@ -54,11 +55,7 @@ HEAD = struct.Struct("<4sIIiiII")
 MOST_POSITIONS = 65_536  # of a canvas, as in the settings
 MOST_TOP = 64  # candidates a position, as in the settings
 MOST_TOKENS = 2**24  # of a vocabulary
-MOST_STEPS = 10_000  # of a block, as in the settings
-MOST_BLOCKS = 4_096  # four contexts of the largest model in canvases of 256
 MOST_STEP = 8 * 2**20  # bytes of one, unpacked: eight candidates on the largest canvas, 64 on one of 15,000
-MOST_ANSWER = 2**20  # tokens of a prompt, and of an answer
-MOST_RECORDS = 30_000  # of a file: thirty times what ten blocks of 48 steps take; opening goes through all
 MOST_UNPACKED = 2**30  # bytes of all payloads of a file: a thousand blocks of 48 steps on canvases of 256
 MOST_HEADER = 8 * 2**20  # bytes of the header, unpacked; a prompt of 262,144 tokens makes some four million
 MOST_VALUES = 10**6  # in the header's JSON

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import uuid
@@ -14,6 +15,7 @@ from engine.config import LARGEST_SEED, GenerationConfig
 from engine.declared import Form, ids, plain, read, text, whole
 from engine.decoders import BLOCK_DIFFUSION
 from engine.errors import SafelightError
+from engine.events import MOST_ANSWER
 from engine.files import parse_json
 from engine.forks import Fork, Mark, Place
 from engine.tasks.decisions.forms import decision_from_json, decision_to_json
@@ -21,7 +23,7 @@ from engine.tasks.decisions.layout import Slot
 from engine.tasks.decisions.questions import Decision
 from engine.text.message import Message, image_digests, read_message
 from engine.text.output_format import OutputFormat
-from engine.trace.format import MOST_ANSWER, MOST_POSITIONS, MOST_TOKENS, MOST_VALUES, PayloadError
+from engine.trace.format import MOST_POSITIONS, MOST_TOKENS, MOST_VALUES, PayloadError
 
 MOST_LABEL = 8  # token ids that count as one label
 MOST_NAME = 4096  # characters of a name or a path
@@ -85,7 +87,7 @@ def unknown_settings(raw: dict[str, Any]) -> tuple[str, ...]:
     """Returns the names of settings that this version does not know, unless they changed nothing."""
     raw = _renamed(raw)
     gone = OF_GONE.union(name for name, off in GONE.items() if raw.get(name) == off)
-    return tuple(sorted(raw.keys() - GenerationConfig.__dataclass_fields__.keys() - gone))
+    return tuple(sorted(raw.keys() - {setting.name for setting in dataclasses.fields(GenerationConfig)} - gone))
 
 
 def _renamed(raw: dict[str, Any]) -> dict[str, Any]:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from engine.events import step_number
+from engine.trace.codec import LAYOUTS
 from engine.trace.format import HEAD, OPENING, SIGNATURE, VERSION, Head, RecordBudget, TraceError, opening, read_head
-from engine.trace.recording import Entry, Kind
+from engine.trace.recording import Entry
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -19,16 +20,6 @@ WINDOW = 4096  # bytes that are read for a head, so that one read serves many sm
 SLACK = 2**20  # incompressible data may be stored a little larger than it is
 _DAMAGED = "The trace is damaged"
 ENDINGS = (b"COMM", b"DONE", b"FAIL")  # the records that a TEXT precedes
-KINDS: dict[bytes, Kind] = {
-    b"PREF": "prefill",
-    b"CANV": "canvas",
-    b"STEP": "step",
-    b"PINS": "pins",
-    b"SLOT": "slots",
-    b"COMM": "commit",
-    b"PART": "text",
-    b"DONE": "end",
-}
 
 
 @dataclass(frozen=True)
@@ -146,7 +137,7 @@ def read_index(file: BinaryIO, header: Head, most: Mapping[bytes, int], *, is_fo
                 index = replace(index, failure=head)
             else:
                 index.heads.append(head)
-                index.entries.append(Entry(KINDS[kind], head.block, head.step))
+                index.entries.append(Entry(LAYOUTS[kind].event.record.kind, head.block, head.step))
     return replace(index, notice=_notice(_DAMAGED, index.entries))
 
 
@@ -226,16 +217,7 @@ class _Heads:
         return head if head.end <= self._size else "cut"
 
 
-_PLACES: dict[Kind, str] = {
-    "step": "at step {step} of block {block}",
-    "canvas": "at the beginning of block {block}",
-    "pins": "before step {step} of block {block}",
-    "slots": "at read {block}",
-    "commit": "at the end of block {block}",
-    "prefill": "at the prompt",
-    "text": "in the middle of the text",
-    "end": "at the end of the run",
-}
+_PLACES: dict[str, str] = {layout.event.record.kind: layout.event.record.place for layout in LAYOUTS.values()}
 
 
 def where(entry: Entry) -> str:

@@ -5,25 +5,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple, overload
+from typing import NamedTuple, overload
 
 from engine.config import GenerationConfig
 from engine.events import (
     CanvasCommitted,
-    CanvasStarted,
     Event,
     GenerationFinished,
-    PrefillFinished,
-    PrefixPinned,
-    SlotsRead,
+    Kind,
     StepFinished,
-    TextArrived,
 )
 from engine.pictures import Picture
 from engine.text.reply import Reply
 from engine.trace.header import TraceHeader
-
-Kind = Literal["prefill", "canvas", "step", "pins", "slots", "commit", "text", "end"]
 
 
 class Entry(NamedTuple):
@@ -34,20 +28,8 @@ class Entry(NamedTuple):
     step: int = -1
 
 
-_KINDS: dict[type[Event], Kind] = {
-    PrefillFinished: "prefill",
-    CanvasStarted: "canvas",
-    StepFinished: "step",
-    PrefixPinned: "pins",
-    SlotsRead: "slots",
-    CanvasCommitted: "commit",
-    TextArrived: "text",
-    GenerationFinished: "end",
-}
-
-
 def entry_of(event: Event) -> Entry:
-    return Entry(_KINDS[type(event)], getattr(event, "block_index", -1), getattr(event, "step", -1))
+    return Entry(event.record.kind, getattr(event, "block_index", -1), getattr(event, "step", -1))
 
 
 class Recording(ABC):

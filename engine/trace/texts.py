@@ -19,15 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.events import (
-    CanvasCommitted,
-    CanvasStarted,
-    Event,
-    GenerationFinished,
-    PrefixPinned,
-    StepFinished,
-)
+from engine.events import Event
 from engine.text.reply import Reply
+from engine.trace.codec import LAYOUTS
 from engine.trace.format import MOST_TOKENS, PayloadError
 from engine.trace.header import read_object
 
@@ -38,17 +32,9 @@ LONGEST = 256  # characters of a token's text that are kept; real tokens are far
 
 def tokens_of(event: Event) -> list[NDArray[Any]]:
     """Returns all tokens that an event names, in arrays of any shape."""
-    match event:
-        case CanvasStarted(filler=int() as filler):
-            return [event.canvas, np.array([filler])]
-        case CanvasStarted() | PrefixPinned():
-            return [event.canvas]
-        case StepFinished():
-            named = [event.argmax_canvas, event.candidates, event.next_canvas]
-            return named if event.top_tokens is None else [*named, event.top_tokens]
-        case CanvasCommitted() | GenerationFinished():
-            return [event.tokens]
-    return []
+    rows = LAYOUTS[event.record.code].rows.items()
+    named = [getattr(event, name) for name, row in rows if row.kind in ("tokens", "token")]
+    return [np.asarray(tokens) for tokens in named if tokens is not None]
 
 
 class NewTokens:

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from engine.errors import SafelightError, Sentence
-from engine.events import Event
+from engine.events import MOST_ANSWER, Event
 from engine.pictures import Picture
 from engine.service.remote import problems
 from engine.service.remote.calls import Calls, Check, count_of, field_of, no_check
@@ -24,7 +24,6 @@ from engine.text.message import Message, image_digests
 from engine.text.reply import read_reply
 from engine.text.tokenizer import Tokenizer
 from engine.text.vocabulary_files import FILE_BYTES
-from engine.trace.format import MOST_ANSWER
 from engine.trace.header import TraceHeader
 
 PREFIX = "/safelight/v1"

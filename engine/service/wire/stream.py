@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from engine.errors import SafelightError
 from engine.events import Event
 from engine.service.replies import RunAdvanced, RunEnded, RunReply, RunStarted
-from engine.trace.codec import Codec
+from engine.trace.codec import LAYOUTS, Codec
 from engine.trace.format import HEAD, MOST_HEADER, MOST_WHY, Head, PayloadError, RecordBudget, frame, read_head, unpack
 from engine.trace.header import TraceHeader, read_object
-from engine.trace.index import KINDS, SLACK, Order
+from engine.trace.index import SLACK, Order
 
 CONTENT_TYPE = "application/vnd.safelight.run"
 IDLE = frame(b"IDLE", b"")
@@ -126,7 +126,7 @@ class ReplyReader:
         if head.kind == _END:
             self.is_over = True
             return Ended(read_object(payload, dict[str, str]).get("message", "")[:MOST_MESSAGE])
-        if head.kind not in KINDS:
+        if head.kind not in LAYOUTS:
             return None
         if self._codec is None or self._order.is_over or not self._order.allows(head.kind, head.block, head.step):
             raise PayloadError("an event is out of its order")

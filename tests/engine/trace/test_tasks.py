@@ -23,10 +23,12 @@ from engine import (
 )
 from engine.service import RunAdvanced, RunEnded, RunStarted
 from engine.service.wire.stream import ReplyReader, ReplyWriter
-from engine.trace.codec import COUNT, OPTIONS, PINS, Codec
+from engine.trace.codec import COUNT, OPTIONS, Codec
 from engine.trace.format import PayloadError, frame, opening
 from tests.engine.task_runs import FORMAT, decided, decision_header, structured
 from tests.engine.traces import assert_same, header, letter, letters, write
+
+PINS = struct.Struct("<III")
 
 DECIDED = decision_header()
 STRUCTURED = header(16, 50, output_format=FORMAT)
