@@ -87,7 +87,6 @@ def read(kind: type[T], raw: Any, name: str, *, is_strict: bool = False, is_inne
     Args:
         kind: a dataclass, or what may be the type of a field of one. Its checks are those of its annotations.
         raw: the JSON. Fields that a dataclass does not have are passed over.
-            Those with a default that is not made anew may be left out.
         name: what it is, for messages.
         is_strict: fields that a dataclass does not have are refused.
         is_inner: it is a part of other JSON, so that messages say of which.
@@ -127,7 +126,7 @@ def _read(kind: Any, raw: Any, name: str, is_strict: bool, is_inner: bool) -> An
     if not isinstance(raw, Mapping):
         raise SafelightError(f"{name} must be an object, not {quoted(raw)}")
     if not dataclasses.is_dataclass(kind):
-        return {key: inside(args[1], inner, name) for key, inner in raw.items()}
+        return {inside(args[0], key, name): inside(args[1], inner, name) for key, inner in raw.items()}
     return cast("Any", kind)(**read_fields(kind, raw, name, is_strict=is_strict, is_inner=is_inner))
 
 
@@ -139,7 +138,7 @@ def read_fields(
     if is_strict and (unknown := [given for given in raw if given not in fields]):
         raise SafelightError(f"{name} has a field {quoted(unknown[0])} that is not known; leave it out")
     for own, (_, field) in fields.items():
-        if own not in raw and field.default is dataclasses.MISSING:
+        if own not in raw and field.default is field.default_factory is dataclasses.MISSING:
             raise SafelightError(f"{name} lacks the field {own!r}")
     of = f" of {name}" if is_inner else ""
     return {

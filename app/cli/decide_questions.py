@@ -64,7 +64,7 @@ def questions_of(args: argparse.Namespace) -> QuestionFile:
     else:
         asked = QuestionFile(asked_in_order(args.asked or ()))
     options.require_utf8("".join(text for _, text in args.asked or ()), "a question")
-    changes: dict[str, Any] = {"is_joint": True} if args.joint else {}
+    changes: dict[str, Any] = {"joint": True} if args.joint else {}
     if args.repeat is not None:
         changes["repeats"] = args.repeat
     return replace(asked, **changes)

@@ -70,7 +70,7 @@ class Decider:
             state,
             asked.questions,
             instructions=asked.instructions,
-            is_joint=asked.is_joint,
+            is_joint=asked.joint,
             repeats=asked.repeats,
             pictures=pictures,
         )

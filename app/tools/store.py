@@ -6,7 +6,7 @@ The servers stand there in the notation of other programs, so that the file can 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from app.system.i18n import tr
 from app.system.locks import locked
 from app.tools.leave import Leave, Names
 from engine import SafelightError
+from engine.declared import read
 from engine.files import parse_json, private_folder, read_bytes, write_text
 from engine.tools.declared import MOST_BYTES, MOST_SERVERS, ToolServer, read_servers, servers_to_json
 
@@ -138,18 +139,23 @@ def _names_json(names: Names) -> dict[str, list[str]]:
     return {identity: sorted(found) for identity, found in sorted(names.items())}
 
 
+@dataclass(frozen=True)
+class _Leave:
+    """The leave as it stands in the file."""
+
+    off: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    always: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    reads: bool = False
+
+
 def _read_leave(raw: Any) -> Leave:
-    """Reads the leave; whatever is not understood gives none."""
-    if not isinstance(raw, Mapping):
+    """Reads the leave; what is not understood gives none."""
+    try:
+        found = read(_Leave, raw or {}, "leave")
+    except SafelightError:
         return Leave()
-    return Leave(_read_names(raw.get("off")), _read_names(raw.get("always")), raw.get("reads") is True)
-
-
-def _read_names(raw: Any) -> Names:
-    if not isinstance(raw, Mapping):
-        return {}
-    return {
-        identity: frozenset(name for name in names[:MOST_NAMES] if isinstance(name, str))
-        for identity, names in raw.items()
-        if isinstance(names, list)
-    }
+    off, always = (
+        {identity: frozenset(names[:MOST_NAMES]) for identity, names in one.items()}
+        for one in (found.off, found.always)
+    )
+    return Leave(off, always, found.reads)

@@ -7,11 +7,12 @@ An unfinished one has a ``safelight.json`` in its repository's folder of the Hug
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
+from engine.declared import plain, read
 from engine.errors import SafelightError, quoted
 from engine.files import is_bare_name, read_json, write_json
 from engine.hashes import HASH
@@ -102,15 +103,14 @@ class Record:
 
     def write(self) -> None:
         self.snapshot.mkdir(parents=True, exist_ok=True)
-        write_json(repo_folder(self.repo) / MARK, asdict(self))
+        write_json(repo_folder(self.repo) / MARK, plain(self))
 
     @staticmethod
     def read(repo: str) -> Record | None:
         """Returns the record of an unfinished download; None if there is none that we could have written."""
         try:
-            raw = read_json(repo_folder(repo) / MARK)
-            return Record(repo, raw["revision"], tuple(RemoteFile(**file) for file in raw["files"]))
-        except (SafelightError, KeyError, TypeError):
+            return read(Record, read_json(repo_folder(repo) / MARK) | {"repo": repo}, MARK)
+        except SafelightError:
             return None
 
 

@@ -10,11 +10,12 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
+from engine.declared import many, read, text
 from engine.errors import SafelightError, quoted
 
 MOST_SERVERS = 32
@@ -120,30 +121,35 @@ def _as_json(server: ToolServer) -> dict[str, Any]:
     return found | ({} if server.is_on else {"disabled": True})
 
 
+Line = Annotated[str, text(LONGEST, r"[^\0]*")]
+Lines = Annotated[dict[Line, Line], many(MOST_ENTRIES)]
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """An entry as people write it."""
+
+    command: Line = ""
+    args: Annotated[tuple[Line, ...], many(MOST_ENTRIES)] = ()
+    env: Lines = field(default_factory=dict)
+    cwd: Line = ""
+    url: Line = ""
+    headers: Lines = field(default_factory=dict)
+    disabled: Any = False
+
+
 def _read_server(name: str, entry: Mapping[str, Any]) -> ToolServer:
     if not _NAME.fullmatch(name):
         raise SafelightError(f"a server is called {quoted(name)}; give it a name of 1 to 64 characters")
-    command, url = _text(name, entry, "command"), _text(name, entry, "url")
-    if bool(command) == bool(url):
+    own = read(_Entry, entry, f"the server {quoted(name)}", is_inner=True)
+    if bool(own.command) == bool(own.url):
         raise SafelightError(f"the server {quoted(name)} needs a command or a url, and not both")
-    args = entry.get("args", [])
-    if not isinstance(args, list) or len(args) > MOST_ENTRIES:
-        raise SafelightError(f"the args of {quoted(name)} must be a list of at most {MOST_ENTRIES} texts")
-    headers = _pairs(name, entry, "headers")
-    if any(not _HEADER.fullmatch(key) or not value.isprintable() for key, value in headers):
+    if any(not _HEADER.fullmatch(key) or not value.isprintable() for key, value in own.headers.items()):
         raise SafelightError(f"a header of {quoted(name)} has a sign that no header may have")
-    if url:
-        _check_address(name, url)
-    return ToolServer(
-        name,
-        command,
-        tuple(_checked(name, "args", value) for value in args),
-        _pairs(name, entry, "env"),
-        _text(name, entry, "cwd"),
-        url,
-        headers,
-        entry.get("disabled") is not True,
-    )
+    if own.url:
+        _check_address(name, own.url)
+    env, headers = tuple(own.env.items()), tuple(own.headers.items())
+    return ToolServer(name, own.command, own.args, env, own.cwd, own.url, headers, own.disabled is not True)
 
 
 def _check_address(name: str, url: str) -> None:
@@ -154,20 +160,3 @@ def _check_address(name: str, url: str) -> None:
         is_one = False
     if not is_one:
         raise SafelightError(f"the url of {quoted(name)} is {quoted(url)}; write http://… or https://…")
-
-
-def _pairs(name: str, entry: Mapping[str, Any], field: str) -> Pairs:
-    found = entry.get(field, {})
-    if not isinstance(found, Mapping) or len(found) > MOST_ENTRIES:
-        raise SafelightError(f"the {field} of {quoted(name)} must be an object of at most {MOST_ENTRIES} texts")
-    return tuple((_checked(name, field, key), _checked(name, field, value)) for key, value in found.items())
-
-
-def _text(name: str, entry: Mapping[str, Any], field: str) -> str:
-    return _checked(name, field, entry.get(field, ""))
-
-
-def _checked(name: str, field: str, value: Any) -> str:
-    if not isinstance(value, str) or len(value) > LONGEST or "\0" in value:
-        raise SafelightError(f"the {field} of {quoted(name)} must be text of at most {LONGEST:,} characters")
-    return value

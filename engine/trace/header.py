@@ -207,6 +207,8 @@ class TraceHeader:
         if begun and isinstance(begun, list) and isinstance(changes, list):  # of an earlier version
             raw["changes"] = [{"block": 0, "step": 0, "edits": list(enumerate(begun))}, *changes]
             raw["config"] = {**raw["config"], "canvas_length": len(begun)}
+        if not {"id", "created", "app_version"} <= raw.keys():
+            raise PayloadError("its identity is missing")
         try:
             header = read(TraceHeader, raw, "its header")
         except (SafelightError, OverflowError, ArithmeticError) as error:

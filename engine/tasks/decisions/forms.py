@@ -8,8 +8,10 @@ A question is ``{"type": …, "instructions": …, "criteria": …}``. ``criteri
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
+from engine.declared import many, read, whole
 from engine.errors import SafelightError, quoted
 from engine.files import storable
 from engine.tasks.decisions.answers import TypedAnswer
@@ -87,27 +89,25 @@ def decision_to_json(decision: Decision) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class _DecisionForm:
+    state: str
+    questions: Annotated[tuple[tuple[str, Any], ...], many(MOST_QUESTIONS, fewest=1)]
+    instructions: str = ""
+    is_joint: bool = False
+    first: Annotated[int, whole(0, MOST_QUESTIONS)] = 1
+    repeats: Annotated[int, whole(0, MOST_QUESTIONS)] = 0
+
+
 def decision_from_json(raw: Any) -> Decision:
     """Reads a decision from JSON.
 
     Raises:
         SafelightError: it is not a decision.
     """
-    if not isinstance(raw, dict):
-        raise SafelightError("a decision must be an object")
-    given = raw.get("questions")
-    if not isinstance(given, list) or not 1 <= len(given) <= MOST_QUESTIONS:
-        raise SafelightError("a decision's questions are none, or too many")
-    if not all(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) for pair in given):
-        raise SafelightError("a decision's questions must be pairs of a name and a question")
-    return Decision(
-        _text("", "state", raw.get("state")),
-        tuple(question_from_json(name, question) for name, question in given),
-        _text("", "instructions", raw.get("instructions", "")),
-        raw.get("is_joint") is True,
-        _whole("first", raw.get("first", 1)),
-        _whole("repeats", raw.get("repeats", 0)),
-    )
+    found = read(_DecisionForm, raw, "a decision")
+    questions = tuple(question_from_json(*pair) for pair in found.questions)
+    return Decision(found.state, questions, found.instructions, found.is_joint, found.first, found.repeats)
 
 
 def systemone_answer(answer: TypedAnswer) -> dict[str, Any]:
@@ -168,11 +168,5 @@ def _text(name: str, field: str, raw: Any) -> str:
     return storable(raw)
 
 
-def _whole(field: str, raw: Any) -> int:
-    if type(raw) is not int or not 0 <= raw <= MOST_QUESTIONS:
-        raise SafelightError(f"a decision's {field} must be a whole number up to {MOST_QUESTIONS}, not {quoted(raw)}")
-    return raw
-
-
 def _bad(name: str, what: str) -> SafelightError:
-    return SafelightError(f"the question {quoted(name)} {what}" if name else f"a decision {what}")
+    return SafelightError(f"the question {quoted(name)} {what}")

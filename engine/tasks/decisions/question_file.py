@@ -9,18 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from engine import files
-from engine.declared import check_flag
-from engine.errors import SafelightError, quoted
+from engine.declared import Form, read, real, whole
+from engine.errors import SafelightError
 from engine.tasks.decisions.answers import COLDEST, HOTTEST
 from engine.tasks.decisions.forms import questions_from_json
 from engine.tasks.decisions.questions import MOST_REPEATS, Question
 
 REPEATS = 3  # repeats if a file names none
 FILE_BYTES = 2**20
-FIELDS = ("instructions", "joint", "repeats", "temperature", "questions")
 
 
 @dataclass(frozen=True)
@@ -32,11 +31,11 @@ class QuestionFile:
         temperature: of the probabilities; 1 leaves the model's.
     """
 
-    questions: tuple[Question, ...]
+    questions: Annotated[tuple[Question, ...], Form(questions_from_json, list)]
     instructions: str = ""
-    is_joint: bool = False
-    repeats: int = REPEATS
-    temperature: float = 1.0
+    joint: bool = False
+    repeats: Annotated[int, whole(0, MOST_REPEATS)] = REPEATS
+    temperature: Annotated[float, real(COLDEST, HOTTEST)] = 1.0
 
 
 def question_file_from_json(raw: Mapping[str, Any]) -> QuestionFile:
@@ -48,23 +47,10 @@ def question_file_from_json(raw: Mapping[str, Any]) -> QuestionFile:
     inner = raw.get("questions")
     if not isinstance(inner, Mapping) or isinstance(inner.get("type"), str):  # a question may have that name, too
         return QuestionFile(questions_from_json(raw))
-    unknown = [field for field in raw if field not in FIELDS]
-    if unknown:
-        raise SafelightError(f"there is no field {quoted(unknown[0])}; there are {', '.join(FIELDS)}")
-    instructions, joint = raw.get("instructions", ""), raw.get("joint", False)
-    repeats, temperature = raw.get("repeats", REPEATS), raw.get("temperature", 1.0)
-    if not isinstance(instructions, str):
-        raise SafelightError(f"the instructions must be a text, not {quoted(instructions)}")
-    check_flag("joint", joint)
-    if type(repeats) is not int or not 0 <= repeats <= MOST_REPEATS:
-        raise SafelightError(f"repeats must be a whole number from 0 to {MOST_REPEATS}, not {quoted(repeats)}")
-    if isinstance(temperature, Mapping):  # a fit, as earlier versions wrote it
-        temperature = temperature.get("temperature")
-    if type(temperature) not in (int, float) or not COLDEST <= temperature <= HOTTEST:
-        raise SafelightError(
-            f"the temperature must be a number from {COLDEST} to {HOTTEST:g}, not {quoted(temperature)}"
-        )
-    return QuestionFile(questions_from_json(inner), instructions, joint, repeats, float(temperature))
+    raw = dict(raw)
+    if isinstance(temperature := raw.get("temperature"), Mapping):  # a fit, as earlier versions wrote it
+        raw["temperature"] = temperature.get("temperature")
+    return read(QuestionFile, raw, "the file", is_strict=True)
 
 
 def read_question_file(path: Path) -> QuestionFile:

@@ -150,7 +150,7 @@ CHAT = {"kind": "chat", "messages": [{"role": "user", "content": "x"}], "config"
         ({**CHAT, "text": "x"}, "field 'text' that is not"),
         ({**CHAT, "config": {"heat": 1}}, "settings 'heat' are not known"),
         ({"kind": "fork", "source": {}, "changes": []}, "a run's kind must be one of"),
-        ({"kind": "decision", "decision": {}, "config": {}, "seed": 0}, "questions are none"),
+        ({"kind": "decision", "decision": {"state": ""}, "config": {}, "seed": 0}, "lacks the field 'questions'"),
         ({"kind": "decision", "config": {}, "seed": 0}, "lacks the field 'decision'"),
         ({**CHAT, "output_format": {"kind": "xml"}}, "kind of output_format must be"),
         ({"kind": "chat", "messages": [{"role": "user", "content": [1]}], "config": {}, "seed": 0}, "must be a text"),
