@@ -115,7 +115,7 @@ class AnswerSettings:
         one_by_one: tokens of blocks that are not denoised stay as they are written, one behind the other.
     """
 
-    max_tokens: int
+    max_tokens: int = 0
     stops: tuple[str, ...] = ()
     is_raw: bool = False
     starts_in_thought: bool = False

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -15,14 +14,14 @@ from engine.server.answer import AnswerSettings, ServedAnswer
 from engine.server.bodies import large_body
 from engine.server.chunks import ChunkWriter
 from engine.server.context import ServerContext
-from engine.server.errors import ApiError, unsupported
-from engine.server.formats import AskedFormat, contradicting, may_call, read_calls, read_format
+from engine.server.errors import unsupported
+from engine.server.formats import held_by
 from engine.server.images import SentImages
-from engine.server.messages import read_messages, read_tools
-from engine.server.planning import RunPlan, plan, prompt_of
+from engine.server.messages import read_messages
+from engine.server.planning import RunPlan, plan
 from engine.server.schemas import ChatRequest
 from engine.server.serving import Choice, RunResponse
-from engine.service import ChatRun, LoadedModel, RunRequest
+from engine.service import ChatRun
 from engine.text.output_parts import (
     ContentPart,
     OutputPart,
@@ -49,97 +48,23 @@ def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
     Raises:
         ApiError: it cannot be run as requested.
     """
-    thinks = thinks_in(body)
-    tools, choice = _tools_of(body)
-    asked_format = _format_of(body, tools, choice)
-    schemas = {tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in tools}
-    top = (body.top_logprobs or 0) if body.logprobs else None
-    is_strict = asked_format is None and any(tool.function.strict for tool in body.tools or ())
-
-    def make_request(model: LoadedModel, fields: dict[str, Any]) -> RunRequest:
-        images = SentImages(model, context.pictures)
-        messages = read_messages(body.messages, images, body.ignored)
-        fields |= {"config": images.budget(fields["config"]), "pictures": images.pictures}
-        if is_strict and tools:
-            fields["output_format"] = may_call(tools)
-        request = ChatRun(messages=messages, think=thinks, tools=tools, **fields)
-        if tools and not model.reads_tools:
-            raise unsupported("This model's chat template does not support tools.", "tools")
-        plain = dataclasses.replace(request, think=False)
-        if thinks and prompt_of(model, request) == prompt_of(model, plain):
-            body.ignored.add("reasoning_effort")
-            return plain
-        return request
-
+    tools, asked_format, output_format = held_by(body)
+    model, fields = context.begin(body)
+    if tools and not model.reads_tools:
+        raise unsupported("This model's chat template does not support tools.", "tools")
+    images = SentImages(model, context.pictures)
+    messages = read_messages(body.messages, images, body.ignored)
+    fields |= {"config": images.budget(model.defaults), "pictures": images.pictures, "output_format": output_format}
+    request = ChatRun(messages=messages, think=body.thinks, tools=tools, **fields)
     settings = AnswerSettings(
-        max_tokens=0,
         stops=body.stops,
-        schemas=schemas,
+        is_raw=asked_format is not None and asked_format.is_text and not request.think,
+        schemas={tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in tools},
         one_call=body.parallel_tool_calls is False,
-        top_logprobs=top,
+        top_logprobs=(body.top_logprobs or 0) if body.logprobs else None,
     )
     longest = body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
-    found = plan(context, body, longest, top, make_request, settings, asked_format)
-    return found
-
-
-def thinks_in(body: ChatRequest) -> bool:
-    """Returns True if the model is to think first.
-
-    Raises:
-        ApiError: the fields contradict each other.
-    """
-    options, effort = body.chat_template_kwargs, body.reasoning_effort
-    enabled = options.enable_thinking if options is not None else None
-    wanted = None if effort is None else effort not in ("none", "minimal")
-    if enabled is not None and wanted is not None and enabled != wanted:
-        raise ApiError(
-            400, "reasoning_effort and enable_thinking contradict each other; give one.", param="reasoning_effort"
-        )
-    return bool(enabled or wanted)
-
-
-def _tools_of(body: ChatRequest) -> tuple[tuple[Mapping[str, Any], ...], Any]:
-    """Returns the tools that may be called, and the choice among these.
-
-    Raises:
-        ApiError: two have one name.
-    """
-    tools, choice = read_tools(body.tools or ()), body.tool_choice
-    match choice:
-        case "none":
-            return (), choice
-        case {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": list(allowed)}}:
-            names = [tool.get("function") for tool in allowed if isinstance(tool, dict)]
-            return tuple(tool for tool in tools if {"name": tool["function"]["name"]} in names), mode
-    return tools, choice
-
-
-def _format_of(body: ChatRequest, tools: Sequence[Mapping[str, Any]], choice: Any) -> AskedFormat | None:
-    """Returns the format that the answer must fit, or a forced call.
-
-    Raises:
-        ApiError: it is none, or a call and another format are asked for.
-    """
-    asked = read_format(body)
-    if choice in (None, "auto", "none"):
-        if asked is not None and tools:  # no call would ever be made
-            raise contradicting("tools", asked.field)
-        return asked
-    match choice:
-        case "required":
-            forced = tools
-        case {"type": "function", "function": {"name": str(name)}}:
-            forced = [tool for tool in tools if tool["function"]["name"] == name]
-        case _:
-            raise ApiError(
-                400, "tool_choice must be none, auto, required, or the name of a function.", param="tool_choice"
-            )
-    if not forced:
-        raise ApiError(400, "There is no such tool; list it in tools.", param="tool_choice")
-    if asked is not None:
-        raise contradicting("tool_choice", asked.field)
-    return read_calls(forced)
+    return plan(context, body, model, request, longest, settings, asked_format)
 
 
 class ChatWriter(ChunkWriter):

@@ -19,10 +19,10 @@ from engine.server.chunks import ChunkWriter
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError
 from engine.server.formats import contradicting, read_format
-from engine.server.planning import RunPlan, plan, seed_of, take_any_name
+from engine.server.planning import RunPlan, plan, take_any_name
 from engine.server.schemas import CompletionRequest, FimRequest
 from engine.server.serving import RunResponse
-from engine.service import CompletionRun, GapRun, LoadedModel, RunRequest
+from engine.service import CompletionRun, GapRun, LoadedModel
 from engine.text.gap_markers import MARKERS, GapFile, GapMarkers, TextGap, parse
 from engine.text.output_parts import ContentPart, OutputPart, joined_text
 
@@ -51,7 +51,7 @@ def plan_completions(context: ServerContext, body: CompletionRequest) -> tuple[R
     Raises:
         ApiError: they cannot be run as requested.
     """
-    body.seed = seed_of(body)  # the same for each prompt
+    body.seed = body.chosen_seed  # the same for each prompt
     if body.suffix is not None or isinstance(body, FimRequest):
         take_any_name(body, *EDITOR_MODELS)
     return tuple(plan for prompt in body.prompts for plan in _plan(context, body, prompt).choices(body.n))
@@ -83,34 +83,27 @@ def _plan(
 ) -> RunPlan:
     """Plans the run of one prompt, which has a gap if ``files`` are given, be they none."""
 
-    def make_request(model: LoadedModel, fields: dict[str, Any]) -> RunRequest:
-        scores = body.logprobs if body.echo else None
-        if not isinstance(prompt, str):
-            _check_tokens(prompt, model)
-        gap = _gap(model, body, prompt, is_certain=files is not None)
-        if gap is not None:
-            if scores is not None:
-                raise contradicting("echo", "suffix")
-            if fields.pop("output_format") is not None and asked_format is not None:
-                raise contradicting(asked_format.field, "prompt")
-            gap = gap if files is None else dataclasses.replace(gap, files=files)
-            return GapRun(gap=gap, length=length, **fields)
-        text, ids = (prompt, ()) if isinstance(prompt, str) else (model.write(prompt), tuple(prompt))
-        return CompletionRun(text=text, ids=ids, prompt_scores=scores, **fields)
-
-    settings = AnswerSettings(max_tokens=0, stops=body.stops, is_raw=True, top_logprobs=body.logprobs)
-    longest = DEFAULT_TOKENS if body.max_tokens is None else body.max_tokens
-    asked_format = read_format(body)
+    asked_format, scores = read_format(body), body.logprobs if body.echo else None
     if asked_format is not None and body.behind is not None:
         raise contradicting(asked_format.field, "suffix")
-    found = plan(context, body, longest, body.logprobs, make_request, settings, asked_format)
-    if not body.echo:
-        return found
-    return dataclasses.replace(found, settings=dataclasses.replace(found.settings, echo=_text_of(found.request)))
-
-
-def _text_of(request: RunRequest) -> str:
-    return request.text if isinstance(request, CompletionRun) else ""
+    model, fields = context.begin(body)
+    if not isinstance(prompt, str):
+        _check_tokens(prompt, model)
+    gap = _gap(model, body, prompt, is_certain=files is not None)
+    settings = AnswerSettings(stops=body.stops, is_raw=asked_format is None, top_logprobs=body.logprobs)
+    longest = DEFAULT_TOKENS if body.max_tokens is None else body.max_tokens
+    if gap is None:
+        text, ids = (prompt, ()) if isinstance(prompt, str) else (model.write(prompt), tuple(prompt))
+        held = None if asked_format is None else asked_format.format
+        request = CompletionRun(text=text, ids=ids, prompt_scores=scores, output_format=held, **fields)
+        settings = dataclasses.replace(settings, echo=text if body.echo else None)
+        return plan(context, body, model, request, longest, settings, asked_format)
+    if scores is not None:
+        raise contradicting("echo", "suffix")
+    if asked_format is not None:
+        raise contradicting(asked_format.field, "prompt")
+    gap = gap if files is None else dataclasses.replace(gap, files=files)
+    return plan(context, body, model, GapRun(gap=gap, length=length, **fields), longest, settings)
 
 
 def _check_tokens(prompt: list[int], model: LoadedModel) -> None:

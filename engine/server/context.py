@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 from engine.catalog import ADAPTERS
 from engine.errors import quoted
-from engine.server.errors import ApiError, loading, no_model
+from engine.server.errors import ApiError, elsewhere, loading, no_model
 from engine.server.images import ServedPictures
 from engine.server.kept import KeptResponses
 from engine.server.live import LiveRequests
 from engine.server.options import ServerOptions
-from engine.service import LoadedModel, Scheduler
+from engine.server.schemas import SampledRequest
+from engine.service import LoadedModel, Scheduler, is_remote
 
 
 @dataclass(eq=False)
@@ -63,6 +65,18 @@ class ServerContext:
         known = ", ".join((*(one.name for one in (model, *model.parts)), *adapted))
         said = f"The model {quoted(name)} is not loaded; available: {known}."
         raise ApiError(404, said, param="model", code="model_not_found")
+
+    def begin(self, body: SampledRequest) -> tuple[LoadedModel, dict[str, Any]]:
+        """Returns the model that a request names, and the fields that its run's request has, whatever its kind.
+
+        Raises:
+            ApiError: the model is another, or runs elsewhere.
+        """
+        model, adapter = self.pick(body.model)
+        if is_remote(model.path_or_id):
+            raise elsewhere()
+        keep = self.options.keeps_traces
+        return model, {"config": model.defaults, "seed": body.chosen_seed, "adapter": adapter, "keep": keep}
 
 
 def adapters_of(model: LoadedModel) -> tuple[str, ...]:

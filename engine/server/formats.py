@@ -4,74 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
-
-from pydantic import Field, model_validator
+from typing import Any
 
 from engine.config import GenerationConfig
 from engine.decoders import BLOCK_DIFFUSION
 from engine.decoding.names import formatting
 from engine.files import parse_json
 from engine.server.errors import UNSUPPORTED, ApiError, refusing, unsupported
-from engine.server.strict import NeutralFields, Strict
+from engine.server.schemas import ChatRequest, FormattedRequest, ResponseFormat, StructuredOutputs
 from engine.service import LoadedModel
 from engine.text.output_format import FormatKind, OutputFormat
-
-
-class NamedSchema(Strict):
-    """The schema of ``response_format``; every answer fits it, with or without ``strict``."""
-
-    name: Annotated[str, Field(min_length=1, max_length=200)]
-    description: str | None = None
-    schema_: Annotated[dict[str, Any], Field(alias="schema")]
-    strict: bool | None = None
-
-
-class ResponseFormat(Strict):
-    """OpenAI's ``response_format``, for chats.
-
-    An object's schema may be given in llama.cpp's ``schema``, or in the ``value`` of TGI's clients.
-    """
-
-    type: Literal["json_schema", "json_object", "text"]
-    json_schema: NamedSchema | None = None
-    schema_: Annotated[dict[str, Any] | None, Field(alias="schema")] = None
-    value: dict[str, Any] | None = None
-
-    @model_validator(mode="after")
-    def _check_schema(self) -> Self:
-        if (self.type == "json_schema") != (self.json_schema is not None):
-            raise ValueError("json_schema is only for the type json_schema")
-        if self.type != "json_object" and (self.schema_ is not None or self.value is not None):
-            raise ValueError("schema and value are only for the type json_object")
-        if self.schema_ is not None and self.value is not None:
-            raise ValueError("schema and value are the same; give one")
-        return self
-
-    @property
-    def schema_of_object(self) -> dict[str, Any] | None:
-        """The schema of the type ``json_object``, if one is given."""
-        return self.schema_ if self.schema_ is not None else self.value
-
-
-class StructuredOutputs(Strict):
-    """vLLM's ``structured_outputs``: one of these fields."""
-
-    json_: Annotated[str | dict[str, Any] | None, Field(alias="json")] = None
-    regex: str | None = None
-    choice: list[str] | None = None
-    json_object: bool | None = None
-
-
-class FormattedRequest(NeutralFields):
-    """A request whose answer can be held to a format; at most one may be given."""
-
-    response_format: ResponseFormat | None = None
-    structured_outputs: StructuredOutputs | None = None
-    json_schema: str | dict[str, Any] | None = None  # llama-server's
-    guided_json: str | dict[str, Any] | None = None
-    guided_regex: str | None = None
-    guided_choice: list[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -80,6 +22,11 @@ class AskedFormat:
 
     format: OutputFormat
     field: str
+
+    @property
+    def is_text(self) -> bool:
+        """True if the whole answer fits it, and is no call."""
+        return self.format.kind != "tool_calls"
 
     def decoded(self, model: LoadedModel, config: GenerationConfig, *, names_decoder: bool) -> GenerationConfig:
         """Returns a request's settings with the decoder that holds the answer to the format.
@@ -129,19 +76,56 @@ def read_format(body: FormattedRequest) -> AskedFormat | None:
         return AskedFormat(_made(kind, value), field)
 
 
-def read_calls(tools: Sequence[Mapping[str, Any]]) -> AskedFormat:
-    """Returns the format of at least one call of these tools, given as chat templates take them.
+def held_by(body: ChatRequest) -> tuple[tuple[Mapping[str, Any], ...], AskedFormat | None, OutputFormat | None]:
+    """Returns the tools that may be called, the format that a chat asks for, and that which its answer is held to.
+
+    The last is that of calls alone where one is forced, and of text or calls where tools are strict.
 
     Raises:
-        ApiError: they are too large.
+        ApiError: the format is none, or a call and another format are asked for; two tools have one name.
     """
+    asked, (tools, choice) = read_format(body), _tools_of(body)
+    if choice in (None, "auto", "none"):
+        if asked is not None and tools:  # no call would ever be made
+            raise contradicting("tools", asked.field)
+        is_strict = asked is None and any(tool.function.strict for tool in body.tools or ())
+        free = OutputFormat.text_or_calls(_functions(tools)) if is_strict and tools else None
+        return tools, asked, free if asked is None else asked.format
+    match choice:
+        case "required":
+            forced = tools
+        case {"type": "function", "function": {"name": str(name)}}:
+            forced = tuple(tool for tool in tools if tool["function"]["name"] == name)
+        case _:
+            raise ApiError(
+                400, "tool_choice must be none, auto, required, or the name of a function.", param="tool_choice"
+            )
+    if not forced:
+        raise ApiError(400, "There is no such tool; list it in tools.", param="tool_choice")
+    if asked is not None:
+        raise contradicting("tool_choice", asked.field)
     with refusing("tools"):
-        return AskedFormat(OutputFormat("tool_calls", tools=_functions(tools)), "tool_choice")
+        calls = AskedFormat(OutputFormat("tool_calls", tools=_functions(forced)), "tool_choice")
+    return tools, calls, calls.format
 
 
-def may_call(tools: Sequence[Mapping[str, Any]]) -> OutputFormat | None:
-    """Returns the format of text, or of calls that fit the schemas of these tools; None if they are too large."""
-    return OutputFormat.text_or_calls(_functions(tools))
+def _tools_of(body: ChatRequest) -> tuple[tuple[Mapping[str, Any], ...], Any]:
+    """Returns the tools that may be called, as chat templates take them, and the choice among these.
+
+    Raises:
+        ApiError: two have one name.
+    """
+    sent, choice = body.tools or (), body.tool_choice
+    if len({tool.function.name for tool in sent}) < len(sent):
+        raise ApiError(400, "Two tools have the same name; rename one.", param="tools")
+    tools = tuple(tool.model_dump(exclude_none=True, exclude={"function": {"strict"}}) for tool in sent)
+    match choice:
+        case "none":
+            return (), choice
+        case {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": list(allowed)}}:
+            names = [tool.get("function") for tool in allowed if isinstance(tool, dict)]
+            return tuple(tool for tool in tools if {"name": tool["function"]["name"]} in names), mode
+    return tools, choice
 
 
 def _functions(tools: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:

@@ -9,7 +9,7 @@ from engine.errors import SafelightError, quoted
 from engine.files import parse_json
 from engine.server.errors import ApiError, unread
 from engine.server.images import SentImages, chat_image
-from engine.server.schemas import ChatMessage, ChatTool, ToolCallSent
+from engine.server.schemas import ChatMessage, ToolCallSent
 from engine.server.strict import Ignored
 from engine.text.message import Message, image_of
 
@@ -64,17 +64,6 @@ def read_content(content: str | list[dict[str, Any]] | None, where: str) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     return "\n".join(_text(part, f"{where}.content.{place}") for place, part in enumerate(content))
-
-
-def read_tools(tools: Sequence[ChatTool]) -> tuple[Mapping[str, Any], ...]:
-    """Returns the functions for the chat template.
-
-    Raises:
-        ApiError: two have one name.
-    """
-    if len({tool.function.name for tool in tools}) < len(tools):
-        raise ApiError(400, "Two tools have the same name; rename one.", param="tools")
-    return tuple(tool.model_dump(exclude_none=True, exclude={"function": {"strict"}}) for tool in tools)
 
 
 def _read_content(message: ChatMessage, where: str, sent: SentImages, ignored: Ignored) -> dict[str, Any]:

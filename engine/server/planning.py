@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-import secrets
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from engine.catalog import is_embedded
 from engine.config import LARGEST_SEED, SMALLEST_CANVAS, GenerationConfig
-from engine.decoders import able
+from engine.decoders import BY_TOKEN, able
 from engine.decoding.names import names_of, require_thoughts
 from engine.errors import SafelightError
 from engine.server.answer import AnswerSettings
 from engine.server.context import ServerContext
-from engine.server.errors import ApiError, elsewhere, refusing, unsupported
+from engine.server.errors import ApiError, refusing, unsupported
 from engine.server.formats import AskedFormat
 from engine.server.sampler_fields import config_of
 from engine.server.schemas import SampledRequest
 from engine.server.strict import Ignored
-from engine.service import ChatRun, CompletionRun, GapRun, LoadedModel, RunRequest, is_remote
+from engine.service import ChatRun, CompletionRun, GapRun, LoadedModel, RunRequest
 from engine.service.small import prepared
 from engine.text.tags import end_of_thought, starts_in_thought
 from engine.trace.header import new_id
 
-CAUSAL = "autoregressive"  # the decoder of models that read text causally
 GAP_SHARE = 4  # the text of a gap takes at most this part of the context
-MOST_EXACT = 2**53  # JavaScript misreads larger whole numbers
 LONGER = 3.0  # times the seconds of a plan, after which its run takes no further step
 
 
@@ -74,91 +70,65 @@ class RunPlan:
 def plan(
     context: ServerContext,
     body: SampledRequest,
+    whole: LoadedModel,
+    request: RunRequest,
     longest: int | None,
-    top_logprobs: int | None,
-    make_request: Callable[[LoadedModel, dict[str, Any]], RunRequest],
     settings: AnswerSettings,
     asked_format: AskedFormat | None = None,
 ) -> RunPlan:
     """Plans the run of a request. Slow.
 
     Args:
+        whole: the model; of one in parts the request chooses its own.
         longest: requested length of the answer in tokens.
-        make_request: makes the run's request from these of its fields, which it may change: config, seed, adapter,
-            keep, output_format. Of a model in parts the one that it is for is chosen by it.
         settings: of the answer, except its length and its start.
         asked_format: the format that the answer must fit.
 
     Raises:
-        ApiError: the model is another, prompt and answer do not fit, or a value does not fit the model.
+        ApiError: prompt and answer do not fit, or a value does not fit the model.
     """
-    model, adapter = context.pick(body.model)
-    if is_remote(model.path_or_id):
-        raise elsewhere()
-    whole = model
-    request = make_request(
-        model,
-        {
-            "config": model.defaults,
-            "seed": seed_of(body),
-            "adapter": adapter,
-            "keep": context.options.keeps_traces,
-            "output_format": None if asked_format is None else asked_format.format,
-        },
-    )
     with refusing("messages"):
         model, request = prepared(whole, request)
-    config = config_of(body, model, request.config, top_logprobs)
-    if asked_format is not None:
-        config = asked_format.decoded(model, config, names_decoder=bool(body.decoder or body.token_thoughts))
-    request = dataclasses.replace(request, config=config)
-    scores = request.prompt_scores if isinstance(request, CompletionRun) else None
-    thinks, is_gap = isinstance(request, ChatRun) and request.think, isinstance(request, GapRun)
-    if scores is not None and CAUSAL not in model.decoders:
-        raise unsupported("echo with logprobs needs a model that reads text causally.", "echo")
-    ids = [] if is_gap else prompt_of(model, request)
-    if is_gap:  # its run cuts the text around the gap to the rest of the context
-        longest = min(model.context if longest is None else longest, model.context // GAP_SHARE)
+    ids = prompt_of(model, request)
+    if isinstance(request, ChatRun) and request.think:
+        plain = dataclasses.replace(request, think=False)
+        if prompt_of(model, plain) == ids:
+            request = plain
+            body.ignored.add("reasoning_effort")
     is_open = starts_in_thought(model.write(ids))
-    if longest and config.is_block_diffusion:
-        config = config.replace(smallest_canvas=config.smallest_canvas or SMALLEST_CANVAS, max_new_tokens=longest)
-    if asked_format is not None and not (thinks or is_open):
-        config = config.for_format(model.canvas_length)
-    least = config.canvas(model.canvas_length) if config.denoises else 1
-    if scores is not None and longest == 0:  # nothing is written
-        least = 0
-    length = _answer_length(longest, model, config, len(ids), least, context.options.answer_tokens)
-    request = dataclasses.replace(request, config=config.replace(max_new_tokens=max(1, length)))
+    thinks = is_open or (isinstance(request, ChatRun) and request.think)
+    config = config_of(body, model, request.config, settings.top_logprobs)
+    if asked_format is not None:
+        names_decoder = bool(body.decoder or body.token_thoughts)
+        config = asked_format.decoded(model, config, names_decoder=names_decoder)
+    most, is_held = context.options.answer_tokens, asked_format is not None and not thinks
+    config, length = _fitted(model, request, config, len(ids), longest, most, is_held=is_held)
     if config.thinking_tokens is not None:
-        request = _check_thinking(model, request, thinks=thinks or is_open, ignored=body.ignored)
-    names = names_of(config, model.decoders)
-    one_by_one = any(able(name, "in order") for name in names)
-    settings = dataclasses.replace(settings, max_tokens=length, starts_in_thought=is_open, one_by_one=one_by_one)
-    if asked_format is not None:  # the whole answer must fit it, except a thought and calls
-        is_text = asked_format.format.kind != "tool_calls" and isinstance(request, ChatRun) and not thinks
-        settings = dataclasses.replace(settings, is_raw=is_text)
-    field = None if asked_format is None else asked_format.field
+        config = _with_bounded_thought(model, config, thinks=thinks, ignored=body.ignored)
+    in_order = any(able(name, "in order") for name in names_of(config, model.decoders))
     return RunPlan(
-        request,
-        settings,
+        dataclasses.replace(request, config=config),
+        dataclasses.replace(settings, max_tokens=length, starts_in_thought=is_open, one_by_one=in_order),
         model,
         model.name if whole.parts else body.model or model.name,
         bool(body.diffusion_frames),
-        field,
+        None if asked_format is None else asked_format.field,
         body.ignored.names,
         prompt_tokens=len(ids),
     )
 
 
-def _check_thinking(model: LoadedModel, request: RunRequest, *, thinks: bool, ignored: Ignored) -> RunRequest:
-    """Returns the request, without its bound of thinking if the run cannot bound it, or does not think."""
+def _with_bounded_thought(
+    model: LoadedModel, config: GenerationConfig, *, thinks: bool, ignored: Ignored
+) -> GenerationConfig:
+    """Returns the settings, without their bound of thinking if the run cannot bound it, or does not think."""
     has_end = end_of_thought(model.encode, model.piece) is not None
     try:
-        require_thoughts(request.config, model.decoders, has_end=has_end, thinks=thinks)
+        require_thoughts(config, model.decoders, has_end=has_end, thinks=thinks)
     except SafelightError:
         ignored.add("thinking_token_budget")
-        return dataclasses.replace(request, config=request.config.replace(thinking_tokens=None))
-    return request
+        return config.replace(thinking_tokens=None)
+    return config
 
 
 def take_any_name(body: SampledRequest, *beginnings: str) -> None:
@@ -168,32 +138,48 @@ def take_any_name(body: SampledRequest, *beginnings: str) -> None:
         body.model = None
 
 
-def seed_of(body: SampledRequest) -> int:
-    """Returns the requested seed, else a new one; at a temperature of 0 always the same, as callers expect."""
-    if body.seed is not None:
-        return body.seed
-    return 0 if body.temperature == 0 else secrets.randbelow(MOST_EXACT)
-
-
 def prompt_of(model: LoadedModel, request: RunRequest) -> list[int]:
-    """Returns a request's prompt as tokens.
+    """Returns a request's prompt as tokens; none for a gap, whose run cuts the text around it to the context.
 
     Raises:
         ApiError: the model's template rejects it.
     """
     with refusing("messages" if isinstance(request, ChatRun) else "prompt"):
-        return model.prompt_ids(request)
+        return [] if isinstance(request, GapRun) else model.prompt_ids(request)
 
 
-def _answer_length(
-    asked: int | None, model: LoadedModel, config: GenerationConfig, prompt: int, least: int, most: int
-) -> int:
-    """Returns the greatest length of the answer in tokens: what was asked for, as far as there is room.
+def _fitted(
+    model: LoadedModel,
+    request: RunRequest,
+    config: GenerationConfig,
+    prompt: int,
+    asked: int | None,
+    most: int,
+    *,
+    is_held: bool,
+) -> tuple[GenerationConfig, int]:
+    """Returns the settings with the greatest length of the answer, and that: what was asked for, as far as there is
+    room.
+
+    Args:
+        prompt: its tokens.
+        asked: tokens; None: as many as the model's settings say, or ``most``.
+        is_held: the answer fits a format from its beginning.
 
     Raises:
-        ApiError: there is no room even for the ``least``.
+        ApiError: there is no room even for the shortest answer.
     """
-    room = model.context - prompt
+    if isinstance(request, GapRun):
+        asked = min(model.context if asked is None else asked, model.context // GAP_SHARE)
+    if asked and config.is_block_diffusion:
+        config = config.replace(smallest_canvas=config.smallest_canvas or SMALLEST_CANVAS, max_new_tokens=asked)
+    if is_held:
+        config = config.for_format(model.canvas_length)
+    least, room = config.canvas(model.canvas_length) if config.denoises else 1, model.context - prompt
+    if isinstance(request, CompletionRun) and request.prompt_scores is not None:
+        if BY_TOKEN not in model.decoders:
+            raise unsupported("echo with logprobs needs a model that reads text causally.", "echo")
+        least = 0 if asked == 0 else least  # nothing is written
     if room < least:
         raise ApiError(
             400,
@@ -202,8 +188,7 @@ def _answer_length(
             param="messages",
             code="context_length_exceeded",
         )
-    if asked is not None:
-        return min(asked, room)
-    if is_embedded(model.path_or_id):  # as window and terminal do: it was not trained to write more
-        most = config.max_new_tokens
-    return min(room, max(most, config.max_new_tokens))
+    if asked is None:
+        # An embedded model was not trained to write more; window and terminal do as well.
+        asked = config.max_new_tokens if is_embedded(model.path_or_id) else max(most, config.max_new_tokens)
+    return config.replace(max_new_tokens=max(1, min(asked, room))), min(asked, room)

@@ -8,9 +8,17 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from engine.server.bodies import in_words
 from engine.server.errors import ApiError, unread
-from engine.server.formats import NamedSchema
 from engine.server.images import input_image
-from engine.server.schemas import MOST_MESSAGES, MOST_TOOLS, AnyLength, AnySeed, ChatRequest, ModelName, StreamOptions
+from engine.server.schemas import (
+    MOST_MESSAGES,
+    MOST_TOOLS,
+    AnyLength,
+    AnySeed,
+    ChatRequest,
+    ModelName,
+    NamedSchema,
+    StreamOptions,
+)
 from engine.server.strict import Ignored, NeutralFields, Strict, own_tools
 
 _LOGPROBS = "message.output_text.logprobs"

@@ -6,17 +6,19 @@ them out.
 
 from __future__ import annotations
 
+import secrets
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
 from engine.config import LARGEST_SEED, MOST_CANVAS, MOST_POSITIONS, MOST_TOKENS
-from engine.server.formats import FormattedRequest
-from engine.server.strict import Neutral, PassedOver, Strict, ignored_in
+from engine.server.errors import ApiError
+from engine.server.strict import Neutral, NeutralFields, PassedOver, Strict, ignored_in
 
 MOST_MESSAGES = 2_000
 MOST_TOOLS = 128
 MOST_STOPS = 16
+MOST_EXACT = 2**53  # JavaScript misreads larger whole numbers
 MOST_ANSWERS = 16  # to one prompt
 MOST_CHOICES = 64  # of all prompts of a request
 MOST_TOP_LOGPROBS = 20
@@ -69,6 +71,62 @@ class StreamOptions(Strict):
     include_usage: bool | None = None
     include_obfuscation: bool | None = None
     continuous_usage_stats: bool | None = None
+
+
+class NamedSchema(Strict):
+    """The schema of ``response_format``; every answer fits it, with or without ``strict``."""
+
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    description: str | None = None
+    schema_: Annotated[dict[str, Any], Field(alias="schema")]
+    strict: bool | None = None
+
+
+class ResponseFormat(Strict):
+    """OpenAI's ``response_format``, for chats.
+
+    An object's schema may be given in llama.cpp's ``schema``, or in the ``value`` of TGI's clients.
+    """
+
+    type: Literal["json_schema", "json_object", "text"]
+    json_schema: NamedSchema | None = None
+    schema_: Annotated[dict[str, Any] | None, Field(alias="schema")] = None
+    value: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _check_schema(self) -> Self:
+        if (self.type == "json_schema") != (self.json_schema is not None):
+            raise ValueError("json_schema is only for the type json_schema")
+        if self.type != "json_object" and (self.schema_ is not None or self.value is not None):
+            raise ValueError("schema and value are only for the type json_object")
+        if self.schema_ is not None and self.value is not None:
+            raise ValueError("schema and value are the same; give one")
+        return self
+
+    @property
+    def schema_of_object(self) -> dict[str, Any] | None:
+        """The schema of the type ``json_object``, if one is given."""
+        return self.schema_ if self.schema_ is not None else self.value
+
+
+class StructuredOutputs(Strict):
+    """vLLM's ``structured_outputs``: one of these fields."""
+
+    json_: Annotated[str | dict[str, Any] | None, Field(alias="json")] = None
+    regex: str | None = None
+    choice: list[str] | None = None
+    json_object: bool | None = None
+
+
+class FormattedRequest(NeutralFields):
+    """A request whose answer can be held to a format; at most one may be given."""
+
+    response_format: ResponseFormat | None = None
+    structured_outputs: StructuredOutputs | None = None
+    json_schema: str | dict[str, Any] | None = None  # llama-server's
+    guided_json: str | dict[str, Any] | None = None
+    guided_regex: str | None = None
+    guided_choice: list[str] | None = None
 
 
 class SampledRequest(FormattedRequest):
@@ -127,6 +185,13 @@ class SampledRequest(FormattedRequest):
         if self.diffusion_frames and not self.stream:
             raise ValueError("diffusion_frames needs stream to be true")
         return self
+
+    @property
+    def chosen_seed(self) -> int:
+        """The requested seed, else a new one; at a temperature of 0 always the same, as callers expect."""
+        if self.seed is not None:
+            return self.seed
+        return 0 if self.temperature == 0 else secrets.randbelow(MOST_EXACT)
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -254,6 +319,22 @@ class ChatRequest(SampledRequest):
         if self.top_logprobs and not self.logprobs:
             raise ValueError("top_logprobs needs logprobs to be true")
         return self
+
+    @property
+    def thinks(self) -> bool:
+        """True if the model is to think first.
+
+        Raises:
+            ApiError: the fields contradict each other.
+        """
+        options, effort = self.chat_template_kwargs, self.reasoning_effort
+        enabled = options.enable_thinking if options is not None else None
+        wanted = None if effort is None else effort not in ("none", "minimal")
+        if enabled is not None and wanted is not None and enabled != wanted:
+            raise ApiError(
+                400, "reasoning_effort and enable_thinking contradict each other; give one.", param="reasoning_effort"
+            )
+        return bool(enabled or wanted)
 
 
 class CompletionRequest(SampledRequest):

@@ -9,8 +9,7 @@ from pydantic import Field, ValidationError, model_validator
 from engine.config import MOST_POSITIONS
 from engine.server.bodies import in_words
 from engine.server.errors import ApiError
-from engine.server.planning import MOST_EXACT
-from engine.server.schemas import GAP_TOKENS
+from engine.server.schemas import GAP_TOKENS, MOST_EXACT
 from engine.server.strict import Strict
 
 MOST_STEP = 2**31 - 1
