@@ -16,8 +16,7 @@ from engine.server.chunks import ChunkWriter
 from engine.server.context import ServerContext
 from engine.server.errors import unsupported
 from engine.server.formats import held_by
-from engine.server.images import SentImages
-from engine.server.messages import read_messages
+from engine.server.messages import SentImages, read_messages
 from engine.server.planning import RunPlan, plan
 from engine.server.schemas import ChatRequest
 from engine.server.serving import Choice, RunResponse

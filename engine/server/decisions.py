@@ -24,7 +24,7 @@ from engine.server.decisions_request import (
     read_decisions,
 )
 from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, other_model, refusing, sentence, unsupported
-from engine.server.images import SentImages
+from engine.server.messages import SentImages
 from engine.server.runs import ServedRun, client_of
 from engine.service import (
     DecisionReads,

@@ -12,7 +12,7 @@ from pydantic import Field, StrictBool, StrictStr, field_validator
 from engine.errors import quoted
 from engine.server.bodies import MOST_FIELD
 from engine.server.errors import ApiError, refusing, unread
-from engine.server.images import SentImage, input_image
+from engine.server.messages import SentImage, input_image
 from engine.server.schemas import MOST_MESSAGES, ModelName
 from engine.server.strict import Strict
 from engine.tasks.decisions.questions import MOST_QUESTIONS, OneOf, Option, Question, Score, YesNo

@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from engine.server.bodies import in_words
 from engine.server.errors import ApiError, unread
-from engine.server.images import input_image
+from engine.server.messages import input_image
 from engine.server.schemas import (
     MOST_MESSAGES,
     MOST_TOOLS,

@@ -29,6 +29,10 @@ THRESHOLD, CANVAS_LENGTH = PREFIX + "threshold", PREFIX + "canvas_length"  # the
 NAMES = (*XARGS, THRESHOLD)
 
 
+Changes = dict[str, tuple[Any, str, str]]
+"""Values by setting, each with the name that the request has for it, and the field that is at fault if it is wrong."""
+
+
 def config_of(
     body: SampledRequest, model: LoadedModel, config: GenerationConfig, top_logprobs: int | None
 ) -> GenerationConfig:
@@ -37,19 +41,21 @@ def config_of(
     Raises:
         ApiError: a value does not fit the model.
     """
-    config = config.replace(**_decoding(body, model))
+    config = config.replace(thinking_tokens=body.thinking_token_budget, **_decoding(body, model))
     if config.is_block_diffusion:
         body.pass_over(OF_SAMPLING)
-    config = _sampled(body, config)
-    if config.denoises:
-        config = _warmed(body, config)
-    config = config.replace(thinking_tokens=body.thinking_token_budget)
-    if top_logprobs is not None:
-        config = config.replace(top_k=max(config.top_k, top_logprobs, 1))
     own = (body.diffusion_sampler, body.diffusion_min_canvas_length, body.threshold)  # as mlx-vlm has them
     names = (PREFIX + "sampler", PREFIX + "min_canvas_length", THRESHOLD)
     asked = {name: value for name, value in zip(names, own, strict=True) if value is not None}
-    return apply_xargs(config, asked | (body.vllm_xargs or {}), model)
+    changes = _drawn(body, config) | _of_xargs(config, asked | (body.vllm_xargs or {}), model)
+    if top_logprobs is not None:
+        changes["top_k"] = (max(config.top_k, top_logprobs, 1), "top_logprobs", "top_logprobs")
+    try:
+        return config.replace(**{field: value for field, (value, _, _) in changes.items()})
+    except SafelightError as error:
+        field = str(error).partition(" ")[0]
+        _, name, param = changes.get(field, (None, field, field))
+        raise ApiError(400, f"{name}{str(error).removeprefix(field)}.", param=param) from None
 
 
 def _decoding(body: SampledRequest, model: LoadedModel) -> dict[str, Any]:
@@ -67,32 +73,25 @@ def _decoding(body: SampledRequest, model: LoadedModel) -> dict[str, Any]:
     return found
 
 
-def _warmed(body: SampledRequest, config: GenerationConfig) -> GenerationConfig:
-    """Returns the settings of block diffusion at a temperature."""
-    if body.temperature is None or body.temperature == 1:
-        return config
-    share = body.temperature if body.temperature > 1 else COLDEST + (1 - COLDEST) * body.temperature
-    return config.replace(t_max=config.t_max * share, t_min=config.t_min * share)
-
-
-def _sampled(body: SampledRequest, config: GenerationConfig) -> GenerationConfig:
-    """Returns the settings by which tokens are drawn, from OpenAI's fields."""
+def _drawn(body: SampledRequest, config: GenerationConfig) -> Changes:
+    """Returns the settings by which tokens are drawn, from OpenAI's fields; block diffusion is warmed or cooled."""
+    warmth = body.temperature
     fields = {
-        "sampling_temperature": None if config.is_block_diffusion else body.temperature,
+        "sampling_temperature": None if config.is_block_diffusion else warmth,
         "sampling_top_p": body.top_p,
         "sampling_top_k": 0 if body.top_k == -1 else body.top_k,
         "sampling_min_p": body.min_p,
         "repetition_penalty": body.repetition_penalty,
     }
-    for field, value in fields.items():
-        if value is not None:
-            name = field.removeprefix("sampling_")
-            config = _set(config, field, value, name, name)
-    return config
+    if config.denoises and warmth not in (None, 1):
+        share = warmth if warmth > 1 else COLDEST + (1 - COLDEST) * warmth
+        fields |= {"t_max": config.t_max * share, "t_min": config.t_min * share}
+    names = {field: field.removeprefix("sampling_") for field in fields}
+    return {field: (value, names[field], names[field]) for field, value in fields.items() if value is not None}
 
 
-def apply_xargs(config: GenerationConfig, xargs: Mapping[str, Any], model: LoadedModel) -> GenerationConfig:
-    """Returns the settings with the changes of ``vllm_xargs``.
+def _of_xargs(config: GenerationConfig, xargs: Mapping[str, Any], model: LoadedModel) -> Changes:
+    """Returns the changes of ``vllm_xargs``.
 
     Raises:
         ApiError: an unknown name, or a value that does not fit the model.
@@ -102,23 +101,18 @@ def apply_xargs(config: GenerationConfig, xargs: Mapping[str, Any], model: Loade
         raise ApiError(400, f"vllm_xargs: {quoted(unknown[0])} is not known; use {known}.", param="vllm_xargs")
     if not config.denoises and xargs.keys() - {CANVAS_LENGTH}:
         raise unsupported(f"Of vllm_xargs, this decoder only takes {CANVAS_LENGTH}.", "vllm_xargs")
+    values = {name: _read(value) for name, value in xargs.items()}
+    sampler = values.get(PREFIX + "sampler")
+    rule = ACCEPTANCE[sampler if isinstance(sampler, str) and sampler in ACCEPTANCE else config.acceptance]
     most = {"max_denoising_steps": config.max_denoising_steps, "accept_probability": 1}
     most |= dict.fromkeys(("canvas_length", "smallest_canvas"), model.canvas_length)
-    for name in (name for name in NAMES if name in xargs):
-        field = XARGS.get(name) or ACCEPTANCE[config.acceptance].threshold
-        value, param = _read(xargs[name]), f"vllm_xargs.{name}"
-        config = _set(config, field, value, name, param)
-        if field in most and value > most[field]:
+    found: Changes = {}
+    for name, value in values.items():
+        field, param = XARGS.get(name) or rule.threshold, f"vllm_xargs.{name}"
+        if field in most and isinstance(value, int | float) and value > most[field]:
             raise ApiError(400, f"{name} must be at most {most[field]}, not {value}.", param=param)
-    return config
-
-
-def _set(config: GenerationConfig, field: str, value: Any, name: str, param: str) -> GenerationConfig:
-    """Returns the settings with a field changed that the request calls ``name``."""
-    try:
-        return config.replace(**{field: value})
-    except SafelightError as error:
-        raise ApiError(400, f"{name}{str(error).removeprefix(field)}.", param=param) from None
+        found[field] = value, name, param
+    return found
 
 
 def _read(value: Any) -> Any:

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from engine.pictures import Picture, open_picture
-from engine.server import images
+from engine.server import messages
 from engine.server.errors import ApiError
 from engine.server.images import ServedPictures
 from engine.service import LocalBackend
@@ -166,7 +166,7 @@ def test_budgets_and_numbers_of_images_are_bounded(served: Served, monkeypatch: 
 
     assert refusal(image(WIDE, detail="low"), image(TALL, detail="high"))[1] == "messages.0.content.1"
     assert refusal(*[image(TALL)] * 33)[1:] == ("messages.0.content.32", "There are more than 32 images; send fewer.")
-    monkeypatch.setattr(images, "MOST_PIXELS", 1_000)
+    monkeypatch.setattr(messages, "MOST_PIXELS", 1_000)
     assert refusal(image(WIDE), image(WIDE), image(TALL))[1] == "messages.0.content.2"
     monkeypatch.undo()
     assert refusal(image("data:image/png;base64," + "A" * MOST_BODY)) == (
