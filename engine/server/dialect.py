@@ -28,8 +28,7 @@ from engine.service import LoadedModel, RunAdvanced, RunEnded, RunRequest
 from engine.service.requests import MOST_TOOLS, DecisionRun
 from engine.service.small import prepared
 from engine.service.wire.model import model_to_json
-from engine.service.wire.pictures import Digests
-from engine.service.wire.request import check_conversation, request_from_json
+from engine.service.wire.request import Digests, check_conversation, request_from_json
 from engine.service.wire.stream import CONTENT_TYPE, IDLE, ReplyWriter
 from engine.text.vocabulary_files import FILE_BYTES
 from engine.trace.format import MOST_HEADER, MOST_VALUES

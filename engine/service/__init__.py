@@ -5,8 +5,7 @@ Requests and replies are plain data; those of a run carry its id.
 
 from __future__ import annotations
 
-from engine.service.backend import Backend, RunSteps, run_alone
-from engine.service.capabilities import Capabilities
+from engine.service.backend import Backend, Runner, RunSteps, load_sibling, run_alone
 from engine.service.decisions import DecisionReads, DecisionUsage, decision_requests
 from engine.service.local import LocalBackend
 from engine.service.racing import Racing
@@ -15,6 +14,7 @@ from engine.service.replies import (
     AdapterChanged,
     BoardAdvanced,
     BoardEnded,
+    Capabilities,
     InfluenceMeasured,
     LanePassed,
     LoadedModel,
@@ -56,7 +56,6 @@ from engine.service.requests import (
 )
 from engine.service.routing import BackendRouter
 from engine.service.scheduler import BusyError, Scheduler
-from engine.service.sibling import Runner, load_sibling
 
 __all__ = [
     "AdapterChanged",

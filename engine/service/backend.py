@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from engine.service.capabilities import Capabilities
+from engine.errors import SafelightError, Sentence
 from engine.service.replies import (
     AdapterChanged,
+    Capabilities,
     InfluenceMeasured,
+    LoadedModel,
+    LoadFailed,
+    LoadProgress,
     LoadReply,
+    ModelLoaded,
     ModelUnloaded,
     PassWanted,
     RunReply,
@@ -111,3 +118,47 @@ def after_each_pass(steps: RunSteps, act: Callable[[PassWanted], object]) -> Run
             yield item
         except Exception as error:
             resume = functools.partial(steps.throw, error)
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A loaded model, and the backend that runs it."""
+
+    backend: Backend
+    model: LoadedModel
+
+
+def load_sibling(backend: Backend, request: LoadRequest, progress: Callable[[float], object]) -> Runner | None:
+    """Loads a model in a ``sibling`` of a backend; returns None if the request was cancelled meanwhile.
+
+    Args:
+        progress: called with the share that is done, 0 to 1.
+
+    Raises:
+        SafelightError: it cannot be loaded.
+    """
+    other = backend.sibling()
+    found: list[LoadedModel] = []
+    problems: list[str] = []
+
+    def report(reply: LoadReply) -> None:
+        match reply:
+            case LoadProgress(_, share):
+                progress(share)
+            case ModelLoaded(model):
+                found.append(model)
+            case LoadFailed(message=message):
+                problems.append(message)
+            case AdapterChanged(path_or_id, title, message):
+                if message:
+                    problems.append(message)
+                else:
+                    found[0] = dataclasses.replace(found[0], adapter=path_or_id, adapter_title=title)
+
+    other.load(request, report)
+    if problems:
+        other.unload()
+        raise SafelightError(
+            Sentence("{model} cannot be loaded: {why}.", model=request.title, why=problems[0].rstrip("."))
+        )
+    return Runner(other, found[0]) if found else None

@@ -11,9 +11,8 @@ from engine import catalog
 from engine.config import GenerationConfig
 from engine.decoders import able
 from engine.errors import SafelightError
-from engine.service.capabilities import Capabilities
 from engine.service.deciding import Deciding, canvas_of
-from engine.service.replies import LoadedModel
+from engine.service.replies import Capabilities, LoadedModel
 from engine.service.requests import ChatRun, CompletionRun, ContinuedRun, DecisionRun, LoadRequest, RunRequest
 from engine.text.message import Message, image_digests, with_images
 from engine.text.reply import read_reply

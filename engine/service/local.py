@@ -15,13 +15,12 @@ from engine.errors import SafelightError
 from engine.events import CanvasCommitted, Event, Influence, PromptScores
 from engine.service.admission import Admission, CachePool
 from engine.service.backend import RunSteps
-from engine.service.capabilities import Capabilities
 from engine.service.deciding import Deciding
 from engine.service.description import deciding_of, describe
-from engine.service.failures import explained
 from engine.service.recorder import Recorder, RunRecord, cancelled
 from engine.service.replies import (
     AdapterChanged,
+    Capabilities,
     InfluenceMeasured,
     LoadFailed,
     LoadProgress,
@@ -36,6 +35,7 @@ from engine.service.replies import (
     RunAdvanced,
     RunEnded,
     RunStarted,
+    explained,
 )
 from engine.service.requests import AdapterRequest, InfluenceRequest, LoadRequest, PuzzleRun, RunRequest
 from engine.service.run_task import (
@@ -49,7 +49,7 @@ from engine.service.run_task import (
     without_waiting,
 )
 from engine.text.message import image_digests
-from engine.trace.identity import identify_model
+from engine.trace.header import identify_model
 
 if TYPE_CHECKING:
     from engine.decoding.protocols import Pass

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 from engine.errors import SafelightError, Sentence
 from engine.events import PrefillFinished
-from engine.service.backend import Backend, RunSteps, performed, run_alone
-from engine.service.failures import explained
+from engine.service.backend import Backend, Runner, RunSteps, load_sibling, performed, run_alone
 from engine.service.replies import (
     LanePassed,
     LoadedModel,
@@ -26,9 +25,9 @@ from engine.service.replies import (
     RunAdvanced,
     RunEnded,
     ServiceReply,
+    explained,
 )
 from engine.service.requests import ChatRun, Lane, LoadRequest, RaceRequest, RunRequest, is_remote
-from engine.service.sibling import Runner, load_sibling
 from engine.trace.header import new_id
 
 POLL_SECONDS = 0.02  # between two checks whether a client has room again

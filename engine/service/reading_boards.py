@@ -9,11 +9,17 @@ from engine.catalog import EMBEDDED, SIGHT
 from engine.errors import SafelightError
 from engine.events import CanvasCommitted, StepFinished
 from engine.pictures import Picture
-from engine.service.backend import Backend, run_alone
-from engine.service.failures import explained
-from engine.service.replies import BoardAdvanced, BoardEnded, LoadedModel, RunAdvanced, RunEnded, ServiceReply
+from engine.service.backend import Backend, Runner, load_sibling, run_alone
+from engine.service.replies import (
+    BoardAdvanced,
+    BoardEnded,
+    LoadedModel,
+    RunAdvanced,
+    RunEnded,
+    ServiceReply,
+    explained,
+)
 from engine.service.requests import BoardRequest, ChatRun, LoadRequest
-from engine.service.sibling import Runner, load_sibling
 from engine.tasks.sudoku_pictures import EMPTY, IMAGE_TOKENS, ROW_QUESTIONS, ReadBoard, ReadRow, row_of
 from engine.text.message import image_of
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -9,9 +10,9 @@ from typing import Annotated
 from engine.catalog import Traits
 from engine.config import MOST_CANVAS, MOST_POSITIONS, MOST_THREADS, MOST_TOKENS
 from engine.declared import LOCAL, many, real, text, whole
+from engine.errors import SafelightError, Sentence, spoken
 from engine.events import Event, Influence, PromptScores
 from engine.pictures import ImageCost
-from engine.service.capabilities import Capabilities
 from engine.service.requests import InfluenceRequest, RunRequest
 from engine.tasks.sudoku_pictures import ReadBoard, ReadRow
 from engine.text.reply import Reply
@@ -20,6 +21,22 @@ from engine.trace.recording import Recording
 
 MOST_PARAMETERS, MOST_DECODERS = 10**15, 64
 Decoders = Annotated[tuple[Annotated[str, text(64, "[a-z0-9_]+")], ...], many(MOST_DECODERS)]
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """The defaults, all off, are those of a backend that only answers with text."""
+
+    steps: bool = False  # runs report their denoising steps
+    forks: bool = False  # a recorded run can be continued with changes
+    infill: bool = False  # spans of finished text can be regenerated
+    gaps: bool = False  # a text can be written between two others
+    influence: bool = False  # the influence of one token on the others can be measured
+    adapters: bool = False  # can be attached and detached
+    decisions: bool = False  # questions can be decided from one read of a canvas
+    structured: bool = False  # answers can be held to a format
+    images: bool = False  # prompts may contain images
+    parallel_runs: Annotated[int, whole(1, 10**6)] = 1  # at the same time; further ones wait
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,3 +268,17 @@ RunReply = RunStarted | PromptRead | PromptScored | RunAdvanced | RunEnded | Mem
 RaceReply = RaceLoading | LanePassed | RaceEnded
 BoardReply = BoardAdvanced | BoardEnded
 ServiceReply = LoadReply | RunReply | RaceReply | BoardReply | ModelUnloaded | InfluenceMeasured
+
+
+def explained(error: Exception) -> tuple[str, str]:
+    """Returns a message for people, and the traceback of an unexpected error; empty for a ``SafelightError``."""
+    if isinstance(error, SafelightError):
+        return str(error), ""
+    return in_words(error), "".join(traceback.format_exception(error))
+
+
+def in_words(error: Exception) -> Sentence:
+    """Returns one line about an unexpected error, with what to do next."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's, not imported here
+        return Sentence("Memory ran out. Close other programs, start a new chat, or load the model with fewer bits.")
+    return Sentence("Something went wrong: {text}. Try again; the details may say why.", text=spoken(error))

@@ -19,12 +19,11 @@ from typing import Protocol
 from engine import catalog
 from engine.errors import SafelightError, Sentence
 from engine.service.backend import Backend, RunSteps
-from engine.service.capabilities import Capabilities
-from engine.service.failures import explained
 from engine.service.racing import Racing
 from engine.service.reading_boards import read_board
 from engine.service.replies import (
     AdapterChanged,
+    Capabilities,
     LoadedModel,
     LoadFailed,
     LoadProgress,
@@ -36,6 +35,7 @@ from engine.service.replies import (
     RunEnded,
     RunReply,
     ServiceReply,
+    explained,
 )
 from engine.service.requests import AdapterRequest, BoardRequest, InfluenceRequest, LoadRequest, RaceRequest, RunRequest
 from engine.service.routing import BackendRouter

@@ -14,11 +14,10 @@ from typing import Any, TypeVar, cast
 from engine import catalog
 from engine.catalog import DECIDER, GAPS, SIGHT, SMALL, SUDOKU, TALK, TOOLS
 from engine.errors import SafelightError
-from engine.service.backend import Backend, RunSteps, after_each_pass
-from engine.service.capabilities import Capabilities
-from engine.service.failures import explained
+from engine.service.backend import Backend, Runner, RunSteps, after_each_pass, load_sibling
 from engine.service.replies import (
     AdapterChanged,
+    Capabilities,
     InfluenceMeasured,
     LoadedModel,
     LoadFailed,
@@ -29,6 +28,7 @@ from engine.service.replies import (
     ModelUnloaded,
     PassWanted,
     RunEnded,
+    explained,
 )
 from engine.service.requests import (
     AdapterRequest,
@@ -42,7 +42,6 @@ from engine.service.requests import (
     RunRequest,
 )
 from engine.service.run_task import without_waiting
-from engine.service.sibling import Runner, load_sibling
 from engine.tasks import sudoku, tool_questions, wording
 from engine.text.message import Message, image_digests
 from engine.text.outline import INSTRUCTION, parse, spans

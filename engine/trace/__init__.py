@@ -20,8 +20,7 @@ from engine.trace.folder import (
     with_forks,
 )
 from engine.trace.format import SUFFIX, TraceError
-from engine.trace.header import ModelIdentity, Parent, TraceHeader, new_id
-from engine.trace.identity import identify_model
+from engine.trace.header import ModelIdentity, Parent, TraceHeader, identify_model, new_id
 from engine.trace.live import Trace
 from engine.trace.reader import TraceFile, open_trace, read_header
 from engine.trace.recording import Entry, Recording

@@ -8,8 +8,10 @@ import json
 import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
+from engine import catalog
 from engine.clock import this_moment
 from engine.config import LARGEST_SEED, GenerationConfig
 from engine.declared import Form, ids, plain, read, text, whole
@@ -17,6 +19,7 @@ from engine.decoders import BLOCK_DIFFUSION
 from engine.errors import SafelightError
 from engine.events import MOST_ANSWER
 from engine.files import parse_json
+from engine.fingerprint import fingerprint
 from engine.forks import Fork, Mark, Place
 from engine.tasks.decisions.forms import decision_from_json, decision_to_json
 from engine.tasks.decisions.layout import Slot
@@ -237,3 +240,32 @@ def read_object(payload: bytes, kind: type[T]) -> T:
         return read(kind, parse_json(payload.decode(), "its JSON", values=MOST_VALUES, surrogates=True), "its JSON")
     except (SafelightError, UnicodeDecodeError) as error:
         raise PayloadError(str(error)) from None
+
+
+def identify_model(model: Any, path_or_id: str | Path, title: str = "") -> ModelIdentity:
+    """Returns the identity of a loaded model, for the header of its traces.
+
+    Args:
+        model: from ``load_model``.
+        path_or_id: the folder or id that it was loaded by.
+    """
+    try:
+        found = fingerprint(catalog.resolve(path_or_id, files=True))
+    except (SafelightError, OSError, ValueError):
+        found = ""  # the model can run without it
+    adapter = getattr(model, "adapter", None)
+    experts = getattr(getattr(model, "precision", None), "experts", None)
+    return ModelIdentity(
+        name=str(model.name),
+        title=title,
+        path=str(path_or_id),
+        fingerprint=found,
+        canvas_length=model.config.canvas_length,
+        vocab_size=model.config.vocab_size,
+        eos_token_ids=tuple(model.generation_defaults.eos_token_ids),
+        device=str(model.device),
+        dtype=str(getattr(model, "dtype", "")).removeprefix("torch."),
+        packing="" if experts is None else str(experts),
+        adapter="" if adapter is None else adapter.title,
+        adapter_fingerprint="" if adapter is None else adapter.fingerprint,
+    )

@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from engine.errors import MOST_SPOKEN, SafelightError, spoken
-from engine.service.failures import in_words
+from engine.service.replies import in_words
 
 
 class Turn:

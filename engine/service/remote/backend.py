@@ -11,8 +11,6 @@ from engine.catalog import SMALL
 from engine.errors import SafelightError, Sentence
 from engine.pictures import BLIND
 from engine.service.backend import RunSteps
-from engine.service.capabilities import Capabilities
-from engine.service.failures import explained
 from engine.service.recorder import Recorder
 from engine.service.remote.address import RemoteAddress
 from engine.service.remote.calls import PATIENCE, Calls, RemotePatience, anywhere
@@ -23,6 +21,7 @@ from engine.service.remote.run import SLICE_SECONDS, BackgroundStream, Dialect, 
 from engine.service.remote.safelight import SafelightModel
 from engine.service.replies import (
     AdapterChanged,
+    Capabilities,
     InfluenceMeasured,
     LoadFailed,
     LoadProgress,
@@ -32,6 +31,7 @@ from engine.service.replies import (
     ModelUnloaded,
     PassWanted,
     RunEnded,
+    explained,
 )
 from engine.service.requests import AdapterRequest, InfluenceRequest, LoadRequest, RunRequest
 from engine.text.tokenizer import Tokenizer

@@ -9,12 +9,11 @@ from typing import Any
 
 from engine.errors import SafelightError, Sentence
 from engine.events import Event
-from engine.service.capabilities import Capabilities
 from engine.service.remote import chat
 from engine.service.remote.calls import Calls, Check
 from engine.service.remote.discovery import RemoteModel
 from engine.service.remote.problems import RefusedError, RemoteError
-from engine.service.replies import LoadedModel
+from engine.service.replies import Capabilities, LoadedModel
 from engine.service.requests import ChatRun, RunRequest
 from engine.text.context_window import fit
 from engine.text.message import Message, image_digests

@@ -14,8 +14,7 @@ from engine.config import MOST_TILE
 from engine.declared import plain, read, read_fields, whole
 from engine.errors import SafelightError
 from engine.pictures import ImageCost
-from engine.service.capabilities import Capabilities
-from engine.service.replies import LoadedModel
+from engine.service.replies import Capabilities, LoadedModel
 from engine.text.reply import Reply
 from engine.trace.live import by_number, is_never_special
 

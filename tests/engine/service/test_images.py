@@ -29,7 +29,7 @@ from engine.service import (
 from engine.service.description import count_tokens, describe
 from engine.tasks.decisions.questions import YesNo
 from engine.trace import Trace
-from engine.trace.identity import identify_model
+from engine.trace.header import identify_model
 from tests.engine.seeing import message, picture, seeing
 from tests.engine.service.test_local import ended, events, loaded, trace_of
 from tests.engine.service.test_scheduler import Ear
