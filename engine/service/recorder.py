@@ -36,7 +36,7 @@ from engine.text.outline import as_written
 from engine.text.reply import read_reply
 from engine.trace.folder import prune_traces
 from engine.trace.format import SUFFIX, TraceError
-from engine.trace.header import ModelIdentity, Parent, TraceHeader
+from engine.trace.header import ModelIdentity, Parent, TraceHeader, kept
 from engine.trace.live import Decode, IsSpecial, Piece, Trace
 from engine.trace.recording import Recording
 from engine.trace.writer import TraceWriter
@@ -67,11 +67,6 @@ def _title(task: RunTask) -> str:
         case CompletionRun(text=text) | GapRun(gap=TextGap(prefix=text)):
             return text
     return _question(task.messages)
-
-
-def _kept(message: Message) -> Message:
-    """Returns the part of a message that a trace's header has."""
-    return {name: message[name] for name in ("role", "content", "images") if name in message}
 
 
 class Recorder:
@@ -109,7 +104,7 @@ class Recorder:
             prompt=_title(task),
             config=reporting_candidates(request.config),
             seed=request.seed,
-            messages=tuple(map(_kept, task.messages)),
+            messages=tuple(map(kept, task.messages)),
             prompt_ids=prompt_ids,
             think=isinstance(request, ChatRun) and request.think,
             changes=task.changes,

@@ -77,6 +77,15 @@ def _check_date(name: str, value: str) -> None:
         raise SafelightError(f"{name} is not a date")
 
 
+def kept(message: Message) -> Message:
+    """Returns the part of a message that a header has."""
+    return {name: message[name] for name in ("role", "content", "images") if name in message}
+
+
+def _read_kept(raw: Any) -> Message:
+    return kept(read_message(raw))
+
+
 def read_config(raw: Any) -> GenerationConfig:
     """Reads the settings that this version knows, of this version or an earlier one.
 
@@ -149,7 +158,9 @@ class TraceHeader:
     prompt: str  # the last message
     config: Config
     seed: Annotated[int | None, whole(0, LARGEST_SEED)]  # None: the model ran elsewhere and used no seed
-    messages: Messages = ()  # role, content and images, as they were sent to the model
+    messages: tuple[
+        Annotated[Message, Form(_read_kept, dict)], ...
+    ] = ()  # role, content and images, as they were sent to the model
     prompt_ids: Tokens = ()  # the messages as token ids
     think: bool = False
     parent: Parent | None = None

@@ -18,7 +18,7 @@ from engine.service.requests import ChatRun, RunRequest
 from engine.text.context_window import fit
 from engine.text.message import Message, image_digests
 from engine.text.reply import Reply
-from engine.trace.header import ModelIdentity, TraceHeader
+from engine.trace.header import ModelIdentity, TraceHeader, kept
 from engine.trace.live import by_number, is_never_special
 
 PARALLEL_RUNS = 4
@@ -78,15 +78,12 @@ class ForeignModel:
 
     def _header(self, request: ChatRun, messages: tuple[Message, ...]) -> TraceHeader:
         model = self._model
-        kept = tuple(
-            {name: message[name] for name in ("role", "content", "images") if name in message} for message in messages
-        )
         return TraceHeader(
             model=ModelIdentity(model.id, self.loaded.title, str(model.address), device=DEVICE),
-            prompt=str(kept[-1]["content"]),
+            prompt=str(messages[-1]["content"]),
             config=request.config.replace(canvas_length=None),  # nothing is known of its canvases
             seed=request.seed if request.is_seed_set else None,
-            messages=kept,
+            messages=tuple(map(kept, messages)),
             think=request.think,
             output_format=request.output_format,
         )
