@@ -177,10 +177,11 @@ def _packed(row: Row, value: Any, over: Any) -> bytes:
         return text[: row.most or None]
     if row.kind == "mask":
         return np.packbits(value).tobytes()
-    words = np.array(value, dtype="<f4" if row.kind == "reals" else "<i4").T
-    if over is not None:
-        words[: 1 if row.is_wide else None] ^= over
-    return _planes(words)
+    words = np.asarray(value, dtype="<f4" if row.kind == "reals" else "<i4").T
+    if over is not None and row.is_wide:
+        words = words.copy()
+        words[:1] ^= over
+    return _planes(words if over is None or row.is_wide else words ^ over)
 
 
 def _encode_slots(event: SlotsRead) -> bytes:
