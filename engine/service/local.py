@@ -324,7 +324,7 @@ class LocalBackend:
 
     def _prepared(self, model: Model, request: RunRequest) -> RunTask:
         ahead, self._ahead = self._ahead, None
-        if ahead is not None and ahead[0] is request:
+        if ahead is not None and ahead[0].run_id == request.run_id:
             return ahead[1]
         return task_of(model, request, self._deciding, reads_system=self._reads_system)
 

@@ -26,7 +26,6 @@ from engine.service.requests import (
     DecisionRun,
     ForkRun,
     GapRun,
-    InfillRun,
     RunRequest,
 )
 from engine.service.run_task import RunTask
@@ -120,20 +119,15 @@ class Recorder:
             before,
             model=self._model or before.model,
             prompt_ids=prompt_ids,
-            changes=(),
-            marks=(),
+            parent=Parent(before.id, *request.place),
+            changes=request.changes,
+            marks=request.marks,
             output_format=None,
             **TraceHeader.fresh(),
         )
-        if not isinstance(request, ForkRun):
-            marks = request.marks if isinstance(request, InfillRun) else ()
-            parent = Parent(before.id, min(mark.block for mark in marks), 0)
-            return self._of_model(dataclasses.replace(header, parent=parent, marks=marks), tokenizer, request)
-        departure = request.departure
-        parent = Parent(before.id, departure.block, departure.step)
-        header = dataclasses.replace(header, parent=parent, changes=request.changes)
         record = self._of_model(header, tokenizer, request)
-        record.copy(request.source, departure.block)
+        if isinstance(request, ForkRun):
+            record.copy(request.source, request.place[0])
         return record
 
     def _of_model(self, header: TraceHeader, tokenizer: Tokenizer, request: RunRequest) -> RunRecord:

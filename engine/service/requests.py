@@ -140,6 +140,8 @@ class ContinuedRun(RunRequest):
     """
 
     source: Recording
+    changes: tuple[Fork, ...] = ()  # all that were made, the newest last
+    marks: tuple[Mark, ...] = ()  # spans of its text that are written again
 
     def __post_init__(self) -> None:
         if self.source.header.decision is not None:
@@ -148,12 +150,14 @@ class ContinuedRun(RunRequest):
             raise SafelightError("an answer in a format cannot be forked or rewritten; ask again instead")
         _check_pictures(self.source.header.messages, self.pictures)
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """The block and the step before which all is as in the source."""
+        return min(mark.block for mark in self.marks), 0
 
-@dataclass(frozen=True, eq=False)
+
 class ForkRun(ContinuedRun):
-    """A recorded run with ``changes``: all that were made, the newest last."""
-
-    changes: tuple[Fork, ...]
+    """A recorded run with changes."""
 
     @staticmethod
     def of(source: Recording, changes: tuple[Fork, ...]) -> ForkRun:
@@ -162,22 +166,19 @@ class ForkRun(ContinuedRun):
         return ForkRun(header.config, header.seed or 0, source, changes, pictures=source.pictures)
 
     @property
-    def departure(self) -> Fork:
-        """The first change that the source was not made with; the two runs share everything before it."""
+    def place(self) -> tuple[int, int]:
+        """That of the first change that the source was not made with."""
         made = self.source.header.changes
         fresh = [change for place, change in enumerate(self.changes) if made[place : place + 1] != (change,)]
-        return fresh[0] if fresh else self.changes[-1]
+        return (fresh[0] if fresh else self.changes[-1]).place
 
 
-@dataclass(frozen=True, eq=False)
 class InfillRun(ContinuedRun):
-    """A recorded run's finished text, whose ``marks`` are written again."""
-
-    marks: tuple[Mark, ...]
+    """A recorded run's finished text, of which parts are written again."""
 
     @staticmethod
     def of(source: Recording, marks: tuple[Mark, ...], seed: int) -> InfillRun:
-        return InfillRun(source.header.config, seed, source, marks, pictures=source.pictures)
+        return InfillRun(source.header.config, seed, source, marks=marks, pictures=source.pictures)
 
 
 def _check_pictures(messages: Iterable[Message], pictures: Iterable[Picture]) -> None:

@@ -253,7 +253,7 @@ def decode_task(model: Model, task: RunTask, cache: KVCache) -> Iterable[Event |
             marked = {mark.block for mark in request.marks}
             return with_unmarked(decode_infill(run, rows, request.marks), source, marked)
         case ForkRun():
-            committed, known = request.source.committed, request.departure.block
+            committed, known = request.source.committed, request.place[0]
             rows, steps = [event.tokens for event in committed], [event.steps for event in committed]
             return decode_fork(run, rows[:known], steps[: known + 1], request.changes)
     return decode(dataclasses.replace(run, changes=task.changes))

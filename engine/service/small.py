@@ -203,7 +203,6 @@ class SmallBackend:
         self._runners: dict[str, Runner] = {}
         self._model: LoadedModel | None = None
         self._running: dict[str, str] = {}  # the part of each run that goes on, by the run's id
-        self._ahead: tuple[RunRequest, LoadedModel, RunRequest] | None = None  # prepared by ``admits``
 
     def sibling(self) -> SmallBackend:
         return SmallBackend(self._template)
@@ -238,7 +237,7 @@ class SmallBackend:
     def unload(self) -> ModelUnloaded:
         for runner in self._runners.values():
             runner.backend.unload()
-        self._runners, self._model, self._ahead = {}, None, None
+        self._runners, self._model = {}, None
         return ModelUnloaded()
 
     def _require_model(self) -> LoadedModel:
@@ -249,24 +248,19 @@ class SmallBackend:
     def _backend(self, part: str) -> Backend:
         return self._runners[part].backend
 
-    def _prepared(self, request: RunRequest) -> tuple[LoadedModel, RunRequest]:
-        ahead, self._ahead = self._ahead, None
-        return ahead[1:] if ahead is not None and ahead[0] is request else prepared(self._require_model(), request)
-
     def admits(self, request: RunRequest, running: Sequence[RunRequest]) -> bool:
         if not running:
             return True
         try:
-            part, asked = self._prepared(request)
+            part, asked = prepared(self._require_model(), request)
         except SafelightError:  # the run reports it when it begins
             return True
-        self._ahead = request, part, asked
         others = [run for run in running if self._running.get(run.run_id) == part.path_or_id]
         return self._backend(part.path_or_id).admits(asked, others)
 
     def begin(self, request: RunRequest) -> RunSteps:
         try:
-            part, asked = self._prepared(request)
+            part, asked = prepared(self._require_model(), request)
             backend = self._backend(part.path_or_id)
         except SafelightError as error:
             yield RunEnded(request.run_id, *explained(error))
