@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
-from engine.server.bodies import in_words
+from engine.server.bodies import checked
 from engine.server.errors import ApiError, unread
 from engine.server.schemas import MOST_MESSAGES, MOST_STOPS, MOST_TOOLS, AnyLength, ChatRequest, ModelName, Stop
 from engine.server.strict import NeutralFields, Strict, own_tools
@@ -104,10 +104,7 @@ def chat_of(body: MessagesRequest) -> ChatRequest:
         "thinking_token_budget": None if thinking is None else thinking.budget_tokens,
         "response_format": _format(config.format or body.output_format),
     }
-    try:
-        return ChatRequest.model_validate(asked, context=body.ignored)
-    except ValidationError as error:
-        raise in_words(error, asked) from None
+    return checked(ChatRequest, asked, body.ignored)
 
 
 def _effort(thinking: ThinkingOptions | None, effort: str | None) -> str | None:

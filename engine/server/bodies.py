@@ -59,7 +59,8 @@ async def read_body(request: Request, context: ServerContext, kind: type[Body]) 
     Raises:
         ApiError: it is not JSON, too large, too slow, or not what ``kind`` requires; names the field.
     """
-    return _checked(request, await read_object(request, context, context.options.body_bytes, JSON_VALUES), kind)
+    raw = await read_object(request, context, context.options.body_bytes, JSON_VALUES)
+    return checked(kind, raw, request.state.ignored)
 
 
 @asynccontextmanager
@@ -77,8 +78,8 @@ async def large_body(request: Request, context: ServerContext, kind: type[Body])
 async def _read_large(request: Request, context: ServerContext, kind: type[Body], room: _Room) -> Body:
     data = await _read(request, context, context.options.image_body_bytes, room=room)
     if room.is_taken:
-        return await asyncio.to_thread(lambda: _checked(request, _parsed(data, JSON_VALUES), kind))
-    return _checked(request, _parsed(data, JSON_VALUES), kind)
+        return await asyncio.to_thread(lambda: checked(kind, _parsed(data, JSON_VALUES), request.state.ignored))
+    return checked(kind, _parsed(data, JSON_VALUES), request.state.ignored)
 
 
 async def read_object(request: Request, context: ServerContext, most: int, values: int) -> dict[str, Any]:
@@ -135,9 +136,14 @@ class _Room:
         self.is_taken = True
 
 
-def _checked(request: Request, raw: dict[str, Any], kind: type[Body]) -> Body:
+def checked(kind: type[Body], raw: dict[str, Any], ignored: Any = None) -> Body:
+    """Returns the body of an object.
+
+    Raises:
+        ApiError: it is not what ``kind`` requires; names the field.
+    """
     try:
-        return kind.model_validate(raw, context=request.state.ignored)
+        return kind.model_validate(raw, context=ignored)
     except ValidationError as error:
         raise in_words(error, raw) from None
 

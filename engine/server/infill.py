@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from engine.server.answer import ServedAnswer
-from engine.server.bodies import in_words, read_body
+from engine.server.bodies import checked, read_body
 from engine.server.chunks import timings_of
 from engine.server.completions import plan_gap
 from engine.server.context import ServerContext
@@ -98,10 +98,7 @@ class InfillRequest(NeutralFields):
             "n": self.n_cmpl,
             "temperature": None if self.temperature is None else min(self.temperature, 2.0),
         }
-        try:
-            return FimRequest.model_validate(asked, context=self.ignored)
-        except ValidationError as error:
-            raise in_words(error, asked) from None
+        return checked(FimRequest, asked, self.ignored)
 
 
 def routes(context: ServerContext) -> list[Route]:

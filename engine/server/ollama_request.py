@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any, Literal
 
-from pydantic import ValidationError
-
-from engine.server.bodies import in_words
+from engine.server.bodies import checked
 from engine.server.errors import ApiError, unsupported
 from engine.server.schemas import AnySeed, ChatRequest, ChatTool, CompletionRequest, Stop
 from engine.server.strict import NeutralFields, Strict
@@ -118,10 +116,7 @@ def chat_of(body: OllamaChat | OllamaGenerate) -> ChatRequest:
         asked["tools"] = [tool.model_dump(exclude_none=True) for tool in body.tools]
     if body.think is not None:
         asked["reasoning_effort"] = body.think if isinstance(body.think, str) else "medium" if body.think else "none"
-    try:
-        return ChatRequest.model_validate(asked, context=body.ignored)
-    except ValidationError as error:
-        raise in_words(error, asked) from None
+    return checked(ChatRequest, asked, body.ignored)
 
 
 def completion_of(body: OllamaGenerate) -> CompletionRequest:
@@ -139,10 +134,7 @@ def completion_of(body: OllamaGenerate) -> CompletionRequest:
         "logprobs": (body.top_logprobs or 0) if body.logprobs else None,
     }
     asked["max_tokens"] = -1 if asked["max_tokens"] is None else asked["max_tokens"]
-    try:
-        return CompletionRequest.model_validate(asked, context=body.ignored)
-    except ValidationError as error:
-        raise in_words(error, asked) from None
+    return checked(CompletionRequest, asked, body.ignored)
 
 
 def _format(sent: Literal["", "json"] | dict[str, Any] | None) -> dict[str, Any] | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
-from engine.server.bodies import in_words
+from engine.server.bodies import checked
 from engine.server.errors import ApiError, unread
 from engine.server.messages import input_image
 from engine.server.schemas import (
@@ -191,9 +191,9 @@ def chat_of(body: ResponsesRequest) -> ChatRequest:
     if body.reasoning is not None and (body.reasoning.summary or body.reasoning.generate_summary):
         body.ignored.add("reasoning.summary")  # a thought is sent whole
     try:
-        return ChatRequest.model_validate(asked, context=body.ignored)
-    except ValidationError as error:
-        raise renamed(in_words(error, asked)) from None
+        return checked(ChatRequest, asked, body.ignored)
+    except ApiError as error:
+        raise renamed(error) from None
 
 
 def renamed(error: ApiError, body: ResponsesRequest | None = None, chat: ChatRequest | None = None) -> ApiError:

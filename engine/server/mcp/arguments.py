@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from engine.config import MOST_POSITIONS
-from engine.server.bodies import in_words
 from engine.server.errors import ApiError
 from engine.server.schemas import GAP_TOKENS, MOST_EXACT
 from engine.server.strict import Strict
@@ -81,15 +80,3 @@ class InspectArguments(Strict):
         int | None,
         Field(ge=1, le=MOST_STEP, description="Shows the draft after this step, counted from 1 over the whole run."),
     ] = None
-
-
-def read_arguments(kind: type[Strict], raw: dict[str, Any]) -> Strict:
-    """Checks the arguments of a call.
-
-    Raises:
-        ApiError: they are not what ``kind`` requires; names the argument.
-    """
-    try:
-        return kind.model_validate(raw)
-    except ValidationError as error:
-        raise in_words(error, raw) from None

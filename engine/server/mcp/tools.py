@@ -16,6 +16,7 @@ from mcp.server.context import ServerRequestContext
 from starlette.requests import Request
 
 from engine.errors import quoted
+from engine.server.bodies import checked
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError
 from engine.server.mcp.answering import decide, generate, infill, sudoku
@@ -25,7 +26,6 @@ from engine.server.mcp.arguments import (
     InfillArguments,
     InspectArguments,
     SudokuArguments,
-    read_arguments,
 )
 from engine.server.mcp.calls import LEFT, Report, ServedCall, ToolReply
 from engine.server.mcp.inspecting import inspect_run
@@ -146,7 +146,7 @@ async def _called(call: ServedCall, problem: Problem, name: str, arguments: dict
     if name not in RUNS:
         raise ApiError(404, f"There is no tool {quoted(name)}; use {', '.join(RUNS)}.")
     kind, run = RUNS[name]
-    asked = read_arguments(kind, arguments)
+    asked = checked(kind, arguments)
     try:
         await _loaded(call, problem)
         return await run(call, asked)
