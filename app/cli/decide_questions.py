@@ -11,7 +11,7 @@ from typing import Any
 from app.cli import options
 from engine import SafelightError
 from engine.errors import quoted
-from engine.tasks.decisions.question_file import REPEATS, QuestionFile, read_question_file
+from engine.tasks.decisions.forms import REPEATS, QuestionFile, read_question_file
 from engine.tasks.decisions.questions import MOST_REPEATS, OneOf, Option, Question, Score, YesNo
 
 KINDS = ("--yes-no", "--choice", "--score")

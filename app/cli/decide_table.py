@@ -15,8 +15,7 @@ from app.cli.stopping import STOPPED, stopping
 from engine import SafelightError
 from engine.errors import quoted
 from engine.files import replacing
-from engine.tasks.decisions.forms import answer_to_json
-from engine.tasks.decisions.question_file import QuestionFile
+from engine.tasks.decisions.forms import QuestionFile, answer_to_json
 from engine.tasks.decisions.questions import Score
 
 DELIMITERS = ",;\t"

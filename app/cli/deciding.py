@@ -26,7 +26,7 @@ from engine.service import (
     small,
 )
 from engine.tasks.decisions.answers import TypedAnswer
-from engine.tasks.decisions.question_file import QuestionFile
+from engine.tasks.decisions.forms import QuestionFile
 
 IN_FLIGHT = 4  # states for each parallel run, so that no run waits for the next state
 

@@ -17,9 +17,9 @@ from app.system.i18n import tr
 from app.system.timers import later
 from app.tools.form import fits_form
 from app.tools.form_dialog import ToolServerDialog
-from app.tools.leave import Leave
 from app.tools.pasted import text_of
 from app.tools.server_row import ToolServerRow
+from app.tools.store import Leave
 from app.tools.text_dialog import ToolTextDialog
 from app.tools.toolbox import Toolbox
 from app.tools.words import about_tools, no_servers, offline_note, plain, reads_remark, sentence, sum_text

@@ -10,7 +10,7 @@ from app.design.fonts import TEXT_SMALL, canvas_font, px
 from app.design.layouts import boxed, column_of, row_of
 from app.design.text_field import PlainText
 from app.system.i18n import tr
-from app.tools.leave import Leave
+from app.tools.store import Leave
 from app.tools.tool_row import ToolRow
 from app.tools.words import plain, starting_tip, state_text, target_tip
 from engine.tools.declared import ToolServer

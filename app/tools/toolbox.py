@@ -9,8 +9,7 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal, Slot
 
 from app.system.i18n import tr
-from app.tools.leave import Leave
-from app.tools.store import ToolStore
+from app.tools.store import Leave, ToolStore
 from engine import SafelightError
 from engine.tools.declared import ToolServer
 from engine.tools.host import ToolHost

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from engine.events import CanvasCommitted, CanvasStarted, Event, PrefixPinned, StepFinished
 from engine.service import LoadedModel
-from engine.trace.draft import Draft
+from engine.trace.recording import Draft
 from engine.types import Tokens
 
 SETTLED_AFTER = 2  # steps in a row that a position must be accepted with one argmax

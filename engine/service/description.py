@@ -11,7 +11,7 @@ from engine import catalog
 from engine.config import GenerationConfig
 from engine.decoders import able
 from engine.errors import SafelightError
-from engine.service.deciding import Deciding, canvas_of
+from engine.service.decisions import Deciding, canvas_of
 from engine.service.replies import Capabilities, LoadedModel
 from engine.service.requests import ChatRun, CompletionRun, ContinuedRun, DecisionRun, LoadRequest, RunRequest
 from engine.text.message import Message, image_digests, with_images

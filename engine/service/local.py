@@ -15,7 +15,7 @@ from engine.errors import SafelightError
 from engine.events import CanvasCommitted, Event, Influence, PromptScores
 from engine.service.admission import Admission, CachePool
 from engine.service.backend import RunSteps
-from engine.service.deciding import Deciding
+from engine.service.decisions import Deciding
 from engine.service.description import deciding_of, describe
 from engine.service.recorder import Recorder, RunRecord, cancelled
 from engine.service.replies import (

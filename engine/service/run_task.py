@@ -15,7 +15,7 @@ from engine.decoding.names import formatting, names_of, require_able
 from engine.errors import SafelightError
 from engine.events import Event, PromptScores
 from engine.forks import Fork
-from engine.service.deciding import NO_INSTRUCTIONS, Deciding, reading_config
+from engine.service.decisions import NO_INSTRUCTIONS, Deciding, reading_config
 from engine.service.description import count_tokens, deciding_of, prompt_ids
 from engine.service.outlining import outlined
 from engine.service.replies import PassWanted

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from engine.trace.draft import Draft
 from engine.trace.folder import (
     REMOVED,
     GalleryTrace,
@@ -23,7 +22,7 @@ from engine.trace.format import SUFFIX, TraceError
 from engine.trace.header import ModelIdentity, Parent, TraceHeader, identify_model, new_id
 from engine.trace.live import Trace
 from engine.trace.reader import TraceFile, open_trace, read_header
-from engine.trace.recording import Entry, Recording
+from engine.trace.recording import Draft, Entry, Recording
 from engine.trace.writer import TraceWriter
 
 __all__ = [

@@ -11,9 +11,8 @@ from engine.events import CanvasCommitted, CanvasStarted, Event
 from engine.files import replacing
 from engine.pictures import Picture
 from engine.text.reply import Reply
-from engine.trace.draft import Draft
 from engine.trace.header import ModelIdentity, TraceHeader
-from engine.trace.recording import Entry, Recording, entry_of
+from engine.trace.recording import Draft, Entry, Recording, entry_of
 from engine.trace.writer import TraceWriter
 
 Piece = Callable[[int], str]

@@ -21,11 +21,10 @@ from engine.files import open_regular, replacing
 from engine.pictures import Picture
 from engine.text.reply import Reply
 from engine.trace.codec import Codec
-from engine.trace.draft import Draft
 from engine.trace.format import MOST_HEADER, Head, PayloadError, TraceError, unpack
 from engine.trace.header import TraceHeader, read_object
 from engine.trace.index import SLACK, Index, read_beginning, read_exactly, read_index, where
-from engine.trace.recording import Entry, Recording
+from engine.trace.recording import Draft, Entry, Recording
 from engine.trace.texts import AnswerText, PieceRecord, TokenTexts
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from engine.events import CanvasCommitted, Event, GenerationFinished
 from engine.pictures import Picture
 from engine.text.reply import Reply
 from engine.trace.codec import Codec
-from engine.trace.draft import Draft
 from engine.trace.format import MOST_HEADER, MOST_PICTURED, PayloadError, RecordBudget, TraceError, frame, opening
 from engine.trace.header import TraceHeader
+from engine.trace.recording import Draft
 from engine.trace.texts import EMPTY, NewTokens, encode_pieces, encode_reply
 
 if TYPE_CHECKING:

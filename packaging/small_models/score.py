@@ -20,7 +20,7 @@ from engine.config import IMAGE_TOKENS, USUAL_HOLE
 from engine.decoding.reading import read
 from engine.events import GenerationFinished
 from engine.pictures import Picture
-from engine.service.deciding import Deciding
+from engine.service.decisions import Deciding
 from engine.tasks import sudoku, sudoku_pictures
 from engine.tasks.decisions.answers import LabelRead
 from engine.tasks.decisions.questions import Decision, Question, YesNo

@@ -13,7 +13,7 @@ from engine.server.context import ServerContext
 from engine.server.planning import RunPlan
 from engine.server.serving import Answering
 from engine.text.output_parts import ContentPart, OutputPart, joined_text
-from engine.trace.draft import Draft
+from engine.trace.recording import Draft
 
 PATH = "/mcp"
 LEFT = "mcp_left"  # of an HTTP request's state: the ``receive`` of its ``ServedCall``

@@ -28,8 +28,7 @@ from engine.server.live import LiveRequest
 from engine.server.mcp.arguments import InspectArguments
 from engine.server.mcp.calls import ServedCall, ToolReply, shown
 from engine.text.reply import Reply
-from engine.trace.draft import Draft
-from engine.trace.recording import Recording
+from engine.trace.recording import Draft, Recording
 
 MOST_ROWS = 60  # steps of a run that are listed; the middle ones of more are left out
 MOST_TEXT = 8_000  # characters of a draft

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.tools.leave import Leave
-from app.tools.store import FILE, ToolStore
+from app.tools.store import FILE, Leave, ToolStore
 from app.tools.toolbox import Toolbox
 from engine import SafelightError
 from engine.tools.declared import ToolServer

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine import SafelightError
-from engine.tasks.decisions.question_file import QuestionFile, question_file_from_json, read_question_file
+from engine.tasks.decisions.forms import QuestionFile, question_file_from_json, read_question_file
 from engine.tasks.decisions.questions import OneOf, Option, Score, YesNo
 
 URGENT = {"type": "noul", "instructions": "Is it urgent?"}
