@@ -10,8 +10,7 @@ from pathlib import Path
 from app.cli import options, terminal
 from app.cli.options import number, place
 from app.export import FORMATS
-from app.export.options import FPS_HIGH, Options, format_of, parse_steps
-from app.export.run import Share, export
+from app.export.run import FPS_HIGH, Options, Share, export, format_of, parse_steps
 from app.state.run.replay import Replay
 from app.system.memory_use import size
 from app.system.windows_start import load_torch_before_qt

@@ -16,9 +16,8 @@ from PySide6.QtGui import QColor, QImage
 
 from app.board.paint import given_ground
 from app.design.tokens import Theme
-from app.export.options import Options, chosen
 from app.export.pictures import PictureSheet, PictureStyle
-from app.export.run import Share, missing
+from app.export.run import Options, Share, chosen, missing
 from app.state.run.replay import Replay
 from engine import Recording
 from engine.files import replacing

@@ -26,8 +26,7 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from app.export.options import Options
-from app.export.run import Share, header_of
+from app.export.run import Options, Share, header_of
 from engine import Event, Recording
 from engine.declared import plain
 from engine.files import replacing

@@ -28,8 +28,7 @@ from app.canvas.paint import (
 from app.design.fonts import TEXT_BODY, TEXT_CANVAS, TEXT_LEAD, TEXT_SMALL, canvas_font, ui_font
 from app.design.tokens import DARKROOM, PAPER, Theme, color
 from app.export.boards import Boards
-from app.export.options import Options, chosen
-from app.export.run import Share, header_of, missing
+from app.export.run import Options, Share, chosen, header_of, missing
 from app.state.run.answers import answer_words, answers_of
 from app.state.run.canvas import BlockState
 from app.state.run.lines import line_ends

@@ -13,9 +13,8 @@ from typing import IO
 
 from PySide6.QtGui import QImage
 
-from app.export.options import Options, chosen
 from app.export.pictures import PictureSheet, PictureStyle
-from app.export.run import Share, in_thread, missing
+from app.export.run import Options, Share, chosen, in_thread, missing
 from app.state.run.replay import Replay
 from engine import Recording, SafelightError
 from engine.files import replacing

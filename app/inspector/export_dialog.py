@@ -22,8 +22,7 @@ from app.design.controls import button, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.export import FORMATS, ExportFormat
-from app.export.options import FPS_HIGH, FPS_LOW, Options, frames_of
-from app.export.run import Share, export
+from app.export.run import FPS_HIGH, FPS_LOW, Options, Share, export, frames_of
 from app.player.player import Player
 from app.settings import store
 from app.settings.fields import RealBox

@@ -17,7 +17,7 @@ from app.chat.words import figures_line, status_line
 from app.cli.watch import MASK
 from app.cli.watch import canvas as drawn
 from app.cli.watch import status as watched
-from app.export.options import Options
+from app.export.run import Options
 from app.inspector.story_words import caption, doubts_in_words, end_in_short
 from app.inspector.timeline.overview import figures_of
 from app.inspector.words import frame_words, moment_in_words

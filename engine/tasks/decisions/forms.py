@@ -189,7 +189,10 @@ FILE_BYTES = 2**20
 
 @dataclass(frozen=True)
 class QuestionFile:
-    """Questions with unique names, and the settings for asking them.
+    """Questions with unique names, and the settings for asking them, as ``safelight decide --questions`` reads them.
+
+    The file is ``{"instructions": "", "joint": false, "repeats": 3, "temperature": 1.0, "questions": {id: question}}``,
+    or a bare ``{id: question}``.
 
     Args:
         instructions: a text that the model reads first.

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import engine
-from app.export.options import Options
-from app.export.run import export
+from app.export.run import Options, export
 from engine import (
     CanvasCommitted,
     CanvasStarted,

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QSettings
 
-from app.export import packing
-from app.export.options import Options
-from app.export.run import export
+from app.export import html as page
+from app.export.run import Options, export
 from app.inspector.export_dialog import ExportDialog
 from app.player.player import Player
 from app.state.run.replay import Replay
@@ -79,9 +78,9 @@ def test_a_block_is_packed_in_pieces(large: Trace, monkeypatch: pytest.MonkeyPat
             return self._within.compress(data)
 
     record = Replay(large).record(0)
-    monkeypatch.setattr("app.export.packing.zlib.compressobj", Deflate)
-    monkeypatch.setattr(packing, "PIECE", 10_000)
-    work = packing.pack(record, packing.Vocabulary())
+    monkeypatch.setattr("app.export.html.zlib.compressobj", Deflate)
+    monkeypatch.setattr(page, "PIECE", 10_000)
+    work = page.pack(record, page.Vocabulary())
     before = 0
     packed: dict[str, Any] = {}
     while not packed:

@@ -12,7 +12,7 @@ import pytest
 
 from app.canvas.glyphs import glyph_of
 from app.export import html
-from app.export.options import Options
+from app.export.run import Options
 from app.state.run.answers import answer_words, answers_of
 from app.state.run.canvas import CellState
 from app.state.run.replay import Replay

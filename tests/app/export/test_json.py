@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.export.options import Options
+from app.export.run import Options
 from engine import Event, TextArrived, Trace, TraceHeader
 
 from .conftest import whole

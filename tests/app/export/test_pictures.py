@@ -15,8 +15,8 @@ from PIL import Image
 
 from app.design.tokens import DARKROOM, PAPER
 from app.export import pictures, video
-from app.export.options import Options, frames_of, parse_steps
 from app.export.pictures import PictureSheet, PictureStyle
+from app.export.run import Options, frames_of, parse_steps
 from app.state.run.replay import Replay
 from engine import SafelightError, Trace
 

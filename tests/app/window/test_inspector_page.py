@@ -15,9 +15,8 @@ from pytestqt.qtbot import QtBot
 from app.cli.main import main
 from app.design import themes
 from app.design.tokens import DARKROOM, PAPER
-from app.export.options import Options, parse_steps
 from app.export.pictures import PictureSheet, PictureStyle
-from app.export.run import export
+from app.export.run import Options, export, parse_steps
 from app.inspector.controller import InspectorController
 from app.window.main_window import MainWindow
 from engine import SUDOKU, gallery

@@ -16,8 +16,7 @@ from app.bridge.engine_thread import EngineLink
 from app.canvas.geometry import Geometry
 from app.canvas.view import CanvasView
 from app.chat.prose.piece import Piece
-from app.export.options import Options
-from app.export.run import export
+from app.export.run import Options, export
 from app.main import make_window
 from app.state.chat.conversation import Answer
 from app.state.run.replay import Replay
