@@ -13,6 +13,7 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QApplication
 
 from app.state.run.pace import FULL_SPEED
+from app.system.timers import every
 
 if TYPE_CHECKING:
     from app.state.chat.conversation import Turn
@@ -36,9 +37,8 @@ class SelfTest(QObject):
         window.context.session.ended.connect(self._answered)
         window.context.session.failed.connect(self._failed)
         window.context.session.returned.connect(self._returned)
-        self._timer = QTimer(self)
-        self._timer.timeout.connect(self._look)
-        self._timer.start(LOOK_MS)
+        self._timer = every(self, self._look, LOOK_MS)
+        self._timer.start()
 
     @Slot()
     def _look(self) -> None:

@@ -18,8 +18,8 @@ from PySide6.QtGui import QImage
 from PySide6.QtTest import QTest
 from stage import load, opened, settle, wait_for
 
-from app.chat.first_run import FirstRun
 from app.chat.messages.calls import CallView
+from app.chat.welcome import FirstRun
 from app.export.gif import as_pillow
 from app.state.race.lanes import LaneSpec
 from app.window.main_window import MainWindow
@@ -82,7 +82,7 @@ def answer(window: MainWindow, film: Film, prompt: str) -> None:
     window.context.values.overrides["t_max"] = T_MAX
     window.context.apply_values()
     settle()
-    window.pages.chat().send(prompt)
+    window.pages.chat().sending.send(prompt)
     film.take(lambda: window.context.session.active is None, "the answer")
     settle(600)
     film.take(lambda: True, "the prose")

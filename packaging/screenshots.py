@@ -162,7 +162,7 @@ class Tour:
     def developing(self, name: str, prompt: str) -> None:
         """An answer at half of its last canvas, and when it has settled."""
         window = self.window
-        window.pages.chat().send(prompt)
+        window.pages.chat().sending.send(prompt)
 
         def at_half() -> bool:
             active = window.context.session.active
@@ -186,7 +186,7 @@ class Tour:
         window.context.session.open(a_long_chat(window.context.session.library))
         settle()
         self.shoot("long")
-        window.pages.chat().delete(window.context.session.chat.turns[-1])
+        window.pages.chat().commands.delete(window.context.session.chat.turns[-1])
         window.context.say(
             "The library cannot be written: the disk is full. Make room; the conversation goes on in memory."
         )
@@ -253,7 +253,7 @@ class Tour:
             page.composer.send.click()
             wait_for(lambda: window.context.session.active is None, "the answer")
         self.shoot("pictures")
-        window.pages.chat().inspect_last()
+        window.pages.chat().commands.inspect(window.context.session.chat.turns[-1].answer, 0)
         self.shoot("pictures-inspector")
         load(window, SUDOKU)
         window.show_page("sudoku")
@@ -302,7 +302,7 @@ class Tour:
         window.conversations.begin()
         tools.set_servers((ToolServer("Example tools", EXAMPLES),))
         wait_for(lambda: bool(tools.offered), "the tools")
-        window.pages.chat().send(TOOL_PROMPT)
+        window.pages.chat().sending.send(TOOL_PROMPT)
 
         def view() -> CallView | None:
             views = window.pages.chat().page.findChildren(CallView)
@@ -388,7 +388,7 @@ class Tour:
             window.show_page("chat")
             window.conversations.begin()
             window.topbar.strip.setChecked(True)
-            window.pages.chat().send("What is a canvas?")
+            window.pages.chat().sending.send("What is a canvas?")
             wait_for(lambda: window.context.session.active is None, "the answer")
             self.shoot("remote-chat")
             window.topbar.strip.setChecked(False)

@@ -5,24 +5,66 @@ from __future__ import annotations
 from functools import partial
 
 from PySide6.QtCore import QRectF
-from PySide6.QtGui import QPainter
-from PySide6.QtWidgets import QWidget
+from PySide6.QtGui import QPainter, QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QWidget
 
 from app.board.glyphs import BoardGlyphs, Drawn, Face
 from app.board.paint import paint_sample
+from app.board.view import BlockBoard
 from app.canvas.geometry import Rect
 from app.canvas.heat import Heat
 from app.canvas.legend import Legend, LegendEntry
 from app.canvas.paint import state_color
 from app.canvas.words import STATE_TIPS, STATE_WORDS
-from app.design.tokens import Theme, color
+from app.design.fonts import px
+from app.design.layouts import UNLIMITED, column_of
+from app.design.tokens import SPACE_1, SPACE_2, SPACE_4, Theme, color
 from app.state.run.canvas import CellState
 from app.state.sudoku.solve_frame import ShownCell
 from app.system.i18n import tr
 
+LEGEND_WIDTH = 176  # pixels at 100 %, next to the board
+LOW = 280  # pixels at 100 %; below this height a legend under the board is hidden, and tool tips say what it says
 _PLAIN = ShownCell(CellState.SETTLED, "7", "7", "", (), None, 0, False, False, False)
 _GIVEN = _PLAIN._replace(given="7")
 _SHOWN = (CellState.ACCEPTED, CellState.REMELTED, CellState.SETTLED)
+
+
+class BoardPane(QWidget):
+    """A board as large as the space allows, with its legend next to it if there is room, else below or hidden."""
+
+    def __init__(self, board: BlockBoard | None = None) -> None:
+        super().__init__()
+        self.board = BlockBoard() if board is None else board
+        self.legend = BoardLegend()
+        self.legend.set_running(True)
+        self._is_heated = False  # if True, the legend is one long line
+        margins = (SPACE_4, SPACE_1, SPACE_4, SPACE_1)
+        self._layout = column_of((self.board, 100), self.legend, margins=margins, spacing=SPACE_2)
+        self.setLayout(self._layout)
+
+    def set_heat(self, heat: Heat | None) -> None:
+        """Colours the cells by a figure and explains the colours; None shows only the states."""
+        self.board.set_heat(heat)
+        if heat is None:
+            self.legend.set_running(True)
+        else:
+            self.legend.set_heat(heat)
+        if self._is_heated != (heat is not None):
+            self._is_heated = heat is not None
+            self._arrange()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        is_at_side = not self._is_heated and self.width() >= self.height() + px(LEGEND_WIDTH)
+        self._layout.setDirection(QBoxLayout.Direction.LeftToRight if is_at_side else QBoxLayout.Direction.TopToBottom)
+        self._layout.setStretch(1, 1 if is_at_side else 0)  # the legend has no preferred width
+        self.legend.setVisible(is_at_side or self._is_heated or self.height() >= px(LOW))
+        self.legend.setMinimumWidth(px(LEGEND_WIDTH) if is_at_side else 0)
+        self.legend.setMaximumWidth(px(LEGEND_WIDTH) if is_at_side else UNLIMITED)
 
 
 class BoardLegend(Legend):

@@ -22,6 +22,7 @@ from app.board.glyphs import BoardGlyphs, Drawn, Face, visible
 from app.canvas.geometry import Rect
 from app.canvas.paint import state_color
 from app.design.fonts import TEXT_BODY, px, ui_font
+from app.design.inks import set_inks
 from app.design.tokens import RADIUS, Theme, color, entropy_color, readable_on
 from app.state.run.canvas import CellState
 from app.state.sudoku.solve_frame import ShownCell, SolveFrame
@@ -240,8 +241,7 @@ def _paint_frame(painter: QPainter, geometry: BoardGeometry, frame: SolveFrame, 
     developing = frame.started and not frame.committed
     pen = QPen(color(theme.accent if developing else theme.faint_ink), 2)
     pen.setJoinStyle(Qt.PenJoinStyle.MiterJoin)
-    painter.setBrush(Qt.BrushStyle.NoBrush)
-    painter.setPen(pen)
+    set_inks(painter, pen, Qt.BrushStyle.NoBrush)
     painter.drawRect(QRectF(geometry.left, geometry.top, geometry.side, geometry.side))
 
 
@@ -283,8 +283,7 @@ def _paint_shape(painter: QPainter, rect: Rect, cell: ShownCell, theme: Theme) -
     if cell.violated:
         tag = QRectF(rect.x + 2, rect.y + 2, _TAG * size, _TAG * size)
         painter.fillRect(tag, color(theme.given))
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.setPen(QPen(color(theme.conflict), max(1.5, size / 32)))
+        set_inks(painter, QPen(color(theme.conflict), max(1.5, size / 32)), Qt.BrushStyle.NoBrush)
         painter.drawRect(QRectF(rect.x + 2, rect.y + 2, size - 4, size - 4))
 
 
@@ -292,8 +291,7 @@ def _corner(painter: QPainter, rect: Rect, ink: QColor, *, left: bool) -> None:
     """Paints a small triangle in an upper corner."""
     size = max(5.0, 0.14 * rect.width)
     x, sign = (rect.x + 2, 1) if left else (rect.x + rect.width - 2, -1)
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(ink)
+    set_inks(painter, Qt.PenStyle.NoPen, ink)
     y = rect.y + 2
     painter.drawPolygon(QPolygonF([QPointF(x, y), QPointF(x + sign * size, y), QPointF(x, y + size)]))
 
@@ -328,8 +326,7 @@ def paint_invitation(painter: QPainter, geometry: BoardGeometry, theme: Theme, t
     )
     box = QRectF(0, 0, wide.width() + 32, wide.height() + 24)
     box.moveCenter(QPointF(geometry.left + geometry.side / 2, geometry.top + geometry.side / 2))
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(color(theme.surface_sunken))
+    set_inks(painter, Qt.PenStyle.NoPen, color(theme.surface_sunken))
     painter.drawRoundedRect(box, RADIUS, RADIUS)
     painter.setPen(color(theme.faint_ink))
     painter.drawText(box.adjusted(8, 8, -8, -8), Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, text)

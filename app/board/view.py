@@ -2,27 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Callable, Sequence
+from typing import Literal
 
-from PySide6.QtCore import QEvent, QRect, QSize, Qt, Slot
-from PySide6.QtGui import QGuiApplication, QKeyEvent, QPainter, QPen, QResizeEvent
+from PySide6.QtCore import QEvent, QRect, QSize, Qt, Signal, Slot
+from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QPainter, QPen, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from app.board import keys, words
-from app.board.geometry import BoardGeometry
+from app.board import words
+from app.board.geometry import LEAST_CELL, MARGIN, BoardGeometry
 from app.board.glyphs import BoardGlyphs, Drawn
 from app.board.paint import BoardPaintOptions, paint_board, texts
 from app.canvas.accessibility import expose_cells
 from app.canvas.grid_view import GridView
+from app.canvas.heat import Heat
 from app.design import themes
+from app.design.inks import set_inks
 from app.design.tokens import Theme, color
-from app.state.run.canvas import CellState
-from app.state.sudoku.board import EMPTY, SIZE
-from app.state.sudoku.solve_frame import SolveFrame, entered
+from app.state.run.canvas import BlockState, CellState
+from app.state.sudoku.board import BLANK, EMPTY, SIZE
+from app.state.sudoku.placing import Placed
+from app.state.sudoku.solve_frame import SolveFrame, entered, frame
 from app.system.i18n import tr
 
+Edit = Literal["copy", "paste", "undo", "redo"]
+
+_STEPS = {
+    Qt.Key.Key_Left: (0, -1),
+    Qt.Key.Key_Right: (0, 1),
+    Qt.Key.Key_Up: (-1, 0),
+    Qt.Key.Key_Down: (1, 0),
+}
+_CLEARING = (Qt.Key.Key_Backspace, Qt.Key.Key_Delete)
+_CONTROL, _SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
+_KEYPAD = Qt.KeyboardModifier.KeypadModifier
+_REDO = QKeySequence("Ctrl+Y"), QKeySequence("Ctrl+Shift+Z")
+SMALLEST = 9 * LEAST_CELL + 2 * MARGIN
 LEAST, PREFERRED = 280, 560
 _LOCKED = (CellState.ACCEPTED, CellState.SETTLED, CellState.GIVEN)
+
+
+def digit_of(event: QKeyEvent) -> str | None:
+    """Returns the digit of a key, ``0`` if it clears; None for any other key.
+
+    It uses the text of the key, not its code: some keyboards have digits on Shift, and some scripts their own digits.
+    """
+    if event.modifiers() & ~(_SHIFT | _KEYPAD):
+        return None
+    if event.key() in _CLEARING:
+        return BLANK
+    text = event.text()
+    if text == ".":
+        return BLANK
+    value = unicodedata.digit(text, None) if len(text) == 1 else None
+    return None if value is None else str(value)
+
+
+def place_of(event: QKeyEvent, cursor: int) -> int | None:
+    """Returns the cell that a key moves the cursor to; None for other keys.
+
+    Keys are the arrows, and Home and End for the ends of the row, or with Ctrl of the board.
+    """
+    held, key = event.modifiers() & ~_KEYPAD, Qt.Key(event.key())
+    row, column = divmod(cursor, 9)
+    if not held and key in _STEPS:
+        down, right = _STEPS[key]
+        return 9 * min(max(row + down, 0), 8) + min(max(column + right, 0), 8)
+    if key in (Qt.Key.Key_Home, Qt.Key.Key_End) and held in (Qt.KeyboardModifier.NoModifier, _CONTROL):
+        first = key == Qt.Key.Key_Home
+        if held:
+            return 0 if first else SIZE - 1
+        return 9 * row + (0 if first else 8)
+    return None
+
+
+def edit_of(event: QKeyEvent) -> Edit | None:
+    """Returns "copy", "paste", "undo" or "redo" for their usual keys; else None."""
+    if event.matches(QKeySequence.StandardKey.Copy):
+        return "copy"
+    if event.matches(QKeySequence.StandardKey.Paste):
+        return "paste"
+    if event.matches(QKeySequence.StandardKey.Undo):
+        return "undo"
+    pressed = QKeySequence(event.keyCombination())
+    return "redo" if event.matches(QKeySequence.StandardKey.Redo) or pressed in _REDO else None
 
 
 class FrameView(GridView):
@@ -130,8 +194,7 @@ class FrameView(GridView):
             self._drawn_in = theme
         paint_board(painter, self._geometry, self.shown, theme, self._glyphs, options, self._drawn)
         if self.hasFocus() and self._selected < 0:
-            painter.setPen(QPen(color(theme.focus), 2))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
+            set_inks(painter, QPen(color(theme.focus), 2), Qt.BrushStyle.NoBrush)
             side = self._geometry.side
             painter.drawRect(QRect(self._geometry.left, self._geometry.top, side, side).adjusted(-3, -3, 3, 3))
 
@@ -144,8 +207,8 @@ class FrameView(GridView):
         super()._hover(index if 0 <= index < SIZE else -1)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        place = keys.place_of(event, max(self._selected, 0))
-        if keys.edit_of(event) == "copy":
+        place = place_of(event, max(self._selected, 0))
+        if edit_of(event) == "copy":
             self.copy()
         elif place is not None:
             self._select(place if self._selected >= 0 else 0)
@@ -161,4 +224,102 @@ class FrameView(GridView):
         return super().event(event)
 
     def _wants(self, event: QKeyEvent) -> bool:
-        return keys.edit_of(event) == "copy" or keys.place_of(event, 0) is not None
+        return edit_of(event) == "copy" or place_of(event, 0) is not None
+
+
+class BlockBoard(FrameView):
+    """A board whose hovering, selection and colours use positions on the canvas; -1 stands for none.
+
+    A position without a cell, such as a line break, can be selected in other views; here the selection is then empty.
+    """
+
+    positionSelected = Signal(int)  # noqa: N815 - Qt's naming style
+    positionHovered = Signal(int)  # noqa: N815
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._placed: Placed | None = None
+        self._piece: Callable[[int], str] = str
+        self._cells: dict[int, int] = {}  # by position
+        self._block: BlockState | None = None
+        self._heat: Heat | None = None
+        self._is_led = False  # True while another view sets the selected or hovered cell
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+
+    @property
+    def placed(self) -> Placed | None:
+        """The puzzle and the positions of its cells; None if no board is shown."""
+        return self._placed
+
+    @property
+    def block(self) -> BlockState | None:
+        """The shown block, as it was when it was set."""
+        return self._block
+
+    def place(self, placed: Placed | None, piece: Callable[[int], str]) -> None:
+        """Sets the puzzle with the canvas positions of its cells, and the function for the text of a token."""
+        self._piece = piece
+        if placed != self._placed:
+            self._placed = placed
+            self._cells = {} if placed is None else {place: cell for cell, place in enumerate(placed.positions)}
+            self.set_block(None)
+
+    def set_block(self, block: BlockState | None) -> None:
+        """Shows a block, or its new state."""
+        self._block = block
+        placed = self._placed
+        self.set_frame(None if placed is None else frame(placed.puzzle, block, self._piece, placed.positions))
+
+    def set_heat(self, heat: Heat | None) -> None:
+        """Colours the cells by a figure of their positions; None shows only the states."""
+        if heat is self._heat or (heat is not None and heat.same_as(self._heat)):
+            return
+        self._heat = heat
+        placed = self._placed
+        if heat is None or placed is None or max(placed.positions) >= len(heat.shares):
+            self.set_shares(None)
+        else:
+            self.set_shares(heat.shares[list(placed.positions)].tolist())
+
+    def cell_details(self, index: int) -> list[str]:
+        lines = super().cell_details(index)
+        if self._heat is not None and self._heat.words is not None and self._placed is not None:
+            lines.append(self._heat.words(self._placed.positions[index]))
+        return lines
+
+    def cell_of(self, position: int) -> int:
+        """Returns the cell at a position of the canvas; -1 if there is none."""
+        return self._cells.get(position, -1)
+
+    def select_position(self, position: int) -> None:
+        """Selects the position that was selected in another view of the canvas."""
+        self._is_led = True
+        self.selected = self.cell_of(position)
+        self._is_led = False
+
+    def point_at(self, position: int) -> None:
+        """Marks the position under the pointer in another view of the canvas."""
+        self._is_led = True
+        self.hovered = self.cell_of(position)
+        self._is_led = False
+
+    def _position(self, cell: int) -> int:
+        return -1 if cell < 0 or self._placed is None else self._placed.positions[cell]
+
+    def _select(self, index: int) -> None:
+        before = self.selected
+        super()._select(index)
+        if self.selected != before and not self._is_led:
+            self.positionSelected.emit(self._position(self.selected))
+
+    def _hover(self, index: int) -> None:
+        before = self.hovered
+        super()._hover(index)
+        if self.hovered != before and not self._is_led:
+            self.positionHovered.emit(self._position(self.hovered))
+
+    def hasHeightForWidth(self) -> bool:
+        return False
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(SMALLEST, SMALLEST)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance, Slot
+from PySide6.QtCore import QObject, Signal, SignalInstance, Slot
 
 from app.system.i18n import tr
+from app.system.timers import every
 from engine import SafelightError
 
 POLL_MS = 15
@@ -41,9 +42,7 @@ class Background(QObject):
         self._running: _Thread | None = None
         self._next: Job | None = None
         self._dropped = False
-        self._poll = QTimer(self)
-        self._poll.setInterval(POLL_MS)
-        self._poll.timeout.connect(self._look)
+        self._poll = every(self, self._look, POLL_MS)
 
     @property
     def is_busy(self) -> bool:

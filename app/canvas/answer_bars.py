@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.design import themes
 from app.design.fonts import caption_font, px
+from app.design.inks import set_inks
 from app.design.tokens import SPACE_2, color
 from app.state.run.answers import share_words
 from app.system.i18n import tr
@@ -25,12 +26,11 @@ class ReadBars(QWidget):
     """A bar for every option, empty before the first read. The likeliest option is bold and has a dot before it."""
 
     def __init__(self, names: Sequence[str], parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(parent, accessibleName=tr("Probability of each option"))
         self._names = tuple(names)
         self._answer: TypedAnswer | None = None
         self._reads: tuple[LabelRead, ...] = ()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName(tr("Probability of each option"))
         themes.changed.connect(self.updateGeometry)
 
     def show_names(self, names: Sequence[str]) -> None:
@@ -81,8 +81,7 @@ class ReadBars(QWidget):
         painter.setPen(color(theme.ink if best else theme.faint_ink))
         shown = painter.fontMetrics().elidedText(name, Qt.TextElideMode.ElideRight, int(name_room.width()))
         painter.drawText(name_room, middle | Qt.AlignmentFlag.AlignLeft, shown)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(color(theme.line))
+        set_inks(painter, Qt.PenStyle.NoPen, color(theme.line))
         painter.drawRoundedRect(track, 2, 2)
         if answer is None:
             return

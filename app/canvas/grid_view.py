@@ -41,21 +41,16 @@ class GridView(QWidget):
     cellSelected = Signal(int)  # noqa: N815
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(parent, mouseTracking=True, focusPolicy=Qt.FocusPolicy.StrongFocus)
         self._is_still = False  # never tinted, whatever the setting
         self._selected = -1
         self._hovered = -1
         self._tinted: Mapping[int, CellState] = {}  # cells that have just changed, and their new states
         self._tint = 0.0  # 1 just after the change, falling to 0
-        self._fade = QVariantAnimation(self)
-        self._fade.setDuration(FADE_MS)
-        self._fade.setStartValue(1.0)
-        self._fade.setEndValue(0.0)
+        self._fade = QVariantAnimation(self, duration=FADE_MS, startValue=1.0, endValue=0.0)
         self._fade.valueChanged.connect(self._on_fade)
         motion.changed.connect(self._end_motion)
-        self.setMouseTracking(True)
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
 
     def _grow_by_width(self, vertical: QSizePolicy.Policy) -> None:
         """Makes the widget take the available width; its height follows from the width."""

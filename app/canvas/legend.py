@@ -14,6 +14,7 @@ from app.canvas.geometry import Rect, flow
 from app.design import themes
 from app.design.controls import folded
 from app.design.fonts import TEXT_SMALL, px, text_percent, ui_font
+from app.design.inks import set_inks
 from app.design.tokens import Theme, color, entropy_color
 
 SAMPLE = 16  # pixels, at 100 %
@@ -131,8 +132,7 @@ def _paint_scale(painter: QPainter, bar: QRectF, marks: Sequence[float], theme: 
     for stop in range(16):
         shades.setColorAt(stop / 15, entropy_color(stop / 15, theme))
     painter.fillRect(bar, shades)
-    painter.setPen(QPen(color(theme.line_strong), 1))
-    painter.setBrush(Qt.BrushStyle.NoBrush)
+    set_inks(painter, QPen(color(theme.line_strong), 1), Qt.BrushStyle.NoBrush)
     painter.drawRect(bar)
     for share in marks:
         x = bar.left() + share * bar.width()

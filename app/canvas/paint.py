@@ -20,6 +20,7 @@ from app.canvas.geometry import Geometry, Rect
 from app.canvas.glyphs import CellGlyphs, Glyph
 from app.canvas.heat import NONE, Heat, places
 from app.canvas.words import STATE_TIPS, STATE_WORDS
+from app.design.inks import set_inks
 from app.design.tokens import Theme, color, entropy_color, readable_on
 from app.state.run.canvas import BlockState, CellState
 from app.system.i18n import tr
@@ -149,16 +150,14 @@ class _CellBrush:
             painter.fillRect(rect.x + 1, rect.y + 1, 7, 2, ink)
             painter.fillRect(rect.x + 1, rect.y + 1, 2, 7, ink)
         else:
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(ink)
+            set_inks(painter, Qt.PenStyle.NoPen, ink)
             x, y = rect.x + 1, rect.y + 1
             painter.drawPolygon(QPolygonF([QPointF(x, y), QPointF(x + 6, y), QPointF(x, y + 6)]))
 
     def _dashes(self, rect: Rect, ink: QColor) -> None:
         """Draws a dashed outline as single rectangles: a dashed pen takes ten times as long."""
         painter = self.painter
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(ink)
+        set_inks(painter, Qt.PenStyle.NoPen, ink)
         painter.translate(rect.x, rect.y)
         painter.drawRects(_dashed_outline(rect.width, rect.height))
         painter.translate(-rect.x, -rect.y)
@@ -172,8 +171,7 @@ class _CellBrush:
     def _dot(self, rect: Rect, state: int, ink: QColor | None) -> None:
         """Draws an end token as a dot larger than the sign for a space; smaller and fainter for padding."""
         radius = 1.5 if state == CellState.PADDING else 2.5
-        self.painter.setPen(Qt.PenStyle.NoPen)
-        self.painter.setBrush(ink or (self.inks[state] if state == CellState.PADDING else self.dim))
+        set_inks(self.painter, Qt.PenStyle.NoPen, ink or (self.inks[state] if state == CellState.PADDING else self.dim))
         middle = rect.x + (rect.width / 2 if self.one_character else 4 + self.glyphs.character_width / 2)
         self.painter.drawEllipse(QPointF(middle, rect.y + rect.height / 2), radius, radius)
 
@@ -208,8 +206,7 @@ def _paint_rules(painter: QPainter, geometry: Geometry, theme: Theme) -> None:
 
 
 def _paint_slot(painter: QPainter, rect: Rect, theme: Theme) -> None:
-    painter.setBrush(Qt.BrushStyle.NoBrush)
-    painter.setPen(QPen(color(theme.accent), 2))
+    set_inks(painter, QPen(color(theme.accent), 2), Qt.BrushStyle.NoBrush)
     painter.drawRoundedRect(QRectF(rect.x + 1.5, rect.y + 1.5, rect.width - 3, rect.height - 3), 4, 4)
 
 
@@ -298,6 +295,5 @@ def _paint_bar(painter: QPainter, rect: Rect, theme: Theme, glyphs: CellGlyphs, 
     for stop in range(31):
         shades.setColorAt(stop / 30, entropy_color(stop / 30, theme))
     painter.fillRect(bar, shades)
-    painter.setPen(QPen(color(theme.line_strong), 1))
-    painter.setBrush(Qt.BrushStyle.NoBrush)
+    set_inks(painter, QPen(color(theme.line_strong), 1), Qt.BrushStyle.NoBrush)
     painter.drawRect(QRectF(bar.x() - 0.5, bar.y() - 0.5, bar.width() + 1, bar.height() + 1))

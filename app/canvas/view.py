@@ -27,6 +27,7 @@ from app.canvas.paint import (
 from app.design import themes
 from app.design.focus_rings import is_ringed
 from app.design.fonts import TEXT_BODY, canvas_font, px, ui_font
+from app.design.inks import set_inks
 from app.design.tokens import FADE_MS, color
 from app.state.run.canvas import BlockState, Cell, CellState
 from app.state.run.lines import line_ends
@@ -59,11 +60,9 @@ class CanvasView(GridView):
         self._has_legend = True
         self._cell_width = self._glyphs.cell_width([])
         self._geometry = self._came_from = self._lay_out(PREFERRED_WIDTH)
-        self._glide = QVariantAnimation(self)  # moves cells to their new positions
-        self._glide.setDuration(FADE_MS)
-        self._glide.setEasingCurve(QEasingCurve.Type.OutCubic)
-        self._glide.setStartValue(0.0)
-        self._glide.setEndValue(1.0)
+        self._glide = QVariantAnimation(
+            self, duration=FADE_MS, easingCurve=QEasingCurve(QEasingCurve.Type.OutCubic), startValue=0.0, endValue=1.0
+        )  # moves cells to their new positions
         self._glide.valueChanged.connect(self.update)
         self._grow_by_width(QSizePolicy.Policy.Minimum)
         self.setAccessibleName(tr("Canvas"))
@@ -298,8 +297,7 @@ class CanvasView(GridView):
         bar = None if heat is None else (f"{heat.name}  {heat.low}".rstrip(), heat.high)
         paint_legend(painter, self._geometry, themes.current(), self._glyphs, self._legend(), bar)
         if is_ringed(self) and self._selected < 0:
-            painter.setPen(color(themes.current().focus))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
+            set_inks(painter, color(themes.current().focus), Qt.BrushStyle.NoBrush)
             painter.drawRect(self.rect().adjusted(1, 1, -2, -2))
 
     def _paint_empty(self, painter: QPainter) -> None:

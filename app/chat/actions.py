@@ -24,24 +24,34 @@ def actions(context: AppContext, page: Lazy[ChatController]) -> list[Action]:
         return "" if turns and turns[-1].answer.has_trace else tr("There is no answer yet, or its run was not kept")
 
     def runs() -> str:
-        waits = page.made is not None and page.made.is_waiting
+        waits = page.made is not None and page.made.sending.is_waiting
         return "" if waits or context.is_busy else tr("There is nothing to stop")
 
     def changes() -> str:
         turns = session.chat.turns
         if not turns or turns[-1].answer.is_active or not turns[-1].answer.text.strip():
             return tr("There is no answer yet")
-        can = page().rewriting.can_change(turns[-1])
+        can = page().commands.can_change(turns[-1])
         return "" if can else tr("Only answers that were written by block diffusion are changed in part")
 
     def insert_gap() -> None:
         page().page.composer.edit.insert_gap()
 
     def revise() -> None:
-        page().rewriting.revise_last()
+        view = page().page.view_of(session.chat.turns[-1])
+        if view is not None:
+            view.answer.changing.open_panel()
+
+    def again() -> None:
+        page().commands.again(session.chat.turns[-1])
 
     def revise_draft() -> None:
-        page().rewriting.revise_draft()
+        page().sending.revise()
+
+    def inspect() -> None:
+        turn = session.chat.turns[-1]
+        view = page().page.view_of(turn)
+        page().commands.inspect(turn.answer, -1 if view is None else view.answer.replay.place)
 
     def attach() -> None:
         page().page.composer.choose_files()
@@ -71,9 +81,15 @@ def actions(context: AppContext, page: Lazy[ChatController]) -> list[Action]:
         Action(
             "stop", tr("Stop the answer, or skip it"), section, lambda: page().stop(), ("Escape",), runs, is_quiet=True
         ),
-        Action("again", tr("Regenerate the last answer"), section, lambda: page().again_last(), ("Ctrl+R",), repeats),
+        Action("again", tr("Regenerate the last answer"), section, again, ("Ctrl+R",), repeats),
         Action("revise", tr("Revise the last answer, or a part"), section, revise, ("Ctrl+Shift+R",), changes),
-        Action("revise-draft", tr("Revise what is in the message box"), section, revise_draft, ("Ctrl+Shift+Return",)),
-        Action("inspect", tr("Inspect the last answer"), section, lambda: page().inspect_last(), ("Ctrl+I",), inspects),
+        Action(
+            "revise-draft",
+            tr("Revise what is in the message box"),
+            section,
+            revise_draft,
+            ("Ctrl+Shift+Return",),
+        ),
+        Action("inspect", tr("Inspect the last answer"), section, inspect, ("Ctrl+I",), inspects),
         Action("presets", tr("Edit the presets"), section, lambda: page().presets.edit_presets(), ("Ctrl+E",)),
     ]

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from PySide6.QtCore import QPoint, Slot
 from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent, QFont, QFontMetrics, QResizeEvent
-from PySide6.QtWidgets import QStackedWidget, QWidget
+from PySide6.QtWidgets import QApplication, QStackedWidget, QWidget
 
-from app.chat.commands import TurnCommands
+from app.chat.commands import TurnCommands, ViewOptions
 from app.chat.composer.composer import Composer
-from app.chat.messages.focus import FocusPlace
 from app.chat.messages.scroller import FEW, SIDE, Scroller
+from app.chat.messages.versions import VersionSwitch
 from app.chat.prose import PAD
-from app.chat.view_options import ViewOptions
 from app.chat.welcome import ChatWelcome, centred
-from app.design.controls import Hairline
+from app.design.controls import Hairline, usable
 from app.design.drops import accept_drag
 from app.design.fonts import TEXT_LEAD, px
 from app.design.layouts import boxed, column_of
@@ -30,12 +30,50 @@ from app.system.i18n import tr
 from engine.service import LoadedModel
 
 if TYPE_CHECKING:
-    from app.chat.messages.replay import AnswerReplay
     from app.chat.messages.turn import TurnView
+
+ViewOf: TypeAlias = "Callable[[Turn], TurnView | None]"
+
 
 COLUMN_CHARACTERS = 72
 FIXED = 150  # pixels of an earlier turn: speakers, buttons, and the space between them
 PICTURES = 136
+
+
+@dataclass(frozen=True)
+class FocusPlace:
+    """The turn that has the focus, its index on the path, and the names of controls that may get it, best first."""
+
+    turn: Turn
+    at: int
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, path: Sequence[Turn], view_of: ViewOf) -> FocusPlace | None:
+        """Returns the present place of the focus; None if no turn has it."""
+        focus = QApplication.focusWidget()
+        at = next((at for at, turn in enumerate(path) if _holds(view_of(turn), focus)), None)
+        if at is None or focus is None:
+            return None
+        switch = focus.parentWidget()
+        others = (switch.before, switch.after) if isinstance(switch, VersionSwitch) else ()
+        return cls(path[at], at, tuple(widget.accessibleName() for widget in (focus, *others)))
+
+    def keep(self, path: Sequence[Turn], view_of: ViewOf, otherwise: QWidget) -> None:
+        """Gives the focus to the same control of the turn now at this index, or else to the widget ``otherwise``.
+
+        Another version of a prompt is another turn, and a neighbour takes the index of a deleted turn.
+        """
+        if self.turn in path and _holds(view_of(self.turn), QApplication.focusWidget()):
+            return
+        view = view_of(path[min(self.at, len(path) - 1)]) if path else None
+        stops = [stop for stop in view.tab_stops() if usable(stop)] if view is not None else []
+        heirs = [stop for name in self.names for stop in stops if stop.accessibleName() == name]
+        (*heirs, otherwise)[0].setFocus()
+
+
+def _holds(view: TurnView | None, focus: QWidget | None) -> bool:
+    return view is not None and focus is not None and view.isAncestorOf(focus)
 
 
 def column_width() -> int:
@@ -52,7 +90,7 @@ class ChatPage(QWidget):
     """
 
     def __init__(self, options: ViewOptions, commands: TurnCommands) -> None:
-        super().__init__()
+        super().__init__(acceptDrops=True)
         self._options, self.commands = options, commands
         self._chat = ChatState()
         self._path: list[Turn] = []
@@ -63,7 +101,6 @@ class ChatPage(QWidget):
         self._is_found_shown = True  # scrolled to
         self._held_replay: int | None = None  # pixels between the top of the page and the replay bar
         self._models: weakref.WeakKeyDictionary[Answer, LoadedModel] = weakref.WeakKeyDictionary()  # who wrote it
-        self.setAcceptDrops(True)
         width = column_width()
 
         self.welcome = ChatWelcome(width, SIDE)
@@ -73,7 +110,6 @@ class ChatPage(QWidget):
         self._pages.addWidget(self.welcome)
         self._pages.addWidget(self.scroller)
 
-        self.welcome.suggestions.picked.connect(lambda prompt: commands.pick(prompt))
         self.notice = Notice()
         self.composer = Composer()
         self.composer.changed.connect(self.welcome.first_run.stop)
@@ -154,6 +190,7 @@ class ChatPage(QWidget):
         self._is_found_shown = offset is not None or all(prose.is_laid_out for prose in proses)
         self.scroller.show_place(view.turn, offset or 0)
 
+    @Slot(float)
     def refresh(self, share: float = 1.0) -> None:
         """Shows the changed running answer, with a share (0 to 1) of its latest step."""
         self._note_writers()
@@ -173,6 +210,7 @@ class ChatPage(QWidget):
         if view is not None:
             view.answer.reveal(share)
 
+    @Slot()
     def settle(self) -> None:
         """Turns the canvases of a run that has ended into text; the visible part does not move."""
         view = self.view_of(self._path[-1]) if self._path else None
@@ -183,7 +221,8 @@ class ChatPage(QWidget):
             self._show_state(other)
         self.scroller.settle(held)
 
-    def forget_other_replays(self, turn: Turn) -> None:
+    @Slot(object)
+    def _forget_other_replays(self, turn: Turn) -> None:
         """Drops the runs of all answers but one, so that only one is in memory."""
         for view in self._views():
             if view.turn is not turn:
@@ -206,11 +245,6 @@ class ChatPage(QWidget):
         if missing and replay.is_on:  # the page cannot be scrolled up any further
             replay.reserve(missing)
             self.scroller.keep_in_sight(turn, replay, height)
-
-    def replay_of(self, turn: Turn, answer: Answer) -> AnswerReplay | None:
-        """Returns the replay of an answer of a turn; None if it is not shown now."""
-        view = self.view_of(turn)
-        return view.answer.replay if view is not None and turn.answer is answer else None
 
     def set_state(self, *, can_repeat: bool, skips: bool = False) -> None:
         """Sets which actions are possible now.
@@ -244,6 +278,7 @@ class ChatPage(QWidget):
 
         rebuilt = partial(self._rebuilt, turn)
         view = TurnView(turn, self._models.get(turn.answer), self._options, self.commands, rebuilt)
+        view.answer.replay.reading.connect(self._forget_other_replays)
         view.answer.replay.moving.connect(self._hold_replay)
         view.answer.replay.moved.connect(self._keep_replay)
         self._mark(view)

@@ -5,20 +5,37 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.bridge.remote_access import only_text
+from app.settings.decoders import decoder_explanation
 from app.state.chat.conversation import Answer
 from app.state.chat.language import is_foreign
 from app.state.run.canvas import BlockState, CanvasState
 from app.state.run.figures import rate_text
 from app.system.i18n import tr, trn
 from engine import catalog
-from engine.catalog import TALK
-from engine.service.small import TASKS
+from engine.catalog import SMALL, TALK
+from engine.service import LoadedModel
+from engine.service.small import TASKS, usual_part
 from engine.tasks import skills, wording
 from engine.tasks.checking import missing
 from engine.tasks.tool_questions import NO_TOOL, tool_for
 from engine.text.outline import spans
 
 LONGEST_RIGHT = 60  # characters; a longer right answer is not shown
+
+
+def introduction(present: str, model: LoadedModel | None, decoder: str) -> tuple[str, str]:
+    """Returns a caution about the answers of a model, and how its decoder writes them; both may be empty.
+
+    Args:
+        present: its path or id, also while it is being loaded.
+    """
+    is_small = present == SMALL
+    caution = catalog.caution(usual_part() if is_small else present)
+    if is_small and caution:
+        how = tr("Small tasks and puzzles develop on a canvas; other questions go to {model}.", model=TALK.title)
+        return tr("{model} has {said}", model=TALK.title, said=tr(caution)), how
+    return tr(caution) if caution else "", "" if model is None else only_text(model) or decoder_explanation(decoder)
 
 
 def status_line(answer: Answer, share: float = 1.0) -> str:
@@ -186,7 +203,8 @@ def doubt(prompt: str, answer: Answer) -> Caveat | None:
         return None
     if traits.taught == "tools" and tool_for(prompt):
         if answer.text.strip() == NO_TOOL:
-            return Caveat(_no_tool())
+            said = tr("The tool for this is off. Settings, Tools has a button that adds the example tools.")
+            return Caveat(said)
         if answer.rounds or not wording.is_taught(prompt):
             return None
     text = _wrong(prompt, answer) if wording.is_taught(prompt) else _untaught()
@@ -198,10 +216,6 @@ def _doubt_talk(prompt: str, answer: Answer) -> Caveat | None:
         return Caveat(tr("{model} writes English only: to this prompt it can only guess.", model=TALK.title))
     right = "" if answer.figures.is_cut else missing(prompt, answer.text)
     return Caveat(_should_be(right), taught=TASKS if wording.is_taught(prompt) else "") if right else None
-
-
-def _no_tool() -> str:
-    return tr("The tool for this is off. Settings, Tools has a button that adds the example tools.")
 
 
 def _wrong(prompt: str, answer: Answer) -> str:

@@ -7,18 +7,20 @@ import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
-from app.cli import formats, options, running, terminal
+from app.cli import options, running, terminal
 from app.cli.loading import load_alone
 from app.cli.stopping import STOPPED, stopping
-from engine import SafelightError
+from engine import SafelightError, files
 from engine.decoders import BLOCK_DIFFUSION
 from engine.decoding.names import formatting, require_thoughts
 from engine.pictures import read_picture
 from engine.service import ChatRun, LoadedModel, is_remote, small
 from engine.text.message import message_of
 from engine.text.output import content_and_thought
+from engine.text.output_format import MOST_SCHEMA, OutputFormat
 from engine.text.tags import end_of_thought, starts_in_thought
 
+MOST_FILE = 8 * MOST_SCHEMA  # bytes of a schema's file, with its white space
 EPILOG = (
     f"The model may be on another machine: --model http://HOST:PORT/v1#MODEL, with its key in {options.KEY_VARIABLE}."
     """
@@ -36,6 +38,42 @@ examples:
 )
 
 
+def add_formats(parser: argparse.ArgumentParser) -> None:
+    named = parser.add_argument_group("format of the answer (one of these; the answer then fits it, or is cut)")
+    group = named.add_mutually_exclusive_group()
+    group.add_argument("--json-schema", metavar="FILE_OR_JSON", help="JSON that fits a schema")
+    group.add_argument("--json-object", action="store_true", help="any JSON object")
+    group.add_argument("--regex", metavar="R", help="a text that a regular expression matches as a whole")
+    group.add_argument("--choices", nargs="+", metavar="TEXT", help="one of these texts; write the prompt before it")
+
+
+def output_format(args: argparse.Namespace) -> OutputFormat | None:
+    """Returns the format that the options name; None without them.
+
+    Raises:
+        SafelightError: the schema cannot be read, or a value is out of bounds.
+    """
+    if args.json_schema is not None:
+        return OutputFormat("json_schema", _schema(args.json_schema))
+    if args.json_object:
+        return OutputFormat("json_object")
+    if args.regex is not None:
+        return OutputFormat("regex", pattern=args.regex)
+    if args.choices is not None:
+        return OutputFormat("choices", choices=tuple(args.choices))
+    return None
+
+
+def _schema(given: str) -> dict[str, object]:
+    if not given.lstrip().startswith("{"):
+        return files.read_json(Path(given).expanduser(), most=MOST_FILE)
+    if len(given) > MOST_FILE:
+        raise SafelightError(f"--json-schema has more than {MOST_FILE:,} characters; make it smaller")
+    raw = files.parse_json(given, "--json-schema")
+    assert isinstance(raw, dict)
+    return raw
+
+
 def add(commands: options.Commands) -> None:
     parser = commands.add_parser(
         "generate",
@@ -46,7 +84,7 @@ def add(commands: options.Commands) -> None:
     parser.add_argument("prompt", metavar="PROMPT", help="what to answer; - reads it from standard input")
     options.add_images(parser, "a picture to show before the prompt")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the text")
-    formats.add(parser)
+    add_formats(parser)
     options.add_thinking(parser)
     options.add_watch(parser)
     options.add_model(parser)
@@ -56,7 +94,7 @@ def add(commands: options.Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    changes, wanted = options.sampler_changes(args), formats.output_format(args)
+    changes, wanted = options.sampler_changes(args), output_format(args)
     prompt = args.prompt if args.image and not args.prompt.strip() else options.prompt_of(args.prompt)
     pictures = tuple(read_picture(Path(name)) for name in args.image)
     if args.thinking_tokens is not None:

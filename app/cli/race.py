@@ -7,12 +7,13 @@ import sys
 import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.text import Text
 
 from app.cli import options, running, terminal
 from app.cli.loading import ChosenBackend, chosen
-from app.cli.race_lanes import read_lane, require_here
+from app.cli.options import OPTIONS, check_changes, read_value
 from app.cli.stopping import STOPPED, stopping
 from app.cli.sudoku import givens_range
 from app.state.intervals import percent
@@ -21,13 +22,17 @@ from app.state.race.prompts import RacePrompt, own_prompts, sudoku_prompts
 from app.state.race.running import RaceRun
 from app.state.race.scores import Interval, RaceResult, as_csv, as_json, results_of, scores_of
 from engine import SIGHT, SUDOKU, SafelightError
+from engine.config import is_decoder
+from engine.errors import quoted
 from engine.files import write_text
 from engine.pictures import read_picture
-from engine.service import RaceRequest, Racing
+from engine.service import RaceRequest, Racing, is_remote
 from engine.service.requests import FEWEST_LANES, MOST_LANES
 from engine.service.small import TASKS
 from engine.text.message import message_of
 
+ADAPTER = "adapter"
+_NAMES = {option.flag.removeprefix("--"): name for name, option in OPTIONS.items() if name != "decoder"}
 EPILOG = f"""\
 A lane is MODEL:DECODER,setting=value, with any number of settings; what is left out is the model's default. Without
 --lane, each decoder of --model is a lane. Lanes take turns, one pass each; times are a lane's own, without reading the
@@ -38,6 +43,58 @@ examples:
   safelight race --prompts FILE --lane :block_diffusion,entropy-bound=0.5 --lane :block_diffusion,entropy-bound=0.02
   safelight race --sudoku 10 --givens 25-29 --lane safelight-sudoku --lane safelight-base,adapter=sudoku-lora --json
 """
+
+
+def read_lane(text: str, default: str) -> LaneSpec:
+    """Reads ``MODEL:DECODER,setting=value``; each part is optional.
+
+    Args:
+        default: the model if none is named.
+
+    Raises:
+        SafelightError: a setting is unknown or out of range, or the model is another machine's.
+    """
+    whole, *given = text.split(",")
+    model, colon, decoder = whole.rpartition(":")
+    if not colon or not is_decoder(decoder):  # a path may contain a colon
+        model, decoder = whole, ""
+    model = model or default
+    require_here(model)
+    if "\0" in model:
+        raise SafelightError(f"{quoted(model)} cannot be a model's name: it contains a NUL character")
+    changes: dict[str, Any] = {}
+    adapter = ""
+    for one in given:
+        name, sign, value = one.partition("=")
+        if not sign:
+            raise SafelightError(f"{quoted(one)} is not a setting of a lane; write it as name=value")
+        if name == ADAPTER:
+            adapter = value
+        else:
+            changes |= _change(name, value)
+    check_changes(changes)
+    return LaneSpec(model, decoder, changes, adapter)
+
+
+def require_here(model: str) -> None:
+    """Checks that a model runs on this machine.
+
+    Raises:
+        SafelightError: another machine runs the model.
+    """
+    if is_remote(model):
+        raise SafelightError(f"{quoted(model)} runs on another machine; choose a model on this one")
+
+
+def _change(name: str, value: str) -> dict[str, Any]:
+    setting = _NAMES.get(name.replace("_", "-"))
+    if setting is None:
+        known = ", ".join((ADAPTER, *_NAMES))
+        raise SafelightError(f"{quoted(name)} is not a setting of a lane; use {known}")
+    try:
+        return {setting: read_value(OPTIONS[setting], value)}
+    except argparse.ArgumentTypeError as error:
+        raise SafelightError(f"{name} of a lane: {error}") from None
 
 
 def add(commands: options.Commands) -> None:

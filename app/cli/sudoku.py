@@ -10,17 +10,20 @@ import random
 import re
 import sys
 import threading
+from pathlib import Path
 
-from app.cli import options, running, sudoku_picture, terminal
+from app.cli import options, running, terminal
 from app.cli.loading import load_alone
 from app.cli.stopping import STOPPED, stopping
 from app.state.intervals import percent, wilson
-from app.state.sudoku.verdict import verdict
+from app.state.sudoku.board import verdict
 from engine import SIGHT, SUDOKU, SafelightError
 from engine.errors import quoted
-from engine.service import PuzzleRun
+from engine.pictures import read_picture
+from engine.service import PuzzleRun, read_rows
 from engine.tasks import sudoku
 from engine.tasks.sudoku import GivenRange
+from engine.tasks.sudoku_pictures import ReadBoard
 
 EPILOG = """\
 A puzzle is 81 characters: the digits 1-9, and . or 0 for a blank. A file has a puzzle on each line; # starts a comment.
@@ -32,6 +35,46 @@ examples:
   safelight sudoku --image assets/examples/sudoku.png
 """
 FEWEST, MOST = 22, 80  # givens of generated puzzles; fewer than 22 take minutes each
+
+
+def read_board(args: argparse.Namespace, stop: threading.Event) -> ReadBoard:
+    """Reads the puzzle of the given picture; prints it, unless JSON is wanted.
+
+    Raises:
+        SafelightError: no puzzle can be read from it, or what was read contradicts itself.
+        KeyboardInterrupt: it was stopped.
+    """
+    picture = read_picture(Path(args.image))
+    as_it_is = {
+        "model": SIGHT,
+        "adapter": None,
+        "dtype": "auto",
+        "quantization": "auto",
+    }  # the options are the solver's
+    runner = load_alone(argparse.Namespace(**{**vars(args), **as_it_is}), SIGHT, stop)
+    rows = []
+    with terminal.progress(f"Reading {Path(args.image).name}") as show:
+        for row in read_rows(runner, picture, stop):
+            rows.append(row)
+            show(len(rows) / 9)
+    if stop.is_set():
+        raise KeyboardInterrupt
+    board = ReadBoard.from_rows(rows).checked()
+    if not args.json:
+        print(_described(board), flush=True)
+    try:
+        sudoku.parse(board.cells)
+    except sudoku.PuzzleError as error:
+        raise SafelightError(f"{args.image} was not read right: {error}; correct it, and give it as PUZZLE") from None
+    return board
+
+
+def _described(board: ReadBoard) -> str:
+    """Returns the line above a board that was read."""
+    count = len(board.doubts)
+    places = ", ".join(f"row {cell // 9 + 1} column {cell % 9 + 1}" for cell in board.doubts)
+    doubts = f"{count} cell{'s are' if count != 1 else ' is'} unsure: {places}" if count else "no cell is unsure"
+    return f"Read {board.cells.replace('0', '.')}; {doubts}. Check it against the picture."
 
 
 def add(commands: options.Commands) -> None:
@@ -94,7 +137,7 @@ def run(args: argparse.Namespace) -> int:
 
 def solve(args: argparse.Namespace, changes: dict[str, int | float | str], stop: threading.Event) -> int:
     """Solves the given puzzles, one after the other."""
-    read = None if args.image is None else sudoku_picture.read(args, stop)
+    read = None if args.image is None else read_board(args, stop)
     puzzles = read_puzzles(args.puzzles, args.file) if read is None else [read.cells]
     runner = load_alone(args, SUDOKU, stop)
     model = runner.model

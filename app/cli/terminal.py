@@ -18,7 +18,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from app.state.sudoku.verdict import verdict
+from app.state.sudoku.board import verdict
 from app.system.windows_start import enable_escape_codes
 from engine import windows
 

@@ -16,7 +16,7 @@ from rich.text import Text
 import engine
 from app.cli import options, running, terminal
 from app.cli.loading import chosen
-from app.cli.race_lanes import require_here
+from app.cli.race import require_here
 from app.cli.stopping import STOPPED, stopping
 from app.cli.sudoku import givens_range
 from app.state.intervals import percent

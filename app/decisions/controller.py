@@ -8,14 +8,14 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Slot
 
+from app.bridge.background import Background
+from app.bridge.pacing import RunHandle
 from app.context import DECISIONS, AppContext
 from app.decisions import words
-from app.decisions.deciding import StateDecider
 from app.decisions.page import DecisionsPage
 from app.design.controls import focus_in_view
-from app.state.decisions.drafts import QuestionDraft
+from app.state.decisions.drafts import QuestionDraft, samples
 from app.state.decisions.reading import DecisionReading
-from app.state.decisions.samples import samples
 from app.state.run.replay import Frame, Replay
 from app.system.folders import ensure
 from app.system.i18n import tr
@@ -23,10 +23,11 @@ from app.system.timers import later
 from engine import DECIDER, Recording, SafelightError
 from engine.catalog import SMALL
 from engine.files import read_json, write_json
-from engine.service import LoadedModel, ServiceReply
+from engine.service import DecisionRun, LoadedModel, decision_requests
 
 NAME = "questions.json"  # in the data folder
 FILE_BYTES = 32 * 2**20  # far more than usual questions and the longest text, 100 000 characters, take
+REPEATS = 3  # further reads of an answer in doubt
 SAVE_MS = 500  # after the last change
 
 
@@ -40,7 +41,9 @@ class DecisionsController(QObject):
         self._context = context
         self.widget = self.page = page = DecisionsPage()
         self.setParent(page)  # so that no signal arrives after the page is deleted
-        self.decider = StateDecider(context, self)
+        self._making = Background(self, self._run, self._end)
+        self._reading: DecisionReading | None = None  # of the running decision
+        self._handles: list[RunHandle] = []  # of its runs
         self._problem = ""  # of the last decision
         page.column.offer([sample.title for sample in samples()])
         self._recall()
@@ -55,11 +58,7 @@ class DecisionsController(QObject):
         page.questions.changed.connect(self._changed)
         page.strip.inspect_asked.connect(self._inspect)
         page.go_asked.connect(self.decide)
-        self.decider.began.connect(self._began)
-        self.decider.changed.connect(page.refresh)
-        self.decider.ended.connect(self._ended)
         context.register_busy(self)
-        context.arrived.connect(self.take)
         context.busy_changed.connect(self.refresh)
         self.refresh()
 
@@ -69,8 +68,8 @@ class DecisionsController(QObject):
 
     @property
     def is_busy(self) -> bool:
-        """True while a state is being decided."""
-        return self.decider.is_busy
+        """True while a decision is being prepared or running."""
+        return self._making.is_busy or self._reading is not None
 
     def reason_to_wait(self) -> str:
         """A sentence that says that a decision is running; empty if none is."""
@@ -149,27 +148,47 @@ class DecisionsController(QObject):
         if is_empty or has_problem:
             return
         self._problem = ""
-        self.decider.decide(model, state, page.questions.drafts, is_joint=page.column.joint.isChecked())
+        is_joint = page.column.joint.isChecked()
+        questions = [draft.question(f"q{number}") for number, draft in enumerate(page.questions.drafts, 1)]
+        self._making.ask(
+            lambda: decision_requests(model, state, questions, is_joint=is_joint, repeats=REPEATS, keep=True)
+        )
         self._context.busy_changed.emit()
 
     @Slot()
     def stop(self) -> None:
         """Stops within one denoising step."""
-        self.decider.stop()
+        for handle in self._handles:
+            handle.stop()
+        if self._making.is_busy:
+            self._making.drop()
+            self._end("")
 
     @Slot(object)
-    def _began(self, reading: DecisionReading) -> None:
+    def _run(self, requests: tuple[DecisionRun, ...]) -> None:
+        self._reading = reading = DecisionReading.from_requests(requests)
         self.page.begin(reading)
+        for run in reading.runs:
+            handle = self._context.backend.run(run.request, is_watched=False)
+            handle.started.connect(run.begin)
+            handle.changed.connect(run.fold)
+            handle.ended.connect(run.end)
+            handle.replied.connect(self._show_progress)
+            self._handles.append(handle)
+
+    @Slot()
+    def _show_progress(self) -> None:
+        """Shows what has come; ends the decision with its last run."""
+        self.page.refresh()
+        reading = self._reading
+        if reading is not None and reading.is_over:
+            self._reading, self._handles = None, []
+            self._end(reading.problem or (tr("Stopped before the end.") if reading.was_stopped else ""))
 
     @Slot(str)
-    def _ended(self, problem: str) -> None:
+    def _end(self, problem: str) -> None:
         self._problem = problem
         self._context.busy_changed.emit()
-
-    @Slot(object)
-    def take(self, replies: list[ServiceReply]) -> None:
-        """Passes replies of the engine on to the decider."""
-        self.decider.take(replies)
 
     @Slot()
     def refresh(self) -> None:
@@ -193,11 +212,11 @@ class DecisionsController(QObject):
     def _inspect(self, asked: tuple[Recording, int]) -> None:
         trace, read = asked
         if trace.result is not None:
-            self._context.inspect(trace, place=Replay(trace).place(Frame(read, 0)))
+            self._context.navigator.inspect(trace, place=Replay(trace).place(Frame(read, 0)))
 
     def show(self) -> None:
         """Opens the page."""
-        self._context.show_page(DECISIONS)
+        self._context.navigator.show_page(DECISIONS)
         self.page.enter()
 
 

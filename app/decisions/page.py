@@ -2,23 +2,181 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QEvent, QObject, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QKeySequence, QResizeEvent, QShortcut
-from PySide6.QtWidgets import QBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QCheckBox, QSizePolicy, QStackedWidget, QWidget
 
-from app.decisions.one.questions import QuestionList
-from app.decisions.one.state_column import StateColumn
-from app.decisions.one.strip import CanvasStrip
-from app.design.controls import FocusGroup, Hairline, button, chain_tabs, label, scroller
+from app.canvas.view import CanvasView
+from app.decisions.questions import QuestionList
+from app.design.choice_box import ChoiceBox
+from app.design.controls import Elided, FocusGroup, Hairline, button, chain_tabs, label, scroller, show_line
 from app.design.fonts import px
 from app.design.layouts import STRETCH, UNLIMITED, boxed, column_of, row_of
-from app.state.decisions.reading import DecisionReading
-from app.system.i18n import tr
+from app.design.text_field import TextField, refusal
+from app.state.decisions.reading import DecisionProgress, DecisionReading
+from app.system.i18n import tr, trn
 
+LEAST_STATE = 136  # pixels at 100 %
+LEAST, MOST = 72, 176  # bounds of a canvas's height in pixels at 100 %
+HEAD = 40
 LEFT, TIGHT_LEFT = 320, 256  # pixels at 100 %
 TIGHT, NARROW = 760, 600  # pixels at 100 %; below the second everything is in one column
 MOST_CANVAS = 0.24  # share of the height
-LEAST_STATE = 360
+LEAST_COLUMN = 360
+
+
+class StateColumn(QWidget):
+    """The fields."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.examples = ChoiceBox()
+        self.examples.setAccessibleName(tr("Examples"))
+        self.examples.setPlaceholderText(tr("Examples"))
+        self.examples.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.examples.setMinimumContentsLength(10)
+        self.state = TextField()
+        self.state.setAccessibleName(tr("Text"))
+        self.state.setPlaceholderText(tr("The text that the questions are about: a message, a report, facts."))
+        self.state.setTabChangesFocus(True)
+        self.state.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)  # fills the column
+        self.state.setMinimumHeight(px(LEAST_STATE))
+        self.problem = label("", "error", wrap=True)
+        self.problem.hide()
+        self.joint = QCheckBox(tr("Ask all questions in one canvas"))
+        self.joint.setToolTip(
+            tr("One step answers all of them, each in its own slot. Unticked, each question has its own canvas.")
+        )
+        head = row_of(label(tr("Text"), "section"), STRETCH, self.examples, spacing=8)
+        self.setLayout(column_of(head, (self.state, 1), self.problem, self.joint, spacing=8))
+        self.state.textChanged.connect(lambda: self.show_problem(""))
+        self.state.overlong.connect(lambda _text: self.show_problem(refusal()))
+
+    def offer(self, titles: Sequence[str]) -> None:
+        """Sets the titles of the examples."""
+        self.examples.addItems(list(titles))
+        self.examples.setCurrentIndex(-1)
+
+    def show_problem(self, text: str) -> None:
+        """Shows what is wrong with the state; an empty text hides the line."""
+        show_line(self.problem, text)
+
+
+class CanvasStrip(QWidget):
+    """Shows the latest canvas of a reading, or of the question that the user chose."""
+
+    inspect_asked = Signal(object)  # a Recording and the index of the read
+    question_chosen = Signal(int)  # index of a question
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._reading: DecisionReading | None = None
+        self._question = -1
+        self._most = MOST
+        self.facts = Elided("caption")
+        self.inspect = button(tr("Open in the inspector"), clicked=self._inspect)
+        self.canvas = CanvasView()
+        self.canvas.set_legend(False)
+        self.canvas.setAccessibleName(tr("Canvas with slots"))
+        self.slots: dict[int, int] = {}  # question numbers, from 1, by the position of their slot
+        self.teaching = label("", "caption", wrap=True)
+        self._area = scroller(self.canvas)
+        self._pages = QStackedWidget()
+        nothing = boxed(column_of(self.teaching, STRETCH, margins=(0, 8, 0, 0)))
+        self.teaching.setMaximumWidth(px(640))
+        for page in (nothing, self._area):
+            self._pages.addWidget(page)
+        head = row_of(label(tr("Canvas"), "section"), (self.facts, 1), self.inspect, spacing=16)
+        self.setLayout(column_of(head, (self._pages, 1), spacing=8))
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.canvas.cellSelected.connect(self._choose_slot)
+        self.show_reading(None)
+
+    def show_reading(self, reading: DecisionReading | None) -> None:
+        """Shows another reading from its beginning; None for none."""
+        self._reading, self._question = reading, -1
+        self.refresh()
+
+    def choose_question(self, question: int) -> None:
+        """Shows the canvas of a question, and selects its slot."""
+        self._question = question
+        self.refresh()
+
+    @property
+    def run(self) -> DecisionProgress | None:
+        """The run whose canvas is shown; None if there is none."""
+        reading = self._reading
+        chosen = None if reading is None else reading.run_of(self._question)
+        runs = () if reading is None else reversed(reading.runs)
+        return next((run for run in (chosen, *runs) if run is not None and run.canvas.blocks), None)
+
+    @Slot()
+    def refresh(self) -> None:
+        """Shows what was added to the reading since the last call."""
+        run = self.run
+        self.inspect.setVisible(run is not None)
+        self._pages.setCurrentIndex(0 if run is None else 1)
+        if run is None:
+            self.facts.set_whole("")
+            self.slots = {}
+            self.canvas.set_block(None)
+            self.teaching.setText(_teaching(self._reading))
+            self._fit()
+            return
+        block = run.canvas.blocks[-1]
+        if run.trace is not None:
+            self.canvas.set_piece(run.trace.piece, run.trace.is_special)
+        self.slots = {slot.position: run.first + number for number, slot in enumerate(run.slots, start=1)}
+        self.canvas.frame_slots(tuple(self.slots), run.first + 1)
+        self.canvas.set_block(block)
+        chosen = next((place for place, number in self.slots.items() if number == self._question + 1), -1)
+        if chosen >= 0:
+            self.canvas.selected = chosen
+        self._fit()
+        self.facts.set_whole(
+            tr(
+                "{tokens}, 1 step, {seconds} ms · framed: slots",
+                tokens=trn("{count} token", "{count} tokens", block.length),
+                seconds=f"{1000 * block.seconds:.1f}",
+            )
+        )
+
+    def set_most(self, pixels: int) -> None:
+        """Sets the greatest height of a canvas; a higher one scrolls."""
+        self._most = min(pixels, px(MOST))
+        self._fit()
+
+    def _fit(self) -> None:
+        """Sets the height that the canvas needs, within bounds."""
+        needed = 0 if self.canvas.block is None else self.canvas.heightForWidth(max(1, self._area.viewport().width()))
+        self.setFixedHeight(px(HEAD) + min(max(needed, px(LEAST)), max(self._most, px(LEAST))))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    @Slot(int)
+    def _choose_slot(self, position: int) -> None:
+        number = self.slots.get(position)
+        if number is not None:
+            self.question_chosen.emit(number - 1)
+
+    @Slot()
+    def _inspect(self) -> None:
+        run = self.run
+        if run is not None and run.trace is not None:
+            self.inspect_asked.emit((run.trace, len(run.canvas.blocks) - 1))
+
+
+def _teaching(reading: DecisionReading | None) -> str:
+    if reading is not None and reading.is_over and any(run.reads for run in reading.runs):
+        return tr("This model is on another machine and sends probabilities only, so there is no canvas to show.")
+    return tr(
+        "The questions are fixed; only the answer slots are blank. One step fills them, and the bars show how likely "
+        "each option is."
+    )
 
 
 class DecisionsPage(QWidget):
@@ -27,9 +185,8 @@ class DecisionsPage(QWidget):
     go_asked = Signal()  # by Ctrl+Return
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(accessibleName=tr("Decisions"))
         self.setObjectName("decisions")
-        self.setAccessibleName(tr("Decisions"))
         self._reading: DecisionReading | None = None
         self.column = StateColumn()
         self.questions = QuestionList()
@@ -114,8 +271,7 @@ class DecisionsPage(QWidget):
             self.decide.setEnabled(can_decide)
             self.load.setVisible(offers)
         for line, text in ((self.message, message), (self.fault, fault)):
-            line.setText(text)
-            line.setVisible(bool(text))
+            show_line(line, text)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -139,7 +295,7 @@ class DecisionsPage(QWidget):
         elif not is_narrow and self._lower.indexOf(self.strip) < 0:
             self._lower.insertWidget(0, self.strip)
         self._left.setMaximumWidth(UNLIMITED if is_narrow else px(LEFT if self.width() >= px(TIGHT) else TIGHT_LEFT))
-        self._left.setMinimumHeight(px(LEAST_STATE) if is_narrow else 0)
+        self._left.setMinimumHeight(px(LEAST_COLUMN) if is_narrow else 0)
         needed = self.questions.heightForWidth(self.width() - 40) if is_narrow else 0
         self._right.setMinimumHeight(max(0, needed))
         self.strip.set_most(round(MOST_CANVAS * self.height()))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
-from app.design.controls import flow_of
+from app.design.controls import discard, flow_of
 
 GAP = 8
 
@@ -20,8 +20,7 @@ class ChipBar(QWidget):
     emptied = Signal()  # the last chip was removed by its button
 
     def __init__(self, name: str) -> None:
-        super().__init__()
-        self.setAccessibleName(name)
+        super().__init__(accessibleName=name)
         self._host: QWidget | None = None
         self._removes: list[QPushButton] = []
         policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
@@ -35,8 +34,7 @@ class ChipBar(QWidget):
         """Replaces all chips; each gets its button."""
         if self._host is not None:
             self._layout.removeWidget(self._host)
-            self._host.hide()
-            self._host.deleteLater()
+            discard(self._host)
         self._host = flow_of(*chips, gap=GAP)
         self._removes = list(removes)
         for remove in removes:

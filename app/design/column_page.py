@@ -14,10 +14,8 @@ class ColumnPage(QScrollArea):
     """A page of one column. A subclass calls ``show_column`` once, with the parts of it."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self._inside = QWidget()
-        self._inside.setMaximumWidth(WIDTH)
-        self.setWidgetResizable(True)
+        super().__init__(widgetResizable=True)
+        self._inside = QWidget(maximumWidth=WIDTH)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
 

@@ -36,6 +36,7 @@ def button(
     role: Role = "link",
     tip: str = "",
     clicked: Callable[[], object] | SignalInstance | None = None,
+    checkable: bool = False,
 ) -> QPushButton:
     """Returns a push button.
 
@@ -45,9 +46,9 @@ def button(
     """
     made = QPushButton(text)
     made.setProperty("role", role)
+    made.setCheckable(checkable)
     made.setAccessibleName(name or text)
-    made.setToolTip(tip)
-    made.setAccessibleDescription(tip)
+    describe(made, tip)
     made.setCursor(Qt.CursorShape.PointingHandCursor)
     made.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
     if clicked is not None:
@@ -60,16 +61,14 @@ def show_stop(made: QPushButton, text: str, name: str, *, skips: bool) -> None:
     tip = tr("Shows the rest at once (Esc)") if skips else tr("Within one step (Esc)")
     made.setText(tr("Skip") if skips else text)
     made.setAccessibleName(tr("Skip to the end") if skips else name)
-    made.setToolTip(tip)
-    made.setAccessibleDescription(tip)
+    describe(made, tip)
 
 
-def label(text: str = "", role: str = "", *, wrap: bool = False, selectable: bool = False) -> QLabel:
-    """Returns a label that shows its text as plain text, never as markup."""
-    made = QLabel(text)
-    made.setTextFormat(Qt.TextFormat.PlainText)
+def label(text: str = "", role: str = "", *, name: str = "", wrap: bool = False, selectable: bool = False) -> QLabel:
+    """Returns a label that shows its text as plain text, never as markup; ``name`` is its accessible name."""
+    made = QLabel(text, textFormat=Qt.TextFormat.PlainText, wordWrap=wrap)
     made.setProperty("role", role)
-    made.setWordWrap(wrap)
+    made.setAccessibleName(name)
     if wrap:
         policy = made.sizePolicy()
         policy.setHorizontalPolicy(QSizePolicy.Policy.Ignored)
@@ -80,6 +79,30 @@ def label(text: str = "", role: str = "", *, wrap: bool = False, selectable: boo
             Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
         )
     return made
+
+
+def show_line(line: QLabel, text: str) -> None:
+    """Shows a text in a label that takes no room without one."""
+    line.setText(text)
+    line.setVisible(bool(text))
+
+
+def describe(widget: QWidget, text: str) -> None:
+    """Explains a widget, in its tool tip and to screen readers."""
+    widget.setToolTip(text)
+    widget.setAccessibleDescription(text)
+
+
+def introduce(widget: QWidget, name: str, description: str) -> None:
+    """Gives a widget a name and a description for screen readers."""
+    widget.setAccessibleName(name)
+    widget.setAccessibleDescription(description)
+
+
+def discard(widget: QWidget) -> None:
+    """Removes a widget from sight, and for good once its events are handled."""
+    widget.hide()
+    widget.deleteLater()
 
 
 def restyle(widget: QWidget, name: str, value: object) -> None:
@@ -172,9 +195,8 @@ class Elided(QLabel):
     """A label of one line that is elided if its text does not fit; its tool tip is the whole text."""
 
     def __init__(self, role: str) -> None:
-        super().__init__()
+        super().__init__(textFormat=Qt.TextFormat.PlainText)
         self._whole = ""
-        self.setTextFormat(Qt.TextFormat.PlainText)
         self.setProperty("role", role)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
 
@@ -276,8 +298,7 @@ def flow_of(*parts: QWidget, gap: int = 8, row_gap: int | None = None) -> QWidge
 
 def group(*parts: QWidget) -> QWidget:
     """Groups widgets that stay on one line."""
-    made = QWidget()
-    made.setMinimumHeight(px(36))  # as high as a field, so that all groups have the same centre line
+    made = QWidget(minimumHeight=px(36))  # as high as a field, so that all groups have the same centre line
     made.setLayout(row_of(*parts, spacing=8))
     return made
 

@@ -48,9 +48,9 @@ def boxed(layout: QLayout) -> QWidget:
 
 def splitter_of(*parts: tuple[QWidget, int], sizes: Sequence[int], across: bool = False) -> QSplitter:
     """Returns widgets below each other, or next to each other if ``across``, each with its stretch factor."""
-    made = QSplitter(Qt.Orientation.Horizontal if across else Qt.Orientation.Vertical)
-    made.setChildrenCollapsible(False)
-    made.setHandleWidth(5)
+    made = QSplitter(
+        Qt.Orientation.Horizontal if across else Qt.Orientation.Vertical, childrenCollapsible=False, handleWidth=5
+    )
     for place, (widget, stretch) in enumerate(parts):
         made.addWidget(widget)
         made.setStretchFactor(place, stretch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, QObject, QPoint, QTimer, Signal, Slot
+from PySide6.QtCore import QEvent, QObject, QPoint, Signal, Slot
 from PySide6.QtGui import QGuiApplication, QHideEvent
 from PySide6.QtWidgets import (
     QApplication,
@@ -18,6 +18,7 @@ from app.design.fonts import TEXT_BODY, canvas_font
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.text_field import PlainText
 from app.system.i18n import tr
+from app.system.timers import every
 
 STAYS_MS = 10_000  # a confirmation is shown this long, unless it is hovered or focused
 
@@ -29,19 +30,19 @@ class DetailsDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle(tr("Details"))
         self.resize(720, 420)
-        self._text = text
         shown = PlainText(text)
         shown.setReadOnly(True)
         shown.setAccessibleName(tr("Details of the error"))
         shown.setFont(canvas_font(TEXT_BODY))
-        copy = button(tr("Copy"), tr("Copy the details"), role="primary", clicked=self._copy)
+        copy = button(
+            tr("Copy"),
+            tr("Copy the details"),
+            role="primary",
+            clicked=lambda: QGuiApplication.clipboard().setText(text),
+        )
         close = button(tr("Close"), tr("Close the details"), clicked=self.accept)
         buttons = row_of(STRETCH, close, copy)
         self.setLayout(column_of((shown, 1), buttons, margins=(16, 16, 16, 16), spacing=16))
-
-    @Slot()
-    def _copy(self) -> None:
-        QGuiApplication.clipboard().setText(self._text)
 
 
 class Notice(QFrame):
@@ -61,14 +62,11 @@ class Notice(QFrame):
         self._column: QWidget | None = None  # the widget whose width it takes
         self._undo: Callable[[], object] | None = None
         self._further: Callable[[], object] | None = None
-        self.message = label("", wrap=True, selectable=True)
-        self.message.setAccessibleName(tr("Message"))
+        self.message = label("", wrap=True, selectable=True, name=tr("Message"))
         self.details = button(tr("Details"), tr("Show the details of the error"), clicked=self._open_details)
         self.further = button("", tr("Go on"), role="plain", clicked=self._go_further)
         self.undo = button(tr("Undo"), tr("Undo the deletion"), clicked=self._undo_it)
-        self._leaving = QTimer(self)
-        self._leaving.setInterval(STAYS_MS)
-        self._leaving.timeout.connect(self._leave)
+        self._leaving = every(self, self._leave, STAYS_MS)
         self.dismiss = button(tr("Dismiss"), tr("Dismiss the message"), clicked=self.hide)
         strip = QWidget()
         self._buttons = FlowLayout(strip, gap=16, row_gap=4)

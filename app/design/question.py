@@ -16,8 +16,7 @@ NAME_WIDTH = 400  # pixels at 100 %, of the question for a name
 
 def ask(parent: QWidget, text: str, yes: Callable[[], None]) -> QMessageBox:
     """Opens the question; ``yes`` is called if the user confirms. Enter and Esc cancel."""
-    box = QMessageBox(QMessageBox.Icon.Warning, tr("Delete"), text, parent=parent)
-    box.setTextFormat(Qt.TextFormat.PlainText)
+    box = QMessageBox(QMessageBox.Icon.Warning, tr("Delete"), text, parent=parent, textFormat=Qt.TextFormat.PlainText)
     delete = box.addButton(tr("Delete"), QMessageBox.ButtonRole.DestructiveRole)
     keep = box.addButton(tr("Keep"), QMessageBox.ButtonRole.RejectRole)
     for made in (delete, keep):

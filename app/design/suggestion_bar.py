@@ -8,7 +8,7 @@ from PySide6.QtCore import QSize, Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
-from app.design.controls import FlowLayout, button, chain_tabs
+from app.design.controls import FlowLayout, button, chain_tabs, discard
 from app.system.i18n import tr
 
 GAP = 8
@@ -24,12 +24,11 @@ class SuggestionBar(QWidget):
     picked = Signal(str)
 
     def __init__(self, after: QWidget | None = None) -> None:
-        super().__init__()
+        super().__init__(accessibleName=tr("Suggested prompts"))
         self._after = after
         self._host: QWidget | None = None
         self._suggestions: tuple[tuple[str, str], ...] = ()
         self.chips: list[QPushButton] = []
-        self.setAccessibleName(tr("Suggested prompts"))
         policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
@@ -46,8 +45,7 @@ class SuggestionBar(QWidget):
             return False
         if self._host is not None:
             self._layout.removeWidget(self._host)
-            self._host.hide()
-            self._host.deleteLater()
+            discard(self._host)
         self._suggestions = tuple(suggestions)
         self._host = QWidget()
         flow = FlowLayout(self._host, GAP)

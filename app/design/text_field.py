@@ -3,7 +3,9 @@ window, and passes on files."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QMimeData, Qt, Signal
+from functools import partial
+
+from PySide6.QtCore import QMimeData, QSize, Qt, Signal
 from PySide6.QtGui import (
     QDragEnterEvent,
     QDragMoveEvent,
@@ -16,8 +18,9 @@ from PySide6.QtGui import (
     QTextCursor,
     QTextDocument,
 )
-from PySide6.QtWidgets import QApplication, QPlainTextEdit
+from PySide6.QtWidgets import QApplication, QFrame, QLayout, QPlainTextEdit, QSizePolicy
 
+from app.design.controls import restyle
 from app.design.drops import has_picture, is_taken, local_files
 from app.system.i18n import tr
 
@@ -172,3 +175,42 @@ class TextField(PlainText):
         behind.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
         around = [part.selectedText().replace(PARAGRAPH, "\n") for part in (before, behind)]
         return fits(text.join(around))
+
+
+class PromptField(TextField):
+    """A prompt field. A subclass sets the number of shown lines in ``sizeHint``."""
+
+    submitted = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setTabChangesFocus(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        if self._acts_on(event):
+            event.accept()
+        elif enter and not event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+            self.submitted.emit()
+            event.accept()
+        else:
+            super().keyPressEvent(event)
+
+    def _acts_on(self, _event: QKeyEvent) -> bool:
+        """Does what a key means in this field beyond writing; False if it means nothing more."""
+        return False
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(120, self.sizeHint().height())
+
+
+def framed(field: TextField, inside: QLayout) -> QFrame:
+    """Returns a frame around a field and what belongs to it, which shows that the field has the focus."""
+    frame = QFrame()
+    frame.setProperty("role", "field")
+    frame.setLayout(inside)
+    field.focus_changed.connect(partial(restyle, frame, "active"))
+    return frame

@@ -21,6 +21,13 @@ def actions(context: AppContext, page: Lazy[InspectorController]) -> list[Action
 
     return [
         Action("open-run", tr("Open a recorded run"), tr("Asking"), lambda: page().ask_file()),
-        Action("guide", tr("Take the guided minute"), tr("Application"), context.guide, ("Shift+F1",), is_free),
+        Action(
+            "guide",
+            tr("Take the guided minute"),
+            tr("Application"),
+            context.navigator.start_guide,
+            ("Shift+F1",),
+            is_free,
+        ),
         *keys.actions(INSPECTOR, lambda action: page().page.run(action)),
     ]

@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from PySide6.QtCore import QObject, Signal, Slot
 from PySide6.QtWidgets import QFileDialog
 
 import engine
 from app.bridge.background import Background
+from app.bridge.pacing import RunHandle
 from app.bridge.server_link import is_unfinished
 from app.context import INSPECTOR, AppContext, Lazy
 from app.design.notice import Notice
 from app.inspector.export_dialog import ExportDialog
 from app.inspector.going_on import GoingOn
 from app.inspector.page import CELL, InspectorPage
+from app.inspector.run_cards import RunKeeping
 from app.inspector.run_catalog import RECENT, Listed, RunCatalog
-from app.inspector.run_keeping import RunKeeping
 from app.inspector.run_lists import first_offers, other_offers, run_tree
 from app.inspector.run_pictures import pictures_of
 from app.inspector.words import Piece
 from app.player.player import Player
 from app.state.run.comparison import asked
 from app.system.i18n import tr, trn
-from engine import GalleryTrace, Recording, SafelightError, TraceHeader
+from engine import Recording, SafelightError, TraceHeader
 from engine.trace import TraceFile
 
 if TYPE_CHECKING:
     from app.inspector.guide.guide import Guide
-    from engine.server.live import LiveRequest
+
+Found = TypeVar("Found")
 
 
 class InspectorController(QObject):
@@ -45,8 +48,9 @@ class InspectorController(QObject):
         self._over = Notice()
         self._over.float_over(page.main)  # not over the controls of time
         self.guide = Lazy(self._make_guide)
+        self._handle: RunHandle | None = None  # of the open run, while it goes on
         self._live: dict[str, Recording] = {}  # runs of this session, by id
-        self._gallery = self._listed_gallery()
+        self._gallery: tuple[engine.GalleryTrace, ...] = self._read_or_say(lambda: engine.gallery(), ())
         gallery = [one.path for one in self._gallery]
         self._catalog = RunCatalog(context.folders.traces, gallery, self, self._hidden_runs)
         self.keeping = RunKeeping(page.welcome.runs, context.folders.traces, context.say)
@@ -62,7 +66,6 @@ class InspectorController(QObject):
         self.forks, self.compare = page.change.forks, page.compare
         self.going_on = GoingOn(context, page.player, self.forks, page.change.influence, page.change.opinion)
         self.going_on.began.connect(self._began)
-        self.going_on.grown.connect(self._grow)
         self.going_on.ended.connect(self._ended)
         self.going_on.opined.connect(page.show_opinion)
         self.forks.run_chosen.connect(self.open_key)
@@ -76,9 +79,6 @@ class InspectorController(QObject):
         self.compare.wanted.connect(self._offer_others)
         self.compare.chooser.runs.chosen.connect(self._compare_with)
         self.compare.chooser.open_file.clicked.connect(self._ask_other)
-        context.session.progressed.connect(self._grow)
-        context.backend.pacing.revealed.connect(self._reveal)
-        context.session.ended.connect(self._answered)
         context.server.requests_changed.connect(self._grow_served)
 
     @Slot()
@@ -112,20 +112,17 @@ class InspectorController(QObject):
         self._export_closed.connect(made.note_export)
         return made
 
-    def _listed_gallery(self) -> tuple[GalleryTrace, ...]:
+    def _read_or_say(self, read: Callable[[], Found], otherwise: Found) -> Found:
+        """Returns what is read, or the other value, with the reason for the user."""
         try:
-            return engine.gallery()
+            return read()
         except SafelightError as error:
             self._context.say(str(error))
-            return ()
+            return otherwise
 
     def _hidden_runs(self) -> frozenset[str]:
         """Returns the runs of deleted conversations."""
-        try:
-            return self._context.library.hidden_runs()
-        except SafelightError as error:
-            self._context.say(str(error))
-            return frozenset()
+        return self._read_or_say(self._context.library.hidden_runs, frozenset())
 
     @Slot()
     def offer(self) -> None:
@@ -180,26 +177,45 @@ class InspectorController(QObject):
         keyed = [(trace.header, self._key(trace)) for trace in found if trace.header.canvas_length]
         return sorted(keyed, key=lambda one: one[0].created, reverse=True)
 
-    @Slot(object, bool, int)
-    def inspect(self, run: Recording | Path, is_live: bool = False, place: int = -1) -> None:
-        """Opens a run, or the file of one, at a frame of it, -1 for its first step. ``is_live`` if it still runs."""
+    def inspect(self, run: Recording | Path, place: int = -1) -> None:
+        """Opens a run, or the file of one, at a frame of it, -1 for its first step; follows one that still runs."""
         if isinstance(run, Path):
             self.open_key(str(run), place)
             return
-        if self._refuse_text(run):
-            return
-        self._open(run, place, is_live=is_live)
+        if not self._refuse_text(run):
+            self._open(run, place)
 
-    def _open(self, run: Recording, place: int, *, is_live: bool = False) -> None:
+    def _open(self, run: Recording, place: int) -> None:
         """Opens a run, another one than the open one in the first of its tabs."""
-        self._context.show_page(INSPECTOR)
+        self._context.navigator.show_page(INSPECTOR)
         before = self.page.player.trace
         if before is None or before.header.id != run.header.id:
             self.page.side.setCurrentIndex(CELL)
-        if is_live:
+        served = next((one for one in self._context.server.requests if one.trace is run), None)
+        if self._follow(run) or (served is not None and is_unfinished(served)):
             self.page.follow_live(run)
         else:
             self.page.open_trace(run, place)
+
+    def _follow(self, run: Recording) -> bool:
+        """Shows further events of a run as they come; returns False if none will."""
+        self._handle = handle = self._context.backend.handle_of(run)
+        if handle is None:
+            return False
+        handle.changed.connect(self._grow)
+        handle.revealed.connect(self._grow)
+        handle.ended.connect(self._run_ended)
+        return True
+
+    @Slot()
+    def _grow(self) -> None:
+        if self._handle is not None and self._handle is self.sender():
+            self.page.refresh(self._handle.share)
+
+    @Slot()
+    def _run_ended(self) -> None:
+        if self._handle is not None and self._handle is self.sender():
+            self.page.run_ended()
 
     def compare_runs(self, run: Recording, other: Recording) -> None:
         """Opens a run and compares it with another."""
@@ -295,6 +311,7 @@ class InspectorController(QObject):
         """Follows a run that was forked from the open one, and compares it with that one."""
         parent = self.page.player.trace
         self._key(trace)
+        self._follow(trace)
         self.page.follow_live(trace)
         self.compare.set_other(parent)
 
@@ -305,28 +322,9 @@ class InspectorController(QObject):
         self._catalog.look()
 
     @Slot()
-    def _grow(self) -> None:
-        self._reveal(self._context.backend.pacing.share)
-
-    @Slot(float)
-    def _reveal(self, share: float) -> None:
-        if self._served is None:
-            self.page.refresh(share)
-
-    @Slot()
-    def _answered(self) -> None:
-        if self._served is None:
-            self.page.run_ended()
-
-    @property
-    def _served(self) -> LiveRequest | None:
-        """The request of the local server whose run is open; None if there is none."""
-        trace = self.page.player.trace
-        return next((one for one in self._context.server.requests if trace is not None and one.trace is trace), None)
-
-    @Slot()
     def _grow_served(self) -> None:
-        served = self._served
+        trace = self.page.player.trace
+        served = next((one for one in self._context.server.requests if trace is not None and one.trace is trace), None)
         if served is not None:
             self.page.refresh()
             if not is_unfinished(served):
@@ -335,12 +333,8 @@ class InspectorController(QObject):
     def _read(self, key: str) -> Recording | None:
         if key in self._live:
             return self._live[key]
-        try:
-            found = engine.open_trace(Path(key))
-        except SafelightError as error:
-            self._context.say(str(error))
-            return None
-        return None if self._refuse_text(found) else found
+        found = self._read_or_say(lambda: engine.open_trace(Path(key)), None)
+        return None if found is None or self._refuse_text(found) else found
 
     def _refuse_text(self, run: Recording) -> bool:
         """Refuses a run that arrived as text only, and shows why. Returns True if it was refused."""

@@ -6,7 +6,7 @@ import re
 import time
 from pathlib import Path
 
-from PySide6.QtCore import QSettings, QStandardPaths, QTimer, Signal, Slot
+from PySide6.QtCore import QSettings, QStandardPaths, Signal, Slot
 from PySide6.QtGui import QCloseEvent
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.design.choice_box import ChoiceBox
-from app.design.controls import button, label
+from app.design.controls import button, label, show_line
 from app.design.fonts import px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.export import FORMATS, ExportFormat
@@ -28,6 +28,7 @@ from app.settings import store
 from app.settings.fields import RealBox
 from app.system.i18n import tr
 from app.system.memory_use import size
+from app.system.timers import every
 from engine import SafelightError
 from engine.settings import Setting
 
@@ -47,8 +48,7 @@ class ExportDialog(QDialog):
         self._player = player
         self._settings = settings if settings is not None else store.default_settings()
         self._work: Share | None = None
-        self._timer = QTimer(self)
-        self._timer.timeout.connect(self._slice)
+        self._timer = every(self, self._slice)
         self._make_controls()
         self._lay_out()
         self._fit_format()
@@ -75,10 +75,9 @@ class ExportDialog(QDialog):
         self.prompt.setChecked(True)
         self.prompt.setToolTip(tr("Without it, nothing that was asked is in the file. What was answered is."))
         self.message = label("", "caption", wrap=True, selectable=True)
-        self.progress = QProgressBar()
+        self.progress = QProgressBar(textVisible=False)
         self.progress.setAccessibleName(tr("Progress of the export"))
         self.progress.setRange(0, 1000)
-        self.progress.setTextVisible(False)
         self.close_button = button(tr("Close"), tr("Close the export"), role="plain", clicked=self.reject)
         self.go = button(tr("Export…"), tr("Name the file and write it"), role="primary", clicked=self.start)
         self.close_button.setAutoDefault(False)
@@ -86,10 +85,11 @@ class ExportDialog(QDialog):
         self.format.currentIndexChanged.connect(self._fit_format)
 
     def _lay_out(self) -> None:
-        form = QFormLayout()
-        form.setHorizontalSpacing(16)
-        form.setVerticalSpacing(8)
-        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        form = QFormLayout(
+            horizontalSpacing=16,
+            verticalSpacing=8,
+            fieldGrowthPolicy=QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow,
+        )
         self._form = form
         rows: tuple[tuple[str, QWidget], ...] = (
             (tr("Format"), self.format),
@@ -238,8 +238,7 @@ class ExportDialog(QDialog):
     def _say(self, text: str, *, wrong: bool = False) -> None:
         self.message.setProperty("role", "error" if wrong else "caption")
         self.message.style().polish(self.message)
-        self.message.setText(text)
-        self.message.setVisible(bool(text))
+        show_line(self.message, text)
 
     def reject(self) -> None:
         """Stops a running export, or closes the dialog."""

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from PySide6.QtCore import QObject, Signal, Slot
 
 import engine
+from app.bridge.pacing import Handle, RunHandle
 from app.bridge.remote_access import only_text
 from app.canvas.words import token_words
-from app.context import AppContext, ModelChoice
+from app.context import AppContext
 from app.inspector.forks.panel import ForkPanel
 from app.inspector.influence.view import InfluenceView
-from app.inspector.second_opinion import SecondOpinion
+from app.inspector.tabs import SecondOpinion
 from app.player.player import Player
+from app.session.model_slot import ModelChoice
 from app.system.i18n import tr
 from engine import ADAPTERS, Fork, Mark, Recording, SafelightError
 from engine.catalog import PARTS, SMALL, is_embedded
@@ -32,23 +32,16 @@ from engine.service import (
     InfluenceRequest,
     LoadedModel,
     PromptScored,
-    RunAdvanced,
-    RunEnded,
     RunRequest,
-    RunStarted,
     ServiceReply,
     is_remote,
 )
-
-if TYPE_CHECKING:
-    from engine import Influence
 
 
 class GoingOn(QObject):
     """Keeps the panels up to date and performs what they ask for, one run at a time."""
 
     began = Signal(object)  # a Recording: a run that continues the open one
-    grown = Signal()
     ended = Signal()
     opined = Signal()  # a second opinion on the open run is in its replay
 
@@ -63,39 +56,40 @@ class GoingOn(QObject):
         super().__init__(player)
         self._context, self._player, self._forks, self._influence = context, player, forks, influence
         self._opinion = opinion
-        self._asked: RunRequest | None = None  # the running request
-        self._read: tuple[RunRequest, Recording] | None = None  # a text that is being read for a second opinion
+        self._handle: RunHandle | None = None  # the changed run
+        self._reading: tuple[RunHandle, Recording] | None = None  # the text that is read for a second opinion
+        self._measuring: Handle | None = None
         self._waiting: Callable[[], object] | None = None  # called once the run's model is loaded
         forks.fork_asked.connect(self._fork)
         forks.infill_asked.connect(self._infill)
-        influence.asked.connect(self._measure)
-        influence.asked_text.connect(self._measure_text)
-        opinion.asked.connect(self._opine)
+        influence.asked.connect(lambda *asked: self._with_its_model(partial(self._measure, *asked)))
+        influence.asked_text.connect(lambda *asked: self._with_its_model(partial(self._encode_and_measure, *asked)))
+        opinion.asked.connect(lambda: self._with_its_model(self._opine))
         player.opened.connect(self._opened)
         context.register_busy(self)
-        context.arrived.connect(self.take)
         context.busy_changed.connect(self.refresh)
 
     @property
     def is_forking(self) -> bool:
         """True if a fork or rewriting is running."""
-        return self._asked is not None
+        return self._handle is not None
 
     def reason_to_wait(self) -> str:
         """Returns a sentence while a fork develops, or something waits for its model; empty otherwise."""
         if self._waiting is not None and self._context.loading is not None:
             return self._context.loading.text
-        if self._read is not None:
+        if self._reading is not None:
             return tr("A text is being read in the inspector; Esc stops it")
-        if self.is_forking and self._context.backend.pacing.is_computed:
+        if self._handle is not None and self._handle.is_computed:
             return tr("A changed run is still being shown in the inspector; Esc skips to its end")
         is_on = self.is_forking or self._waiting is not None
         return tr("A changed run is being written in the inspector; Esc stops it") if is_on else ""
 
     def stop(self) -> None:
         """Stops the fork. An action that waits for its model is dropped."""
-        if self.is_forking or self._read is not None:
-            self._context.backend.stop()
+        running = self._handle or (self._reading and self._reading[0])
+        if running is not None:
+            running.stop()
         elif self._waiting is not None:
             self._waiting = None
             self._context.busy_changed.emit()
@@ -181,10 +175,10 @@ class GoingOn(QObject):
         if trace.header.decision is not None or not is_able(trace.header.config, "forks"):
             return None
         of = trace.header.model
-        if not is_embedded(of.path) and of.path not in dict(context.models):
+        if not is_embedded(of.path) and of.path not in dict(context.slot.models):
             return None
         if of.path in PARTS:
-            return None if context.present == SMALL else ModelChoice(SMALL)
+            return None if context.slot.present == SMALL else ModelChoice(SMALL)
         return ModelChoice(of.path, next((one.id for one in ADAPTERS if one.title == of.adapter), None))
 
     @Slot()
@@ -192,7 +186,7 @@ class GoingOn(QObject):
         """Updates the panels after a change: another model or run, or a run that began or ended."""
         context, needed = self._context, self.needed()
         model = self._model if self._has_its_model else None
-        offer = "" if needed is None else context.title_of(needed.path_or_id)
+        offer = "" if needed is None else context.slot.title_of(needed.path_or_id)
         self._forks.set_encoder(None if model is None else model.encode)
         self._forks.block(self.refusal_to_fork(can=self._able.forks), "" if self._never() else offer)
         infilling = self.refusal_to_infill(can=self._able.infill)
@@ -211,14 +205,14 @@ class GoingOn(QObject):
         self._opinion.show_problem("")
         self.refresh()
 
-    def _loads_first(self, then: Callable[[], object]) -> bool:
-        """Loads the run's model if needed and possible, then calls ``then``. Returns True if it is being loaded."""
+    def _with_its_model(self, then: Callable[[], object]) -> None:
+        """Calls ``then``, once the run's model is loaded if that is needed and possible."""
         needed = self.needed()
         if needed is None:
-            return False
-        self._waiting = then
-        self._context.load(needed.path_or_id, needed.adapter)
-        return True
+            then()
+        else:
+            self._waiting = then
+            self._context.load(needed.path_or_id, needed.adapter)
 
     @Slot(object)
     def _fork(self, change: Fork) -> None:
@@ -233,17 +227,14 @@ class GoingOn(QObject):
         except SafelightError as error:
             self._forks.say(str(error))
             return
-        self._start(ForkRun.of(trace, changes))
+        self._with_its_model(partial(self._run, ForkRun.of(trace, changes)))
 
     @Slot(object)
     def _infill(self, marks: tuple[Mark, ...]) -> None:
         trace = self._player.trace
         if trace is not None:
-            self._start(InfillRun.of(trace, marks, self._context.values.next_seed()))
-
-    def _start(self, request: RunRequest) -> None:
-        if not self._loads_first(partial(self._run, request)):
-            self._run(request)
+            request = InfillRun.of(trace, marks, self._context.values.next_seed())
+            self._with_its_model(partial(self._run, request))
 
     def _run(self, request: RunRequest) -> None:
         able, is_fork = self._able, isinstance(request, ForkRun)
@@ -251,45 +242,19 @@ class GoingOn(QObject):
         if refusal:
             self._forks.say(refusal)
             return
-        self._asked = request
+        self._handle = handle = self._context.backend.run(request)
+        handle.started.connect(self.began)
+        handle.ended.connect(self._ended)
         self._context.busy_changed.emit()
-        self._context.backend.run(request)
 
-    @Slot(object)
-    def take(self, replies: list[ServiceReply]) -> None:
-        """Handles the replies that belong to the running fork or to a measurement."""
-        for reply in replies:
-            match reply:
-                case RunStarted() | RunAdvanced() | RunEnded():
-                    if self._asked is not None and reply.run_id == self._asked.run_id:
-                        self._take_run(reply)
-                    elif self._read is not None and reply.run_id == self._read[0].run_id:
-                        self._end_reading(reply)
-                case PromptScored(run_id, scores):
-                    if self._read is not None and run_id == self._read[0].run_id:
-                        self._show_opinion(self._read[1], scores.logprobs)
-                case InfluenceMeasured(request, found, problem):
-                    self._measured(request, found, tr(problem) if problem else "")
-
-    def _take_run(self, reply: RunStarted | RunAdvanced | RunEnded) -> None:
-        match reply:
-            case RunStarted(_, trace):
-                self.began.emit(trace)
-            case RunAdvanced():
-                self.grown.emit()
-            case RunEnded(_, problem, details):
-                self._asked = None
-                said = tr(problem) if problem else ""
-                self.ended.emit()
-                self.refresh()
-                self._forks.say(said)
-                if details:
-                    self._context.say(said, details)
-
-    @Slot(int, str)
-    def _measure_text(self, position: int, text: str) -> None:
-        if not self._loads_first(partial(self._encode_and_measure, position, text)):
-            self._encode_and_measure(position, text)
+    @Slot(str, str)
+    def _ended(self, problem: str, details: str) -> None:
+        self._handle = None
+        self.ended.emit()
+        self.refresh()
+        self._forks.say(problem)
+        if details:
+            self._context.say(problem, details)
 
     def _encode_and_measure(self, position: int, text: str) -> None:
         model = self._model
@@ -298,14 +263,9 @@ class GoingOn(QObject):
             said = tr("{text} is {count} tokens; it must be one.", text=token_words(text), count=len(ids))
             self._influence.show_problem(self.refusal(can=self._able.influence) or said)
             return
-        self._measure_now(position, ids[0])
+        self._measure(position, ids[0])
 
-    @Slot(int, int)
     def _measure(self, position: int, token: int) -> None:
-        if not self._loads_first(partial(self._measure_now, position, token)):
-            self._measure_now(position, token)
-
-    def _measure_now(self, position: int, token: int) -> None:
         player, refusal = self._player, self.refusal(can=self._able.influence)
         trace, snapshot, record = player.trace, player.snapshot, player.block
         if refusal or trace is None or snapshot is None or record is None:
@@ -316,12 +276,17 @@ class GoingOn(QObject):
         temperature = float(record.temperature[step]) if len(record.temperature) else 1.0
         canvas = tuple(int(one) for one in snapshot.tokens(calm=not record.has_masks))
         request = InfluenceRequest(trace, snapshot.block_index, canvas, position, token, temperature)
-        self._context.backend.measure(request)
+        self._measuring = self._context.backend.measure(request)
+        self._measuring.replied.connect(self._measured)
 
-    def _measured(self, request: InfluenceRequest, found: Influence | None, problem: str) -> None:
-        snapshot = self._player.snapshot
+    @Slot(object)
+    def _measured(self, replies: list[ServiceReply]) -> None:
+        reply, snapshot = replies[-1], self._player.snapshot
+        if not isinstance(reply, InfluenceMeasured):
+            return
+        request, found = reply.request, reply.found
         if found is None:
-            self._influence.show_problem(problem)
+            self._influence.show_problem(tr(reply.message))
         elif self._player.trace is request.trace and snapshot is not None and len(found.kl) == snapshot.length:
             self._influence.show_influence(request.position, request.canvas[request.position], request.token, found.kl)
         else:
@@ -342,11 +307,8 @@ class GoingOn(QObject):
         reads = model is not None and BY_TOKEN in model.decoders and not is_remote(model.path_or_id)
         return self._unread() or self.refusal(can=reads, ability=None)
 
-    @Slot()
     def _opine(self) -> None:
         """Reads the open run's text causally; the token that such a run would write is not waited for."""
-        if self._loads_first(self._opine):
-            return
         trace, refusal = self._player.trace, self._refusal_to_opine()
         if trace is None or refusal:
             self._opinion.show_problem(refusal)
@@ -357,14 +319,20 @@ class GoingOn(QObject):
         )
         ids = (*trace.header.prompt_ids, *text)
         request = CompletionRun(config, 0, ids=ids, prompt_scores=0, keep=False, prepared_for=trace.header.model.name)
-        self._read = request, trace
+        handle = self._context.backend.run(request, is_watched=False)
+        handle.noted.connect(self._show_opinion)
+        handle.ended.connect(self._end_reading)
+        self._reading = handle, trace
         self._opinion.show_problem("")
         self._context.busy_changed.emit()
-        self._context.backend.run(request, is_watched=False)
 
-    def _show_opinion(self, trace: Recording, logprobs: NDArray[np.float32]) -> None:
+    @Slot(object)
+    def _show_opinion(self, reply: ServiceReply) -> None:
         """Gives the replay of a run the probability of each of its tokens, and shows the last block of it."""
-        replay, place = self._player.replay, len(trace.header.prompt_ids) - 1
+        if self._reading is None or not isinstance(reply, PromptScored):
+            return
+        replay, trace, logprobs = self._player.replay, self._reading[1], reply.scores.logprobs
+        place = len(trace.header.prompt_ids) - 1
         if self._player.trace is not trace or replay is None:
             return
         opinions = {}
@@ -376,8 +344,8 @@ class GoingOn(QObject):
         replay.opine(opinions)
         self.opined.emit()
 
-    def _end_reading(self, reply: RunStarted | RunAdvanced | RunEnded) -> None:
-        if isinstance(reply, RunEnded):
-            self._read = None
-            self._opinion.show_problem(tr(reply.message) if reply.message else "")
-            self._context.busy_changed.emit()
+    @Slot(str)
+    def _end_reading(self, problem: str) -> None:
+        self._reading = None
+        self._opinion.show_problem(problem)
+        self._context.busy_changed.emit()

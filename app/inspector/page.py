@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QPushButton, QStackedWidget, QTabWidget, QWidget
 
-from app.design import themes
+from app.design import icons, themes
 from app.design.controls import Elided, Hairline, button, chain_tabs, label, scroller
 from app.design.fonts import px
 from app.design.layouts import Gap, boxed, column_of, row_of, splitter_of
+from app.design.tokens import SPACE_1, SPACE_2, SPACE_4
 from app.inspector.canvas.canvas import InspectorCanvas
 from app.inspector.canvas.prompt_pictures import PromptPictures
 from app.inspector.compare.view import Compare
 from app.inspector.keys import Keys, keeps
-from app.inspector.run_pages import InspectorWelcome
-from app.inspector.story_words import end_in_short
+from app.inspector.run_cards import InspectorWelcome
+from app.inspector.story_words import Caption, caption, end_in_short
 from app.inspector.tabs import AnswerTab, CellTab, ChangeTab
-from app.inspector.timeline.captions import Captions
 from app.inspector.timeline.overview import Overview
 from app.inspector.timeline.transport import Transport
 from app.inspector.words import made_in_words, model_words, title_in_words
-from app.player.player import Player
+from app.player.player import NOTHING, Player
+from app.state.run.replay import NOISE, Frame
 from app.state.run.task_words import kind_words
 from app.system.i18n import tr, trn
 from app.system.timers import later
@@ -33,6 +34,70 @@ LEAST_VIEW = 150  # pixels at 100 %, height of what shows the run
 LEAST_SIDE = 240  # pixels at 100 %, width of the tabs
 REFRESH_MS = 30  # interval at which a live run is read
 CELL, CHANGE, ANSWER = range(3)  # places of the tabs
+
+
+class Captions(QWidget):
+    """The caption and its buttons. Follows the player. Events are defined by ``_is_event``."""
+
+    def __init__(self, player: Player, overview: Overview, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("transport")  # styled as a part of the transport
+        self._player, self._overview = player, overview
+        self.caption = Caption("")
+        self.text = Elided("caption-track")
+        self.back = button(
+            "", tr("Previous event"), role="plain", tip=tr("Previous event (Shift+N)"), clicked=lambda: self.go(-1)
+        )
+        self.on = button("", tr("Next event"), role="plain", tip=tr("Next event (N)"), clicked=lambda: self.go(1))
+        icons.set_icon(self.back, "chevron-left")
+        icons.set_icon(self.on, "chevron-right")
+        row = row_of(margins=(SPACE_4, 0, SPACE_4, SPACE_2), spacing=SPACE_1)
+        self.setLayout(row)
+        for made in (self.back, self.on):
+            made.setObjectName("transport-button")
+            row.addWidget(made)
+        row.addSpacing(SPACE_2)
+        row.addWidget(self.text, 1)
+        player.opened.connect(self._show)
+        player.grown.connect(self._show)
+        player.placed.connect(self._show)
+        self._show()
+
+    @Slot()
+    def _show(self) -> None:
+        frame, record, trace = self._player.frame, self._player.block, self._player.trace
+        self.caption = Caption("")
+        if frame is not None and record is not None and trace is not None:
+            self.caption = caption(record, frame, trace)
+        self.text.set_whole(self.caption.text)
+
+    def go(self, direction: int) -> None:
+        """Goes to the nearest event after (1) or before (-1) the current frame, and selects the cell it concerns."""
+        place = self._next(direction)
+        if place is None:
+            return
+        self._player.pause()
+        self._player.go(place)
+        if self.caption.position != NOTHING:
+            self._player.select(self.caption.position)
+
+    def _next(self, direction: int) -> int | None:
+        replay = self._player.replay
+        frames: Sequence[Frame] = [] if replay is None else replay.frames
+        places = range(self._player.place + direction, len(frames) if direction > 0 else -1, direction)
+        return next((place for place in places if self._is_event(frames[place])), None)
+
+    def _is_event(self, frame: Frame) -> bool:
+        """True if a round begins, a cell is remelted, a block ends, or a decision is read at this frame.
+
+        False for blocks whose figures are not known yet.
+        """
+        figures, replay = self._overview[frame.block], self._player.replay
+        if frame.step == NOISE or figures is None:
+            return False
+        if replay is not None and replay.is_decision:
+            return True
+        return frame.step in figures.rounds or frame.step >= figures.steps or bool(figures.remelts[frame.step])
 
 
 class RunViews(QStackedWidget):
@@ -55,10 +120,8 @@ class InspectorPage(QWidget):
     export_asked = Signal(object)  # a Player with the run
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(parent, focusPolicy=Qt.FocusPolicy.StrongFocus, accessibleName=tr("Inspector"))
         self.setObjectName("inspector")
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setAccessibleName(tr("Inspector"))
         self._waiting = later(self, self._take_in)
         self._live = False
         self._share = 1.0  # of the latest step of a live run that is shown
@@ -97,9 +160,8 @@ class InspectorPage(QWidget):
         self._add_view(tr("Run"), tr("Look at this run alone"), self.across)
         self._add_view(tr("Compare"), tr("Compare this run with another"), self.compare)
         chain_tabs(self.close_button, (*self.view_buttons, self.open_button, self.export_button))
-        self.notice = label("", "remark", wrap=True, selectable=True)
+        self.notice = label("", "remark", wrap=True, selectable=True, name=tr("What is missing from this run"))
         self.notice.setContentsMargins(16, 4, 16, 4)
-        self.notice.setAccessibleName(tr("What is missing from this run"))
         self.notice.hide()
         below = (self.transport, self.captions)
         parts = (head, self.notice, Hairline(), (self.main, 1), Hairline(), *below)
@@ -150,10 +212,10 @@ class InspectorPage(QWidget):
     def _add_view(self, title: str, name: str, widget: QWidget) -> None:
         """Adds a view of the run, with a switch button named ``name``."""
         place = self.main.addWidget(widget)
-        made = button(title, name)
-        made.setCheckable(True)  # no button group: Tab would reach only one of its buttons
+        made = button(
+            title, name, checkable=True, clicked=lambda: self.show_view(place)
+        )  # no button group: Tab would reach only one of its buttons
         made.setChecked(not self.view_buttons)
-        made.clicked.connect(lambda: self.show_view(place))
         self._switch.addWidget(made)
         self.view_buttons.append(made)
 

@@ -4,24 +4,171 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
-from PySide6.QtCore import QSize, Qt, Signal, Slot
+from PySide6.QtCore import QObject, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QMenu, QPushButton, QSizePolicy, QWidget
+from PySide6.QtWidgets import QDialog, QGridLayout, QHBoxLayout, QMenu, QPushButton, QSizePolicy, QWidget
 
-from app.design.controls import button, label
+from app.bridge.background import Background
+from app.design import themes
+from app.design.column_page import ColumnPage
+from app.design.controls import button, discard, introduce, label
 from app.design.dots import BUTTON, DotsButton
 from app.design.fonts import px
 from app.design.layouts import STRETCH, Gap, column_of, row_of
+from app.design.question import ask, ask_name
 from app.inspector.run_pictures import PictureView, RunPicture
-from app.system.i18n import tr
+from app.system.i18n import tr, trn
+from app.system.memory_use import size
+from engine import SafelightError
+from engine.trace import name_of, name_trace, removing, trace_files
 
+CONTENT_WIDTH = 960  # pixels at 100 %
 CARD_WIDTH = 300  # least pixels at 100 %
 CARD_MARGINS = (16, 12, 16, 12)  # pixels: left, top, right, bottom
 GAP = 12
 MOST_COLUMNS = 3
 FEW_ROWS = 2  # of cards in a folded section
+
+
+class RunKeeping(QObject):
+    """Serves the menus of cards; ``changed`` follows each change, and ``say`` gets why something stays."""
+
+    changed = Signal()
+
+    def __init__(self, runs: RunCards, folder: Path, say: Callable[[str], object]) -> None:
+        super().__init__(runs)
+        self._runs, self._folder, self._say = runs, folder, say
+        self.question: QDialog | None = None
+        self._counting = Background(self, self._ask_all)
+        self._deleting = Background(self, self._deleted)
+        runs.rename_asked.connect(self._ask_name)
+        runs.delete_asked.connect(self._ask_one)
+        runs.delete_all_asked.connect(self._count)
+
+    @Slot(str)
+    def _ask_name(self, key: str) -> None:
+        text = tr("Name of the run; empty for its prompt:")
+        self.question = ask_name(self._runs, text, name_of(Path(key)), functools.partial(self._name, Path(key)))
+
+    def _name(self, path: Path, name: str) -> None:
+        try:
+            name_trace(path, name)
+        except SafelightError as error:
+            self._say(str(error))
+        self.changed.emit()
+
+    @Slot(str)
+    def _ask_one(self, key: str) -> None:
+        title = next((card.offer.title for card in self._runs.cards if card.offer.key == key), "")
+        text = tr("Delete the recorded run “{title}”?", title=title)
+        self.question = ask(self._runs, f"{text} {_consequence()}", functools.partial(self._delete, [Path(key)]))
+
+    @Slot()
+    def _count(self) -> None:
+        self._counting.ask(lambda: [(path, status.st_size) for path, status in trace_files(self._folder)])
+
+    @Slot(object)
+    def _ask_all(self, found: list[tuple[Path, int]]) -> None:
+        text = trn(
+            "Delete your recorded run ({size})?",
+            "Delete all {count} recorded runs ({size})?",
+            len(found),
+            size=size(sum(bytes for _, bytes in found)),
+        )
+        paths = [path for path, _ in found]
+        self.question = ask(self._runs, f"{text} {_consequence()}", functools.partial(self._delete, paths))
+
+    def _delete(self, paths: Sequence[Path]) -> None:
+        self._deleting.ask(lambda: _delete(paths))
+
+    @Slot(object)
+    def _deleted(self, kept: list[str]) -> None:
+        if len(kept) == 1:
+            self._say(kept[0])
+        elif kept:
+            self._say(
+                tr("{count} runs are open or still running, so they were kept. Try again later.", count=len(kept))
+            )
+        self.changed.emit()
+
+
+def _consequence() -> str:
+    return tr("Chats keep their texts, but can no longer show how they were written. This cannot be undone.")
+
+
+def _delete(paths: Sequence[Path]) -> list[str]:
+    """Deletes runs, each with its name; returns why some were kept."""
+    kept = []
+    for path in paths:
+        try:
+            with removing([path]):
+                pass
+        except SafelightError as error:
+            kept.append(str(error))
+    return kept
+
+
+class RunPage(ColumnPage):
+    """The base of pages of runs to choose from. Its column grows with the size of text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        themes.changed.connect(self._fit_width)
+        self._fit_width()
+
+    @Slot()
+    def _fit_width(self) -> None:
+        self._inside.setMaximumWidth(px(CONTENT_WIDTH))
+
+
+class InspectorWelcome(RunPage):
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName(tr("Inspector, nothing open"))
+        self.runs = RunCards()
+        self.open = button(tr("Open a file…"), tr("Open a recorded run from a file"), role="plain")
+        title = label(tr("See why the text became what it is"), "display", wrap=True)
+        texts = (title, label(_introduction(), "lead", wrap=True), label(_reading(), "caption", wrap=True))
+        self.show_column(*texts, Gap(8), self.open, Gap(16), self.runs, margins=(24, 40, 24, 24), spacing=12)
+
+
+def _introduction() -> str:
+    return tr(
+        "A diffusion model begins with random tokens and decides all places at once, in steps: it keeps what it is "
+        "sure of and tries the rest again. Go through a recorded run step by step, both ways. No model is needed."
+    )
+
+
+def _reading() -> str:
+    return tr(
+        "Choose a cell to see its history. Space plays; the left and right arrows go a step, with Shift to the next "
+        "change of the cell."
+    )
+
+
+class RunChooser(RunPage):
+    """Cards of runs, a button to open a file, and a button back to the present comparison."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runs = RunCards(lambda title: tr("Compare with {title}", title=title))
+        self.open_file = button(tr("Open a file…"), tr("Compare with a run from a file"), role="plain")
+        self.back = button(tr("Back to the comparison"))
+        self.back.hide()
+        texts = label(tr("Compare with another run"), "title", wrap=True), label(_comparing(), wrap=True)
+        buttons = row_of(self.open_file, self.back, STRETCH, spacing=16)
+        self.show_column(*texts, buttons, Gap(8), self.runs, margins=(24, 24, 24, 24), spacing=12)
+
+
+def _comparing() -> str:
+    return tr(
+        "Both runs are shown side by side and go through their steps together. Cells that differ are marked. "
+        "Choose one with another seed, another setting, a change, or another adapter."
+    )
 
 
 class Offer(NamedTuple):
@@ -51,8 +198,7 @@ class RunCard(QPushButton):
         super().__init__()
         self.offer, self.picture = offer, PictureView()
         self.setProperty("role", "card")
-        self.setAccessibleName(name)
-        self.setAccessibleDescription(offer.hint)
+        introduce(self, name, offer.hint)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
         self.title = label(offer.title, "card-title", wrap=True)
@@ -151,8 +297,7 @@ class RunCards(QWidget):
         place = next((place for place, card in enumerate(self.cards) if card.hasFocus()), -1)
         if self._host is not None:
             self._column.removeWidget(self._host)
-            self._host.hide()
-            self._host.deleteLater()
+            discard(self._host)
         self._host = QWidget()
         self.cards = []
         column = column_of(spacing=GAP)

@@ -23,6 +23,7 @@ from app.canvas.glyphs import CellGlyphs, Glyph, glyph_of
 from app.canvas.paint import PaintOptions, paint_block
 from app.design import themes
 from app.design.fonts import TEXT_CANVAS, canvas_font, px
+from app.design.inks import set_inks
 from app.design.tokens import color
 from app.state.run.canvas import BlockState
 from app.state.run.lines import line_ends
@@ -122,8 +123,7 @@ class PictureView(QWidget):
         painter.end()
 
     def _paint_blank(self, painter: QPainter) -> None:
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(color(themes.current().line))
+        set_inks(painter, Qt.PenStyle.NoPen, color(themes.current().line))
         for row, share in enumerate((0.8, 0.6, 0.7)):
             painter.drawRoundedRect(px(16), px(20 + 28 * row), round(share * self.width()) - px(32), px(10), 4, 4)
 

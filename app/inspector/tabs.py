@@ -2,30 +2,302 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Slot
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QScrollArea, QWidget
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
 
-from app.design.controls import Hairline, label, scroller
-from app.design.fonts import px
+from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal, Slot
+from PySide6.QtGui import QPainter, QPen, QPolygonF, QResizeEvent, QShowEvent, QTextCursor
+from PySide6.QtWidgets import QListWidget, QListWidgetItem, QScrollArea, QWidget
+
+from app.canvas.legend import Legend, LegendEntry
+from app.design import themes
+from app.design.controls import Hairline, button, label, scroller, show_line
+from app.design.fonts import caption_font, px
+from app.design.inks import set_inks
 from app.design.layouts import STRETCH, boxed, column_of, splitter_of
-from app.design.tokens import SPACE_2, SPACE_4
+from app.design.text_field import PlainText
+from app.design.tokens import SPACE_2, SPACE_4, Theme, color
 from app.inspector.answers.panel import ReadAnswers
 from app.inspector.canvas.map import StepMap
 from app.inspector.cell.history import CellHistory
 from app.inspector.cell.text import RenderedText
 from app.inspector.forks.panel import ForkPanel
 from app.inspector.influence.view import InfluenceView
-from app.inspector.second_opinion import SecondOpinion
-from app.inspector.task_view import TaskView
-from app.inspector.timeline.ending import EndWords
+from app.inspector.story_words import doubts_in_words, end_in_words
 from app.inspector.timeline.overview import Overview
-from app.inspector.timeline.plots import Plots
+from app.inspector.timeline.steps_area import StepsArea
 from app.player.player import NOTHING, Player
-from app.state.run.task_words import kind_words
+from app.state.run.canvas import PinnedRound
+from app.state.run.replay import NOISE, Frame
+from app.state.run.task_words import has_rounds, kind_words, round_words, task_text
 from app.system.i18n import tr
+from engine import step_number
 
+LEAST_COLUMN, MOST_COLUMN = 4, 32  # pixels at 100 %
+GUTTER, ROW, GAP, NUMBERS = 48, 72, 16, 20  # pixels at 100 %
 WIDE = 760  # pixels at 100 %; from this width on the history is next to the map
+
+
+class StepLine(NamedTuple):
+    """A figure over the steps. ``shade`` is the name of a colour of the theme."""
+
+    values: Sequence[float]
+    shade: str
+    style: Qt.PenStyle = Qt.PenStyle.SolidLine
+
+
+def round_up(value: float) -> float:
+    """Returns the next of …, 1, 2, 5, 10, 20, …; 1 for values of 0 and less."""
+    if value <= 0:
+        return 1.0
+    unit = 10.0 ** math.floor(math.log10(value))
+    return next(step * unit for step in (1, 2, 5, 10) if value <= step * unit * (1 + 1e-9))
+
+
+class Curves(StepsArea):
+    """Two plots over the same steps: mean entropy above, accepted cells and changed guesses below."""
+
+    def __init__(self, player: Player) -> None:
+        super().__init__(player, LEAST_COLUMN, MOST_COLUMN)
+        self.rows: tuple[tuple[StepLine, ...], ...] = ()
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setAccessibleName(tr("Plots over the steps"))
+        self._reload()
+
+    def gutter(self) -> int:
+        return px(GUTTER)
+
+    def sizeHint(self) -> QSize:
+        return QSize(px(320), 2 * px(ROW + GAP) + px(NUMBERS) + self.horizontalScrollBar().sizeHint().height())
+
+    def load(self) -> None:
+        self.setFixedHeight(self.sizeHint().height())
+        record = self.record
+        if record is None:
+            self.rows = ()
+            return
+        changed = StepLine(record.change_counts.tolist(), "remelted", Qt.PenStyle.DashLine)
+        self.rows = (
+            (StepLine(record.mean_entropy.tolist(), "ink"),),
+            (StepLine(record.accepted_counts.tolist(), "accepted"), changed),
+        )
+
+    def describe(self) -> None:
+        frame = self.player.frame
+        self.setAccessibleDescription(self.words_at(frame.step) if frame is not None else "")
+
+    def words_at(self, step: int) -> str:
+        """Returns the figures of a step; empty outside the block's steps."""
+        record = self.record
+        if record is None or not NOISE < step < record.steps:
+            return ""
+        return tr(
+            "Step {step}: mean entropy {entropy} nats, {accepted} of {cells} accepted, {changed} guesses changed.",
+            step=step_number(step),
+            entropy=f"{record.mean_entropy[step]:.3f}",
+            accepted=int(record.accepted_counts[step]),
+            cells=len(range(record.length)[record.counted]),
+            changed=int(record.change_counts[step]),
+        )
+
+    def tip_at(self, point: QPoint) -> str:
+        return self.words_at(self.step_at(point.x()))
+
+    def paint(self, painter: QPainter, clip: QRect) -> None:
+        painter.fillRect(clip, color(themes.current().surface_sunken))
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setFont(caption_font())
+        for row, lines in enumerate(self.rows if self.steps else ()):
+            top = px(GAP) + row * px(ROW + GAP)
+            self._paint_row(painter, QRectF(self.gutter(), top, self.viewport().width(), px(ROW)), lines)
+        self.paint_step_numbers(painter, 2 * px(ROW + GAP), px(NUMBERS), clip)
+        rect = self.cursor_rect()
+        if rect is not None and rect.left() >= self.gutter() - 3:
+            self.paint_cursor(painter, rect, color(themes.current().accent))
+        self.paint_ring(painter)
+
+    def _paint_row(self, painter: QPainter, area: QRectF, lines: Sequence[StepLine]) -> None:
+        theme, half = themes.current(), self.column / 2
+        most = round_up(max(max(line.values) for line in lines))
+        painter.setPen(color(theme.faint_ink))
+        for text, y in ((f"{most:g}", area.top()), ("0", area.bottom())):
+            place = QRectF(0, y - px(8), self.gutter() - px(8), px(16))
+            painter.drawText(place, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text)
+        painter.setPen(QPen(color(theme.line_strong), 1))
+        painter.drawLine(area.bottomLeft(), area.bottomRight())
+        painter.save()
+        painter.setClipRect(area.adjusted(0, -4, 0, 4), Qt.ClipOperation.IntersectClip)
+        for line in lines:
+            points = [
+                QPointF(self.x_of(step) + half, area.bottom() - area.height() * value / most)
+                for step, value in enumerate(line.values)
+            ]
+            shade = color(getattr(theme, line.shade))
+            painter.setPen(QPen(shade, 1.5, line.style))
+            painter.drawPolyline(QPolygonF(points))
+            set_inks(painter, Qt.PenStyle.NoPen, shade)
+            for point in points:
+                painter.drawEllipse(point, 2, 2)
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.restore()
+
+
+class Plots(QWidget):
+    """The plots with their legend."""
+
+    def __init__(self, player: Player) -> None:
+        super().__init__()
+        self.area, self.legend = Curves(player), Legend()
+        solid, dashed = Qt.PenStyle.SolidLine, Qt.PenStyle.DashLine
+        self.legend.set_entries(
+            [
+                LegendEntry(tr("mean entropy, nats"), partial(_draw, "ink", solid)),
+                LegendEntry(tr("accepted cells"), partial(_draw, "accepted", solid)),
+                LegendEntry(tr("best guess changed"), partial(_draw, "remelted", dashed)),
+            ]
+        )
+        margins = (SPACE_4, SPACE_2, SPACE_4, SPACE_4)
+        self.setLayout(column_of(self.legend, self.area, margins=margins, spacing=SPACE_2))
+
+
+def _draw(shade: str, style: Qt.PenStyle, painter: QPainter, rect: QRectF, theme: Theme) -> None:
+    painter.setPen(QPen(color(getattr(theme, shade)), 2, style))
+    painter.drawLine(QPointF(rect.left(), rect.center().y()), QPointF(rect.right(), rect.center().y()))
+
+
+class SecondOpinion(QWidget):
+    """Asks for the reading by ``asked``; the canvas shows it as the layer of causal probability."""
+
+    asked = Signal()
+
+    def __init__(self) -> None:
+        super().__init__(accessibleName=tr("Second opinion"))
+        self.read = button(tr("Read it"), tr("Read the text from left to right"), role="plain", clicked=self.asked.emit)
+        self.reason = label("", "caption", wrap=True, name=tr("What stands in the way, or comes first"))
+        self.problem = label("", "error", wrap=True)
+        teaching = label(
+            tr(
+                "The model reads the finished text from left to right. Tokens that it finds unlikely are coloured. "
+                "The small models that come with Safelight were not trained for it: they doubt nearly every token."
+            ),
+            "caption",
+            wrap=True,
+        )
+        title = label(tr("Second opinion"), "setting", wrap=True)
+        self.setLayout(column_of(title, teaching, self.read, self.reason, self.problem, spacing=SPACE_2))
+        self.show_problem("")
+
+    def set_refusal(self, reason: str, needed: str = "") -> None:
+        """Sets why the text cannot be read now; empty if it can. ``needed`` is the model to load first."""
+        show_line(self.reason, tr("{model} is loaded first.", model=needed) if needed else reason)
+        self.read.setEnabled(not reason or bool(needed))
+
+    def show_problem(self, text: str) -> None:
+        """Shows why a reading failed; an empty text removes the message."""
+        show_line(self.problem, text)
+
+
+class TaskView(QWidget):
+    """The task of a run, and the rounds of the current block. Choosing a round goes to its frame."""
+
+    def __init__(self, player: Player, parent: QWidget | None = None) -> None:
+        super().__init__(parent, accessibleName=tr("What the run was asked for"))
+        self._player = player
+        self._shown: tuple[PinnedRound, ...] = ()
+        self.kind = label("", "lead", wrap=True)
+        self.text = PlainText()
+        self.text.setReadOnly(True)
+        self.text.setProperty("role", "code")
+        self.text.setAccessibleName(tr("What the run was asked for"))
+        self.caption = label("", "caption", wrap=True)
+        self.rounds = QListWidget()
+        self.rounds.setWordWrap(True)
+        self.rounds.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.rounds.setAccessibleName(tr("Rounds of this block"))
+        self.setLayout(
+            column_of(
+                self.kind,
+                self.text,
+                self.caption,
+                self.rounds,
+                margins=(SPACE_4, SPACE_2, SPACE_4, SPACE_4),
+                spacing=SPACE_2,
+            )
+        )
+        self.rounds.itemClicked.connect(self._go)
+        self.rounds.itemActivated.connect(self._go)
+        player.opened.connect(self._open)
+        player.grown.connect(self._show)
+        player.placed.connect(self._show)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self.text.moveCursor(QTextCursor.MoveOperation.Start)
+
+    @Slot()
+    def _open(self) -> None:
+        trace = self._player.trace
+        if trace is None:
+            return
+        self.kind.setText(kind_words(trace.header))
+        self.text.setPlainText(task_text(trace.header))
+        self.text.moveCursor(QTextCursor.MoveOperation.Start)
+        for part in (self.caption, self.rounds):
+            part.setVisible(has_rounds(trace.header))
+        self._show()
+
+    @Slot()
+    def _show(self, _place: int = 0) -> None:
+        trace, frame, record = self._player.trace, self._player.frame, self._player.block
+        if trace is None or trace.header.output_format is None or frame is None or record is None:
+            return
+        if record.rounds != self._shown:
+            self._shown = record.rounds
+            self.rounds.clear()
+            for one in record.rounds:
+                words = round_words(one)
+                self.rounds.addItem(QListWidgetItem(words[:1].upper() + words[1:]))
+        said = tr("Rounds: what fits the format is kept, and the rest is written again.")
+        self.caption.setText(said if self._shown else tr("No round yet: nothing of this block is kept so far."))
+        done = [place for place, one in enumerate(self._shown) if one.step <= frame.step]
+        self.rounds.setCurrentRow(done[-1] if done else -1)
+
+    @Slot(QListWidgetItem)
+    def _go(self, item: QListWidgetItem) -> None:
+        frame, replay = self._player.frame, self._player.replay
+        row = self.rounds.row(item)
+        if frame is None or replay is None or not 0 <= row < len(self._shown):
+            return
+        self._player.pause()
+        self._player.go(replay.place(Frame(frame.block, self._shown[row].step)))
+
+
+class EndWords(QWidget):
+    """The sentences. They follow the player."""
+
+    def __init__(self, player: Player, overview: Overview) -> None:
+        super().__init__(accessibleName=tr("The end of the run"))
+        self._player, self._overview = player, overview
+        self.words = label("", wrap=True, selectable=True)
+        self.setLayout(column_of(self.words, margins=(SPACE_4, SPACE_2, SPACE_4, SPACE_2)))
+        for signal in (player.opened, player.grown, overview.known):
+            signal.connect(self._say)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._say()
+
+    @Slot()
+    def _say(self) -> None:
+        trace, overview = self._player.trace, self._overview
+        if trace is None or not self.isVisible():
+            return
+        said = [end_in_words(trace.result)]
+        if said[0] and overview.complete:
+            said.append(doubts_in_words(overview.doubts, trace.piece, is_written=overview.is_written))
+        self.words.setText(" ".join(said))
 
 
 class CellTab(QWidget):

@@ -18,4 +18,4 @@ def actions(context: AppContext, _page: Lazy[ModelsController]) -> list[Action]:
     def loaded() -> str:
         return "" if context.model is not None else tr("No model is loaded")
 
-    return [Action("unload", tr("Unload the model"), tr("Application"), context.unload, enabled=loaded)]
+    return [Action("unload", tr("Unload the model"), tr("Application"), context.slot.unload, enabled=loaded)]

@@ -17,17 +17,14 @@ from app.design.controls import focus_in_view
 from app.design.question import ask
 from app.models import hero_words, tasks, words
 from app.models.entries import FOLDERS, Action, ModelEntry, Place, entries, place_of, source_of
-from app.models.found_models import FoundModels
 from app.models.jobs import JobEnded, JobProgress, Jobs, ModelJob
-from app.models.listed import LocalFolders, is_place
-from app.models.machine_look import MachineLook
-from app.models.memory import MemoryPlans
+from app.models.listed import FoundModels, LocalFolders, is_place
+from app.models.memory import MachineLook, MemoryPlans
 from app.models.page import ModelsPage
 from app.models.remote_controller import RemoteController
-from app.models.row_states import RowStates
 from app.models.rows import ModelRow
-from app.models.search_models import HubSearch
-from app.models.work import ModelWork, TokenStore
+from app.models.search_section import HubSearch
+from app.models.work import ModelWork, RowStates, TokenStore
 from app.system.i18n import tr
 from app.system.secret import HUB_TOKEN, Secret
 from engine import PUBLISHED, PublishedModel, SafelightError
@@ -101,7 +98,7 @@ class ModelsController(QObject):
         self.jobs.changed.connect(self._show)
         self.jobs.progressed.connect(self._job_progressed)
         self.jobs.ended.connect(self._job_ended)
-        self._context.model_changed.connect(self._show_model)
+        self._context.slot.changed.connect(self._show_model)
         self._context.offline_changed.connect(self._show_offline)
 
     def enter(self) -> None:
@@ -184,7 +181,7 @@ class ModelsController(QObject):
         ready += self.remote.servers.offers()
         if ready != self._ready:
             self._ready = ready
-            self._context.offer_models(ready)
+            self._context.slot.offer(ready)
 
     def _list_folder(self, path_or_id: str) -> None:
         """Lists a model that was loaded from elsewhere, so that the loaded model always has a row."""
@@ -350,7 +347,7 @@ class ModelsController(QObject):
             case "load":
                 self._context.load(entry.load_id)
             case "unload":
-                self._context.unload()
+                self._context.slot.unload()
             case "remove":
                 self._local.remove(entry.folder)
                 self._wanted.pop(key, None)

@@ -3,22 +3,98 @@ Knows no jobs and no disk."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QFrame, QPushButton, QVBoxLayout, QWidget
 
-from app.design.controls import button, label
-from app.design.layouts import column_of, row_of
-from app.models.folded import Folded
-from app.models.found_words import found_line, refused_lines, refused_title
+from app.design.controls import button, introduce, label
+from app.design.layouts import boxed, column_of, row_of
+from app.models.words import amount
 from app.system.folders import shortened
 from app.system.i18n import tr, trn
-from engine.found import FoundModel
+from engine.found import FoundModel, Why
 
+NAMED = 5  # models, or families, of a line
 SHOWN = 5  # rows at first; a row takes a millisecond
 MORE = 10  # that a click adds
+
+
+class Folded(QWidget):
+    """A button over ``rows``, which are hidden until it is pressed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fold = button("", role="plain", checkable=True)
+        self.fold.toggled.connect(self._show)
+        self.rows: QVBoxLayout = column_of(spacing=8)
+        self._box = boxed(self.rows)
+        self._about = label("", "fact", wrap=True)
+        self._title = ""
+        heading = row_of(self.fold, (self._about, 1), spacing=16)
+        self.setLayout(column_of(heading, self._box, margins=(0, 16, 0, 0), spacing=8))
+        self._show()
+
+    def say(self, title: str, about: str) -> None:
+        """Shows what the rows are, and a line about them."""
+        self._title = title
+        self._about.setText(about)
+        self._show()
+
+    @Slot()
+    def _show(self) -> None:
+        is_open = self.fold.isChecked()
+        self.fold.setText(f"{'▾' if is_open else '▸'} {self._title}")
+        introduce(self.fold, self._title, self._about.text())
+        self._box.setVisible(is_open)
+
+
+def found_line(model: FoundModel) -> str:
+    """Says whose store a model lies in, what it is, and how large."""
+    store = tr("a folder of yours") if model.store == "added" else model.store
+    return " · ".join((f"{store[:1].upper()}{store[1:]}", model.family, amount(model.bytes)))
+
+
+def refused_title(count: int) -> str:
+    """Returns the text of the line that stands for models that cannot run here."""
+    return trn("{count} other cannot run here", "{count} others cannot run here", count)
+
+
+def refused_lines(refused: Sequence[FoundModel]) -> list[str]:
+    """Says why models cannot run here, a line for each kind of reason."""
+    lines = []
+    for why in dict.fromkeys(each.why for each in refused):
+        models = [each for each in refused if each.why == why]
+        lines.append(_refused_line(why, len(models), first_of(map(_named, models))))
+    return lines
+
+
+def first_of(names: Iterable[str]) -> str:
+    """Returns the first few of the names, each once, and a mark where there are more."""
+    known = list(dict.fromkeys(names))
+    return "; ".join(known[:NAMED]) + ("; …" if len(known) > NAMED else "")
+
+
+def _named(model: FoundModel) -> str:
+    if model.why in ("family", "form"):
+        return model.detail
+    return model.name if model.why == "none" else f"{model.name} ({model.detail})"
+
+
+def _refused_line(why: Why, count: int, names: str) -> str:
+    said = {
+        "family": trn(
+            "{count} needs a family that is not supported", "{count} need a family that is not supported", count
+        ),
+        "form": trn(
+            "{count} is stored in a form that is not read", "{count} are stored in a form that is not read", count
+        ),
+        "size": trn("{count} is too large for this computer", "{count} are too large for this computer", count),
+        "none": trn("{count} has no language model", "{count} have no language model", count),
+    }
+    other = trn("{count} cannot be opened", "{count} cannot be opened", count)
+    return f"{said.get(why, other)}: {names}"
 
 
 class ShortRow(QFrame):
@@ -60,14 +136,13 @@ class FoundSection(QWidget):
         self.more = button("", tr("Show more models"), clicked=self._show_more)
         self.folded = Folded()
         self.fold = self.folded.fold
-        self.refused = label("", "fact", wrap=True, selectable=True)
+        self.refused = label("", "fact", wrap=True, selectable=True, name=tr("Why they cannot run here"))
         self.folded.rows.addWidget(self.refused)
         self._places: QVBoxLayout = column_of(spacing=4)
         self._links: dict[str, QWidget] = {}
         heading = label(tr("Found on this computer"), "group")
         parts = heading, self._column, self.more, self.folded, self._places
         self.setLayout(column_of(*parts, margins=(0, 8, 0, 0), spacing=8))
-        self.refused.setAccessibleName(tr("Why they cannot run here"))
         self.hide()
 
     def show_models(self, found: Sequence[FoundModel], places: Sequence[str]) -> None:

@@ -10,19 +10,39 @@ from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QFileDialog, QVBoxLayout, QWidget
 
 from app.design.column_page import ColumnPage
-from app.design.controls import button, chain_tabs, flow_of, label
+from app.design.controls import button, chain_tabs, flow_of, label, show_line
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.notice import Notice
 from app.models.entries import Place
-from app.models.folded import Folded
-from app.models.found_section import FoundSection
-from app.models.hero import Hero
+from app.models.found_section import Folded, FoundSection
 from app.models.remote_section import RemoteSection
 from app.models.rows import ModelRow
 from app.models.search_section import HubSection
 from app.models.words import place_title
 from app.system.i18n import tr
+
+
+class Hero(QWidget):
+    """Shows sentences about the computer; ``rows`` takes the row of the recommended model."""
+
+    def __init__(self) -> None:
+        super().__init__(accessibleName=tr("For this machine"))
+        self.title = label(tr("For this machine"), "lead")
+        self.machine = label(
+            tr("Looking at this computer…"), "fact", wrap=True, selectable=True, name=tr("This computer")
+        )
+        self.note = label("", "setting", wrap=True, selectable=True, name=tr("About its graphics card"))
+        self.note.hide()
+        self.rows: QVBoxLayout = column_of()
+        parts = self.title, self.machine, self.note, self.rows
+        self.setLayout(column_of(*parts, margins=(0, 8, 0, 0), spacing=8))
+
+    def describe(self, machine: str, note: str) -> None:
+        """Shows what this computer is, and a sentence about its card."""
+        self.machine.setText(machine)
+        show_line(self.note, note)
+        self.setAccessibleDescription(" ".join(filter(None, (machine, note))))
 
 
 class ModelsPage(ColumnPage):
@@ -41,18 +61,18 @@ class ModelsPage(ColumnPage):
         self.hero, self.small, self.experimental = Hero(), Folded(), Folded()
         self.found, self.hub, self.servers = FoundSection(), HubSection(), RemoteSection()
         self.add_server = button(
-            tr("Add a remote engine…"), role="plain", tip=tr("Use a model on another machine or in another program")
+            tr("Add a remote engine…"),
+            role="plain",
+            tip=tr("Use a model on another machine or in another program"),
+            clicked=self._show_servers,
         )
         tip = tr("Lists the model in it, or the models in folders below it; copies nothing")
-        self.add = button(tr("Add a folder…"), role="plain", tip=tip)
+        self.add = button(tr("Add a folder…"), role="plain", tip=tip, clicked=self._ask_folder)
         tip = tr("Lists a file in llama.cpp's format: most load as they are, DiffusionGemma is imported")
         self.add_file = button(tr("Add a GGUF file…"), role="plain", tip=tip, clicked=self._ask_file)
-        self.place = label("", "fact", wrap=True, selectable=True)
-        self.place.setAccessibleName(tr("Where models are kept"))
+        self.place = label("", "fact", wrap=True, selectable=True, name=tr("Where models are kept"))
         self.notice = Notice()
         self.notice.float_over(self.viewport())
-        self.add_server.clicked.connect(self._show_servers)
-        self.add.clicked.connect(self._ask_folder)
         self._own_rows, self._catalog_rows = column_of(spacing=8), column_of(spacing=8)
         self._own, self._catalog = _group("own", self._own_rows), _group("catalog", self._catalog_rows)
         self._parts: dict[Place, QVBoxLayout] = {

@@ -11,8 +11,7 @@ from app.context import AppContext
 from app.models import words
 from app.models.jobs import Control, JobEnded, Jobs, ModelJob
 from app.models.listed import RemoteServer, RemoteServers
-from app.models.remote_row import RemoteRow, RemoteState
-from app.models.remote_section import RemoteSection
+from app.models.remote_section import RemoteRow, RemoteSection, RemoteState
 from app.system.i18n import tr
 from engine import SafelightError
 
@@ -39,7 +38,7 @@ class RemoteController(QObject):
         section.add_asked.connect(self._add)
         self.jobs.ended.connect(self._ended)
         self.jobs.changed.connect(self._show)
-        context.model_changed.connect(self._show_all)
+        context.slot.changed.connect(self._show_all)
         context.offline_changed.connect(self._show_all)
         self._arrange()
 
@@ -63,7 +62,7 @@ class RemoteController(QObject):
     def _row(self, base: str) -> RemoteRow:
         row = RemoteRow(base)
         row.load_asked.connect(partial(self._load, base))
-        row.unload.clicked.connect(self._context.unload)
+        row.unload.clicked.connect(self._context.slot.unload)
         row.test.clicked.connect(partial(self.test, base))
         row.remove.clicked.connect(partial(self._remove, base))
         row.model_chosen.connect(partial(self._choose, base))

@@ -2,17 +2,171 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal, Slot
-from PySide6.QtWidgets import QLineEdit, QWidget
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from app.design.controls import button, chain_tabs, flow_of, label
-from app.design.layouts import column_of
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import QFrame, QLineEdit, QWidget
+
+from app.design.choice_box import ChoiceBox
+from app.design.controls import FocusGroup, button, chain_tabs, discard, flow_of, label, restyle, show_line
+from app.design.layouts import Gap, column_of, row_of
 from app.design.notice import Notice
-from app.models.remote_row import FIELD_WIDTH, RemoteRow, key_field
 from app.models.words import about_servers
 from app.system.i18n import tr
 
+LONGEST_KEY = 4096
+FIELD_WIDTH = 240
+LEAST_CHOICE = 20  # characters
 LONGEST_ADDRESS = 2048
+
+
+def key_field(name: str) -> QLineEdit:
+    """Returns a field for a key, which it does not show."""
+    made = QLineEdit(echoMode=QLineEdit.EchoMode.Password, maxLength=LONGEST_KEY)
+    made.setFixedWidth(FIELD_WIDTH)
+    made.setAccessibleName(name)
+    return made
+
+
+@dataclass(frozen=True)
+class RemoteState:
+    """The state that a row shows."""
+
+    status: str = ""
+    purpose: str = ""
+    detail: str = ""
+    models: Sequence[str] = ()
+    model: str = ""  # the chosen one
+    is_loaded: bool = False
+    is_loading: bool = False
+    is_trying: bool = False
+    has_key: bool = False
+    wants_key: bool = False
+    blocked: str = ""  # why the server cannot be asked now
+
+
+class RemoteRow(QFrame):
+    """Emits requests for the server of ``base``."""
+
+    load_asked = Signal(str)  # a model's name
+    model_chosen = Signal(str)
+    key_given = Signal(str)  # empty: remove the key
+
+    def __init__(self, base: str) -> None:
+        super().__init__()
+        self.setProperty("role", "model")
+        self.setAccessibleName(base)
+        self._base = base
+        self.title = label(base, "model-title", wrap=True, selectable=True)
+        self.status = label("", "fact")
+        self.purpose = label("", "fact", wrap=True)
+        self.detail = label("", "fact", wrap=True)
+        self.notice = Notice()
+        self.models = ChoiceBox()
+        self.models.setMinimumContentsLength(LEAST_CHOICE)
+        self.models.setAccessibleName(tr("Model of {server}", server=base))
+        self.load = button(tr("Load"), role="plain", tip=tr("Loads this model in place of the one that answers now"))
+        self.unload = button(tr("Unload"), role="plain", tip=tr("No model answers then; the server keeps running"))
+        self.test = button(tr("Test"), tip=tr("Asks the server which models it has"))
+        self.key = button(tr("Key…"), tip=tr("The key that the server asks for"), checkable=True)
+        self.remove = button(tr("Remove from the list"), tip=tr("The server keeps running"))
+        self.key_field = key_field(tr("Key of {server}", server=base))
+        self.save_key = button(tr("Save the key"), role="plain", clicked=self._save)
+        self.forget_key = button(tr("Forget the key"), clicked=self._forget)
+        for made in (self.load, self.unload, self.test, self.key, self.remove, self.save_key, self.forget_key):
+            made.setAccessibleName(f"{made.text().rstrip('…')}: {base}")
+        self._acts = FocusGroup(self.load, self.unload, self.test)
+        self._lay_out()
+        self._connect()
+        self._show_key_strip()
+
+    def _lay_out(self) -> None:
+        heading = row_of((self.title, 1), (self.status, 0, Qt.AlignmentFlag.AlignTop), spacing=16)
+        acts = self.tab_order()
+        strip, self._key_strip = (flow_of(*part, gap=16, row_gap=4) for part in (acts[:6], acts[6:]))
+        self.setLayout(
+            column_of(
+                heading,
+                self.purpose,
+                self.detail,
+                self.notice,
+                Gap(4),
+                strip,
+                self._key_strip,
+                margins=(20, 16, 20, 16),
+                spacing=4,
+            )
+        )
+
+    def _connect(self) -> None:
+        self.load.clicked.connect(self._load)
+        self.key.toggled.connect(self._show_key_strip)
+        self.key_field.returnPressed.connect(self._save)
+        self.key_field.textChanged.connect(self._show_key_strip)
+        self.models.activated.connect(self._choose)
+
+    def show_state(self, state: RemoteState) -> None:
+        """Shows the whole state again."""
+        self.status.setText(state.status)
+        self.setAccessibleDescription(f"{state.status}. {state.detail}")
+        for widget, text in ((self.purpose, state.purpose), (self.detail, state.detail)):
+            show_line(widget, text)
+        names = list(state.models) or ([state.model] if state.model else [])
+        if names != [self.models.itemText(place) for place in range(self.models.count())]:
+            self.models.clear()
+            self.models.addItems(names)
+        self.models.setCurrentIndex(max(0, names.index(state.model)) if state.model in names else 0)
+        self.models.setVisible(bool(names))
+        is_held = state.is_loaded or state.is_loading
+        with self._acts:
+            self.load.setVisible(bool(names) and not is_held)
+            self.unload.setVisible(is_held)
+            self.unload.setText(tr("Stop loading") if state.is_loading else tr("Unload"))
+            self.unload.setAccessibleName(f"{self.unload.text()}: {self._base}")
+            for made in (self.load, self.test):
+                made.setEnabled(not state.blocked and not (made is self.test and state.is_trying))
+            self.remove.setEnabled(not is_held)
+        self.load.setToolTip(state.blocked or self.load.accessibleDescription())
+        self.remove.setToolTip(tr("Unload it first") if is_held else self.remove.accessibleDescription())
+        self.forget_key.setVisible(state.has_key)
+        self.key_field.setPlaceholderText(tr("A key is kept") if state.has_key else tr("Key"))
+        if state.wants_key and not self.key.isChecked():
+            self.key.setChecked(True)
+        if self.property("loaded") != state.is_loaded:
+            restyle(self, "loaded", state.is_loaded)
+
+    def tab_order(self) -> tuple[QWidget, ...]:
+        """Returns the focusable widgets, in order."""
+        acts = (self.models, self.load, self.unload, self.test, self.key, self.remove)
+        return (*acts, self.key_field, self.save_key, self.forget_key)
+
+    @Slot()
+    def _show_key_strip(self) -> None:
+        self._key_strip.setVisible(self.key.isChecked())
+        self.save_key.setEnabled(bool(self.key_field.text().strip()))
+
+    @Slot()
+    def _load(self) -> None:
+        self.load_asked.emit(self.models.currentText())
+
+    @Slot(int)
+    def _choose(self, _index: int) -> None:
+        self.model_chosen.emit(self.models.currentText())
+
+    @Slot()
+    def _save(self) -> None:
+        key = self.key_field.text().strip()
+        if key:
+            self.key_field.clear()
+            self.key.setChecked(False)
+            self.key_given.emit(key)
+
+    @Slot()
+    def _forget(self) -> None:
+        self.key_field.clear()
+        self.key.setChecked(False)
+        self.key_given.emit("")
 
 
 class RemoteSection(QWidget):
@@ -23,14 +177,14 @@ class RemoteSection(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.rows: dict[str, RemoteRow] = {}
-        self.address = QLineEdit()
-        self.address.setMaxLength(LONGEST_ADDRESS)
+        self.address = QLineEdit(maxLength=LONGEST_ADDRESS, placeholderText="http://127.0.0.1:8000")
         self.address.setMinimumWidth(FIELD_WIDTH)
-        self.address.setPlaceholderText("http://127.0.0.1:8000")
         self.address.setAccessibleName(tr("Address of a server"))
         self.key = key_field(tr("Key of the server, if it asks for one"))
         self.key.setPlaceholderText(tr("Key, if it asks for one"))
-        self.add_button = button(tr("Add and test"), role="plain", tip=tr("Asks the server which models it has"))
+        self.add_button = button(
+            tr("Add and test"), role="plain", tip=tr("Asks the server which models it has"), clicked=self._add
+        )
         self.notice = Notice()
         self._rows = column_of(spacing=8)
         self.setLayout(
@@ -44,7 +198,6 @@ class RemoteSection(QWidget):
                 spacing=8,
             )
         )
-        self.add_button.clicked.connect(self._add)
         self.address.returnPressed.connect(self._add)
         self.key.returnPressed.connect(self._add)
         self.address.textChanged.connect(self._typed)
@@ -56,8 +209,7 @@ class RemoteSection(QWidget):
 
     def remove_row(self, base: str) -> None:
         row = self.rows.pop(base)
-        row.hide()
-        row.deleteLater()
+        discard(row)
 
     def chain(self) -> None:
         """Sets the order of the Tab key."""

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt, QUrl, Signal, Slot
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QFrame, QLabel, QLineEdit, QProgressBar, QPushButton, QWidget
 
-from app.design.controls import Elided, button, flow_of, label, restyle
+from app.design.controls import Elided, button, describe, flow_of, introduce, label, restyle, show_line
 from app.design.layouts import Gap, column_of, row_of
 from app.design.notice import Notice
 from app.models.entries import ACTIONS, Action, ModelEntry
@@ -34,12 +34,9 @@ class TokenField(QWidget):
             "fact",
             wrap=True,
             selectable=True,
+            name=tr("How to get access"),
         )
-        self.explanation.setAccessibleName(tr("How to get access"))
-        self.edit = QLineEdit()
-        self.edit.setMaxLength(500)
-        self.edit.setEchoMode(QLineEdit.EchoMode.Password)
-        self.edit.setPlaceholderText("hf_…")
+        self.edit = QLineEdit(maxLength=500, echoMode=QLineEdit.EchoMode.Password, placeholderText="hf_…")
         self.edit.setAccessibleName(tr("Access token"))
         self.edit.setFixedWidth(240)
         self.save = button(tr("Save the token"), role="plain", clicked=self._submit)
@@ -54,8 +51,7 @@ class TokenField(QWidget):
 
     def say(self, text: str, *, has_token: bool) -> None:
         """Shows where the token is stored, if there is one."""
-        self.status.setText(text)
-        self.status.setVisible(bool(text))
+        show_line(self.status, text)
         self.forget.setVisible(has_token)
 
     @Slot()
@@ -107,9 +103,8 @@ class ModelRow(QFrame):
         self.facts = label("", "fact", wrap=True)
         self.memory = label("", "fact", wrap=True)
         self.disk = label("", "fact", wrap=True)
-        self.bar = QProgressBar()
+        self.bar = QProgressBar(textVisible=False)
         self.bar.setProperty("role", "bar")
-        self.bar.setTextVisible(False)
         self.bar.setRange(0, 1000)
         policy = self.bar.sizePolicy()
         policy.setRetainSizeWhenHidden(True)  # so that what is below does not move
@@ -119,16 +114,19 @@ class ModelRow(QFrame):
         self.notice = Notice()
         self.token = TokenField(page) if page else None
         tip = tr("Opens {page} in the browser", page=page)
-        self.card = button(tr("Model card"), tr("Model card: {title}", title=entry.title), tip=tip)
-        self.card.clicked.connect(lambda: QDesktopServices.openUrl(QUrl(page)))
+        self.card = button(
+            tr("Model card"),
+            tr("Model card: {title}", title=entry.title),
+            tip=tip,
+            clicked=lambda: QDesktopServices.openUrl(QUrl(page)),
+        )
         self.buttons: dict[Action, QPushButton] = {action: self._button(action) for action in ACTIONS}
         self._lay_out()
         self.card.setVisible(bool(page))  # not before it has a parent: it would be a window of its own
         self.show_state(entry, RowState(""))
 
     def _button(self, action: Action) -> QPushButton:
-        made = button("", role="plain" if action in MAIN else "link")
-        made.clicked.connect(partial(self._press, action))
+        made = button("", role="plain" if action in MAIN else "link", clicked=partial(self._press, action))
         return made
 
     def _lay_out(self) -> None:
@@ -162,17 +160,14 @@ class ModelRow(QFrame):
         focused = self.window().focusWidget()  # ``focusWidget`` also works while another window is active
         had_focus = focused is self or focused in self.buttons.values()
         self.title.setText(entry.title)
-        self.setAccessibleName(entry.title)
-        self.setAccessibleDescription(state.status)
+        introduce(self, entry.title, state.status)
         self.status.setText(state.status)
         _show(self.purpose, entry.purpose[:1].upper() + entry.purpose[1:])
         _show(self.facts, facts_line(entry))
         _show(self.memory, state.memory)
-        self.memory.setToolTip(state.memory_tip)
-        self.memory.setAccessibleDescription(state.memory_tip)
+        describe(self.memory, state.memory_tip)
         _show(self.disk, state.disk)
-        self.disk.setToolTip(download_tip(entry))
-        self.disk.setAccessibleDescription(download_tip(entry))
+        describe(self.disk, download_tip(entry))
         self.show_progress(state.bar, state.progress)
         if self.token is not None:
             self.token.setVisible(state.wants_token)
@@ -183,8 +178,7 @@ class ModelRow(QFrame):
             why = state.blocked.get(action, "")
             made.setText(text)
             made.setAccessibleName(f"{text.rstrip('…')}: {entry.title}")
-            made.setToolTip(why or action_tip(action))
-            made.setAccessibleDescription(why or action_tip(action))
+            describe(made, why or action_tip(action))
             made.setEnabled(not why)
             if action in state.actions:
                 made.show()
@@ -210,8 +204,7 @@ class ModelRow(QFrame):
         """Shows a job's progress; None hides the bar, and shows the text as the result of the last job."""
         self.bar.setVisible(bar is not None)
         self.bar.setValue(round(1000 * (bar or 0.0)))
-        self.bar.setAccessibleName(tr("Progress of {title}", title=self.entry.title))
-        self.bar.setAccessibleDescription(text)
+        introduce(self.bar, tr("Progress of {title}", title=self.entry.title), text)
         self.running.set_whole(text)
         self.running.setVisible(bar is not None)
         _show(self.progress, "" if bar is not None else text)
@@ -233,5 +226,4 @@ class ModelRow(QFrame):
 
 
 def _show(widget: QLabel, text: str) -> None:
-    widget.setText(text)
-    widget.setVisible(bool(text))
+    show_line(widget, text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from PySide6.QtCore import QObject, QTimer, Signal, Slot
+from PySide6.QtCore import QObject, Signal, Slot
 
 from app.board.words import cell_name
 from app.design import motion
@@ -16,6 +16,7 @@ from app.state.run.canvas import BlockState
 from app.state.run.pace import FULL_SPEED, NOISE_SECONDS, SpeedClock, frame_seconds
 from app.state.run.replay import NOISE, BlockRecord, Frame, Replay
 from app.state.sudoku.placing import Placed, placed
+from app.system.timers import every
 from engine import Recording
 
 TICK_MS = 33  # between two updates while it plays
@@ -51,8 +52,7 @@ class Player(QObject):
         self._sudoku: Placed | None = None
         self._clock = SpeedClock(now)
         self._since = 0.0  # the clock's time when the shown frame appeared, while it plays
-        self._timer = QTimer(self)
-        self._timer.timeout.connect(self._tick)
+        self._timer = every(self, self._tick)
 
     def open(self, trace: Recording | None, place: int | None = None, replay: Replay | None = None) -> None:
         """Shows a trace at its last frame or at ``place``, -1 for its first step; None closes the open one.

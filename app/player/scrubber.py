@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QSizePolicy, QSlider, QWidget
 
 from app.design import icons
 from app.design.choice_box import ChoiceBox
-from app.design.controls import button, label
+from app.design.controls import button, introduce, label
 from app.design.layouts import Gap, column_of, row_of
 from app.player.player import Player
 from app.settings.fields import choice_box
@@ -52,8 +52,7 @@ class Scrub(QWidget):
         self._offered = 0  # frames of a run that is not read yet
         self._first_use: Callable[[], None] | None = None  # called once it is read
         self.slider = StepSlider(Qt.Orientation.Horizontal)
-        self.slider.setAccessibleName(tr("Step of the run"))
-        self.slider.setAccessibleDescription(tr("The arrow keys go to the step before or after, Space plays."))
+        introduce(self.slider, tr("Step of the run"), tr("The arrow keys go to the step before or after, Space plays."))
         self.slider.setSingleStep(1)
         self.slider.setPageStep(5)
         self.play = button("", tr("Play the run"), role="plain", clicked=self.toggle)
@@ -61,8 +60,7 @@ class Scrub(QWidget):
         self.on = button("", tr("One step on"), role="plain", tip=tr("One step on"))
         for made in (self.play, self.back, self.on):
             made.setObjectName("transport-button")
-        self.words = label("", "caption")
-        self.words.setAccessibleName(tr("This step"))
+        self.words = label("", "caption", name=tr("This step"))
         self.pace = _pace_box()
         policy = self.slider.sizePolicy()
         policy.setRetainSizeWhenHidden(True)  # the pace keeps its place

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QFrame, QWidget
 
-from app.board.block_board import BlockBoard
+from app.board.view import BlockBoard
 from app.canvas.accessibility import expose_cells
 from app.canvas.view import CanvasView
-from app.design.controls import Elided, button, flow_of, label, scroller
+from app.design.controls import Elided, button, flow_of, introduce, label, scroller, show_line
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.text_field import PlainText, fits
@@ -40,8 +40,7 @@ class FigureRow(QWidget):
         self.cells = [label(UNKNOWN, "figure") for _ in units]
         row = row_of(spacing=8)
         for made, (unit, tip) in zip(self.cells, units.items(), strict=True):
-            made.setAccessibleName(" ".join(unit.split()))
-            made.setAccessibleDescription(tip)
+            introduce(made, " ".join(unit.split()), tip)
             cell = boxed(column_of(made, label(unit, "caption"), STRETCH, spacing=0))
             cell.setToolTip(tip)
             row.addWidget(cell, 1)
@@ -68,11 +67,7 @@ class LaneBoard(BlockBoard):
 
 
 class LaneCard(QFrame):
-    """A card for one lane. Its signals carry the lane's index."""
-
-    inspect_asked = Signal(int)
-    compare_asked = Signal(int)
-    export_asked = Signal(int)
+    """A card for one lane."""
 
     def __init__(self, place: int) -> None:
         """``place`` is the lane's index."""
@@ -83,8 +78,7 @@ class LaneCard(QFrame):
         self._trace: Recording | None = None
         self._is_puzzle = False  # the prompt is a Sudoku
         self.title = Elided("side")
-        self.verdict = label("", "verdict")
-        self.verdict.setAccessibleName(tr("{lane}: right or wrong", lane=name))
+        self.verdict = label("", "verdict", name=tr("{lane}: right or wrong", lane=name))
         self.canvas = CanvasView()
         self.canvas.setAccessibleName(tr("{lane}: canvas", lane=name))
         self.canvas.set_legend(False)
@@ -111,9 +105,6 @@ class LaneCard(QFrame):
         self.export = button(tr("Export…"), tr("{lane}: export the run", lane=name))
         self._lay_out()
         self.compare.setVisible(place > 0)  # not before it has a parent: it would be a window of its own
-        self.inspect.clicked.connect(lambda: self.inspect_asked.emit(place))
-        self.compare.clicked.connect(lambda: self.compare_asked.emit(place))
-        self.export.clicked.connect(lambda: self.export_asked.emit(place))
         self.show_problem("")
         self.allow(inspect=False, compare=False)
 
@@ -168,8 +159,7 @@ class LaneCard(QFrame):
 
     def show_problem(self, problem: str) -> None:
         """Shows why the run failed; an empty text hides the line."""
-        self.problem.setText(problem)
-        self.problem.setVisible(bool(problem))
+        show_line(self.problem, problem)
 
     def allow(self, *, inspect: bool, compare: bool) -> None:
         """Enables Inspect and Export, and Compare."""

@@ -9,7 +9,9 @@ import bisect
 import time
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import QObject, QTimer, Signal, Slot
+from PySide6.QtCore import QObject, Signal, Slot
+
+from app.system.timers import every
 
 TICK_MS = 33  # between two frames while it plays
 SHORTEST_SECONDS, LONGEST_SECONDS = 6.0, 30.0  # bounds of the time that a whole race plays
@@ -27,9 +29,7 @@ class RaceClock(QObject):
         self._times: list[list[float]] = []  # seconds of each frame, by lane
         self.seconds = 0.0  # the current time, in the engine's seconds
         self._seen = 0.0  # time of the last tick, by ``now``
-        self._timer = QTimer(self)
-        self._timer.setInterval(TICK_MS)
-        self._timer.timeout.connect(self._tick)
+        self._timer = every(self, self._tick, TICK_MS)
 
     def open(self, times: Sequence[Sequence[float]]) -> None:
         """Sets the seconds of each lane's frames, and goes to the end."""

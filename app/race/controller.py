@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, Slot
 
-from app.context import RACE, AppContext, ModelChoice
+from app.bridge.pacing import Handle
+from app.context import RACE, AppContext
 from app.race.lanes import LaneChooser
 from app.race.page import RacePage, ShownRace
+from app.session.model_slot import ModelChoice
 from app.state.chat.prompts import prepare, suggestions
 from app.state.race.lanes import LaneSpec
 from app.state.race.running import RaceRun
@@ -32,9 +34,10 @@ class RaceController(QObject):
         super().__init__()
         self._context = context
         self.lanes = LaneChooser(context)
-        self.widget = self.page = page = RacePage(self.lanes, self.lanes.tab_stops())
+        self.widget = self.page = page = RacePage(self.lanes, context.navigator, self.lanes.tab_stops())
         self.setParent(page)  # so that no signal arrives after the page is deleted
         self.run: RaceRun | None = None  # the running race
+        self._handle: Handle | None = None
         self._refreshing = later(self, self._show_progress, REFRESH_MS)
         self._fault = ""  # of the last race
         self._said = ""  # about its end
@@ -42,13 +45,9 @@ class RaceController(QObject):
         page.suggestions.picked.connect(self.pick)
         page.race_asked.connect(self.race)
         page.stop.clicked.connect(self.stop)
-        page.inspect_asked.connect(context.inspect)
-        page.compare_asked.connect(context.compare)
-        page.export_asked.connect(context.export)
         self.lanes.changed.connect(self._show_lanes)
         self.lanes.found.connect(self.refresh)
         context.register_busy(self)
-        context.arrived.connect(self.take)
         context.busy_changed.connect(self.refresh)
         self._show_lanes()
 
@@ -109,7 +108,8 @@ class RaceController(QObject):
         )
         self.run = RaceRun.from_request(request)
         page.begin(ShownRace(self.run, self.lanes.titles, [self._traits(lane).canvas_columns for lane in lanes]))
-        context.backend.race(request)
+        self._handle = context.backend.race(request)
+        self._handle.replied.connect(self._take)
         context.busy_changed.emit()
 
     def race_on(self, prompt: str, models: Sequence[ModelChoice]) -> None:
@@ -122,24 +122,24 @@ class RaceController(QObject):
     @Slot()
     def stop(self) -> None:
         """Stops all lanes within one denoising step."""
-        if self.run is not None:
-            self._context.backend.scheduler.stop(self.run.request)
+        if self._handle is not None:
+            self._handle.stop()
 
     @Slot(object)
-    def take(self, replies: list[ServiceReply]) -> None:
-        """Processes replies of the engine and ignores those of other runs."""
+    def _take(self, replies: list[ServiceReply]) -> None:
         run = self.run
         if run is None:
             return
-        mine = [reply for reply in replies if run.take(reply)]
+        for reply in replies:
+            run.take(reply)
         if run.is_over:
-            self.run = None
+            self.run = self._handle = None
             self._refreshing.stop()
             self._fault = tr(run.problem) if run.problem else ""
             self._said = tr("Stopped before the end.") if run.was_stopped and not self._fault else ""
             self.page.end()
             self._context.busy_changed.emit()
-        elif mine and not self._refreshing.isActive():
+        elif not self._refreshing.isActive():
             self._refreshing.start()
 
     @Slot()
@@ -176,7 +176,7 @@ class RaceController(QObject):
 
     def show(self) -> None:
         """Opens the page."""
-        self._context.show_page(RACE)
+        self._context.navigator.show_page(RACE)
         self.enter()
 
 

@@ -73,7 +73,7 @@ class LaneChooser(QWidget):
     found = Signal()  # another model was read
 
     def __init__(self, context: AppContext) -> None:
-        super().__init__()
+        super().__init__(accessibleName=tr("Lanes"))
         self._context = context
         self._is_busy = False
         self._known: dict[
@@ -83,17 +83,15 @@ class LaneChooser(QWidget):
         self._reading = Background(self, self._take, self._take)
         self.specs = usual_lanes()
         self.rows = [LaneRow(place) for place in range(MOST_LANES)]
-        self.add = button(tr("+ Lane"), tr("Add a lane"), role="chip")
+        self.add = button(tr("+ Lane"), tr("Add a lane"), role="chip", clicked=self._add)
         self.note = label("", "caption", wrap=True)
-        self.setAccessibleName(tr("Lanes"))
         foot = row_of(self.add, (self.note, 1), spacing=16)
         self.setLayout(column_of(*self.rows, foot, spacing=4))
         for place, row in enumerate(self.rows):
             row.changed.connect(functools.partial(self.change, place))
             row.remove.clicked.connect(functools.partial(self._remove, place))
-        self.add.clicked.connect(self._add)
-        context.model_changed.connect(self.refresh)
-        context.models_changed.connect(self._read_anew)
+        context.slot.changed.connect(self.refresh)
+        context.slot.models_changed.connect(self._read_anew)
         self.refresh()
 
     def change(self, place: int, lane: LaneSpec) -> None:
@@ -118,7 +116,7 @@ class LaneChooser(QWidget):
 
     def title(self, lane: LaneSpec) -> str:
         """Returns a lane's title, with its model's default decoder once that is known."""
-        model = self._context.title_of(lane.model)
+        model = self._context.slot.title_of(lane.model)
         who = with_adapter(model, title_of_adapter(lane.adapter) if lane.adapter else "")
         name = lane.decoder or next(iter(self._decoders(lane.model)), "")
         return tr("{model} · {decoder}", model=who, decoder=decoder_title(name)) if name else who
@@ -141,8 +139,8 @@ class LaneChooser(QWidget):
     def _models(self) -> list[Entry]:
         """Returns path and title of the models that may race: single ones on this machine."""
         here = [known.id for known in installed() if known.folder.exists()]
-        found = dict.fromkeys((*here, *(path for path, _ in self._context.models)))
-        return [(path, self._context.title_of(path)) for path in found if path != SMALL and not is_remote(path)]
+        found = dict.fromkeys((*here, *(path for path, _ in self._context.slot.models)))
+        return [(path, self._context.slot.title_of(path)) for path in found if path != SMALL and not is_remote(path)]
 
     def _decoders(self, model: str) -> tuple[str, ...]:
         """Returns a model's decoders; none while its files are being read, or if they cannot be."""

@@ -6,31 +6,113 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from PySide6.QtCore import QSize, Signal, Slot
+from PySide6.QtCore import QSize, Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QFrame, QGridLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QSlider, QWidget
 
 from app.bridge.background import Background
-from app.design import motion, themes
-from app.design.controls import FocusGroup, Hairline, button, chain_tabs, label, restyle, scroller
+from app.context import Navigator
+from app.design import icons, motion, themes
+from app.design.controls import (
+    Elided,
+    FocusGroup,
+    Hairline,
+    button,
+    chain_tabs,
+    discard,
+    introduce,
+    label,
+    restyle,
+    scroller,
+    show_line,
+)
 from app.design.fonts import px
 from app.design.layouts import boxed, column_of, row_of
-from app.design.prompt_field import PromptField
 from app.design.suggestion_bar import SuggestionBar
-from app.design.text_field import refusal
+from app.design.text_field import PromptField, framed, refusal
 from app.race.card import LaneCard
 from app.race.clock import RaceClock
-from app.race.clock_bar import ClockBar
 from app.state.race.headline import LaneEnd, headline, short_names
-from app.state.race.running import LaneFigures, RaceRun
-from app.state.race.verdicts import LaneReading, read_lanes
+from app.state.race.running import LaneFigures, LaneReading, RaceRun, read_lanes
 from app.state.run.replay import Replay
 from app.system.i18n import tr
 from engine import Recording
 
+TICKS = 10_000  # slider steps over the whole race
+CLOCK_KEYS = (Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Space)
 NARROW = 640  # pixels at 100 %; below it the lanes are in one column
 MOST_LINES = 3  # of the prompt that are shown
 WATCHABLE_SECONDS = 2.0  # a shorter race is played once it is over
+
+
+class ClockSlider(QSlider):
+    """A slider that leaves the keys of the clock to its parent."""
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in CLOCK_KEYS:
+            event.ignore()
+        else:
+            super().keyPressEvent(event)
+
+
+class ClockBar(QWidget):
+    """Shows and controls a ``RaceClock``."""
+
+    def __init__(self, clock: RaceClock) -> None:
+        super().__init__()
+        self._clock = clock
+        self.play = button("", tr("Play the race"), role="plain", clicked=clock.toggle)
+        self.play.setObjectName("transport-button")
+        self.slider = ClockSlider(Qt.Orientation.Horizontal)
+        self.slider.setRange(0, TICKS)
+        self.slider.setPageStep(TICKS // 10)
+        introduce(
+            self.slider,
+            tr("Time of the race"),
+            tr("The arrow keys go to the previous or next step of any lane, Space plays."),
+        )
+        self.words = Elided("caption")
+        self.setLayout(row_of(label(tr("Replay"), "setting"), self.play, (self.slider, 3), (self.words, 2), spacing=8))
+        self.slider.valueChanged.connect(self._go)
+        self.slider.sliderPressed.connect(clock.pause)
+        clock.moved.connect(self.refresh)
+        clock.playing_changed.connect(self._set_icon)
+        self._set_icon()
+
+    @Slot()
+    def refresh(self) -> None:
+        """Shows the clock's current time."""
+        clock = self._clock
+        has_race = clock.end > 0
+        self.slider.blockSignals(True)
+        self.slider.setValue(round(TICKS * clock.seconds / clock.end) if has_race else 0)
+        self.slider.blockSignals(False)
+        self.play.setEnabled(has_race)
+        self.slider.setEnabled(has_race)
+        said = tr("{seconds} of {end} s", seconds=f"{clock.seconds:.3f}", end=f"{clock.end:.3f}")
+        self.words.set_whole(said if has_race else "")
+
+    @Slot(int)
+    def _go(self, ticks: int) -> None:
+        self._clock.pause()
+        self._clock.go(self._clock.end * ticks / TICKS)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Left and Right step to the previous or next frame of any lane; Space plays or pauses."""
+        if event.key() not in CLOCK_KEYS or event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier:
+            super().keyPressEvent(event)
+        elif event.key() == Qt.Key.Key_Space:
+            self._clock.toggle()
+        else:
+            self._clock.step(1 if event.key() == Qt.Key.Key_Right else -1)
+
+    @Slot()
+    def _set_icon(self) -> None:
+        title = tr("Pause the race") if self._clock.is_playing else tr("Play the race")
+        self.play.setAccessibleName(title)
+        self.play.setToolTip(tr("{title} (Space)", title=title))
+        icons.set_icon(self.play, "pause" if self._clock.is_playing else "play")
+        self.refresh()
 
 
 class RaceField(PromptField):
@@ -38,8 +120,7 @@ class RaceField(PromptField):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setAccessibleName(tr("Prompt"))
-        self.setAccessibleDescription(tr("Enter starts the race, Shift+Enter starts a new line"))
+        introduce(self, tr("Prompt"), tr("Enter starts the race, Shift+Enter starts a new line"))
         self.setPlaceholderText(tr("A prompt for all lanes"))
         self.document().documentLayout().documentSizeChanged.connect(self.updateGeometry)
 
@@ -75,20 +156,19 @@ class RacePage(QWidget):
     """The page. Shows a ``ShownRace``, live and afterwards; ``lanes`` stand above the prompt."""
 
     race_asked = Signal(str)  # the prompt
-    inspect_asked = Signal(object)  # a Recording
-    compare_asked = Signal(object, object)  # two Recordings; the second is the first lane's
-    export_asked = Signal(object)  # a Recording
 
-    def __init__(self, lanes: QWidget, stops: Sequence[QWidget] = ()) -> None:
+    def __init__(self, lanes: QWidget, navigator: Navigator, stops: Sequence[QWidget] = ()) -> None:
         """``stops`` are the parts of the lanes in the order of the Tab key."""
-        super().__init__()
+        super().__init__(accessibleName=tr("Race"))
         self.setObjectName("race")
-        self.setAccessibleName(tr("Race"))
+        self._navigator = navigator
         self.shown: ShownRace | None = None
         self._begun: list[Recording | None] = []  # the runs whose tokens the cards decode
         self._can_race = False
         self.field = RaceField()
-        self.race = button(tr("Race"), tr("Start the race"), role="primary", tip=tr("All lanes answer (Enter)"))
+        self.race = button(
+            tr("Race"), tr("Start the race"), role="primary", tip=tr("All lanes answer (Enter)"), clicked=self._submit
+        )
         self.stop = button(tr("Stop"), tr("Stop the race"), role="plain", tip=tr("Within one step (Esc)"))
         self.suggestions = SuggestionBar(self.stop)
         self.message = label("", "caption", wrap=True)
@@ -96,8 +176,7 @@ class RacePage(QWidget):
         self.clock = RaceClock(self)
         self.bar = ClockBar(self.clock)
         self.reader = Background(self, self._show_readings)
-        self.headline = label("", "caption", wrap=True, selectable=True)
-        self.headline.setAccessibleName(tr("Result of the race"))
+        self.headline = label("", "caption", wrap=True, selectable=True, name=tr("Result of the race"))
         self.cards: list[LaneCard] = []
         self._focus = FocusGroup(self.race, self.stop)
         self._lay_out(lanes)
@@ -106,7 +185,6 @@ class RacePage(QWidget):
         self.field.submitted.connect(self._submit)
         self.field.textChanged.connect(self._allow)
         self.field.overlong.connect(lambda _text: self._say_fault(refusal()))
-        self.race.clicked.connect(self._submit)
         self.clock.moved.connect(self._show_moment)
         self.reader.failed.connect(_raise)
         themes.settled.connect(self._arrange)
@@ -116,10 +194,8 @@ class RacePage(QWidget):
         self._grid = QGridLayout(cards)
         self._grid.setContentsMargins(0, 0, 0, 0)
         self._grid.setSpacing(12)
-        asked = QFrame()
-        asked.setProperty("role", "field")
-        asked.setLayout(row_of((self.field, 1), self.race, self.stop, margins=(12, 8, 8, 8), spacing=8))
-        self.field.focus_changed.connect(functools.partial(restyle, asked, "active"))
+        inside = row_of((self.field, 1), self.race, self.stop, margins=(12, 8, 8, 8), spacing=8)
+        asked = framed(self.field, inside)
         parts = (lanes, asked, self.suggestions, self.message, self.fault, self.headline, (cards, 1))
         scrolled = column_of(*parts, margins=(16, 12, 16, 8), spacing=8)
         replaying = row_of((self.bar, 1), margins=(16, 8, 16, 12))
@@ -132,13 +208,11 @@ class RacePage(QWidget):
             self.race.setVisible(not is_busy)
             self.stop.setVisible(is_busy)
             self._allow()
-        self.message.setText(message)
-        self.message.setVisible(bool(message))
+        show_line(self.message, message)
         self._say_fault(fault)
 
     def _say_fault(self, text: str) -> None:
-        self.fault.setText(text)
-        self.fault.setVisible(bool(text))
+        show_line(self.fault, text)
 
     @Slot()
     def _allow(self) -> None:
@@ -171,13 +245,15 @@ class RacePage(QWidget):
     def _make_cards(self, count: int) -> None:
         while len(self.cards) > count:
             gone = self.cards.pop()
-            gone.hide()
-            gone.deleteLater()
+            discard(gone)
         while len(self.cards) < count:
             card = LaneCard(len(self.cards))
-            card.inspect_asked.connect(self._inspect)
-            card.compare_asked.connect(self._compare)
-            card.export_asked.connect(self._export)
+            for made, show in (
+                (card.inspect, self._inspect),
+                (card.compare, self._compare),
+                (card.export, self._export),
+            ):
+                made.clicked.connect(functools.partial(show, len(self.cards)))
             self.cards.append(card)
         self._arrange()
         chain_tabs(self.stop, [stop for card in self.cards for stop in card.tab_stops()])
@@ -259,21 +335,18 @@ class RacePage(QWidget):
     def _trace(self, place: int) -> Recording | None:
         return None if self.shown is None else self.shown.run.lanes[place].trace
 
-    @Slot(int)
-    def _inspect(self, place: int) -> None:
+    def _inspect(self, place: int, _checked: bool = False) -> None:
         if (trace := self._trace(place)) is not None:
-            self.inspect_asked.emit(trace)
+            self._navigator.inspect(trace)
 
-    @Slot(int)
-    def _compare(self, place: int) -> None:
+    def _compare(self, place: int, _checked: bool = False) -> None:
         trace, first = self._trace(place), self._trace(0)
         if trace is not None and first is not None:
-            self.compare_asked.emit(trace, first)
+            self._navigator.compare(trace, first)
 
-    @Slot(int)
-    def _export(self, place: int) -> None:
+    def _export(self, place: int, _checked: bool = False) -> None:
         if (trace := self._trace(place)) is not None:
-            self.export_asked.emit(trace)
+            self._navigator.export(trace)
 
     def minimumSizeHint(self) -> QSize:
         return QSize(320, 320)

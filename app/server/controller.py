@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Slot
 
-from app.bridge.server_link import is_unfinished
 from app.context import AppContext
 from app.server import words
 from app.server.page import ServerPage
@@ -35,7 +34,7 @@ class ServerController(QObject):
         page.requests.stop_asked.connect(self._stop)
         self._server.changed.connect(self._show_state)
         self._server.requests_changed.connect(self._show_requests)
-        context.model_changed.connect(self._show_model)
+        context.slot.changed.connect(self._show_model)
         context.busy_changed.connect(self._show_model)
         context.server_chosen.connect(self._show_preferences)
         context.offline_changed.connect(self._show_preferences)
@@ -97,7 +96,7 @@ class ServerController(QObject):
     def _inspect(self, request: LiveRequest) -> None:
         trace = request.trace
         if trace is not None:
-            self._context.inspect(trace, is_live=is_unfinished(request), place=len(trace.entries))
+            self._context.navigator.inspect(trace, place=len(trace.entries))
 
     @Slot(object)
     def _stop(self, request: LiveRequest) -> None:

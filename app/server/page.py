@@ -3,19 +3,239 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, Slot
-from PySide6.QtWidgets import QPushButton, QWidget
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import QFrame, QGridLayout, QLineEdit, QPushButton, QWidget
 
+from app.bridge.server_link import ServerState, is_unfinished
 from app.design.column_page import ColumnPage
-from app.design.controls import FlowLayout, button, label
-from app.design.layouts import STRETCH, Gap, column_of, row_of
+from app.design.controls import FlowLayout, FocusGroup, button, describe, discard, label, restyle, show_line
+from app.design.layouts import STRETCH, Gap, boxed, column_of, row_of
 from app.design.notice import Notice
-from app.server.access import AccessCard
+from app.server import words
 from app.server.copying import CodeBox, CopyButton
-from app.server.requests import RequestList
 from app.server.snippets import Access, snippets
+from app.settings.fields import flag_box, number_box
+from app.settings.preferences import NUMBERS, SWITCHES, Preferences
 from app.system.i18n import tr
+
+if TYPE_CHECKING:
+    from engine.server.live import LiveRequest
+
+MOST_ROWS = 100  # rows; further requests are not listed until one is free
+LEAST_FIELD = 180  # pixels
+
+
+class RequestRow(QFrame):
+    """The row of one request."""
+
+    def __init__(self, request: LiveRequest) -> None:
+        super().__init__()
+        self.setProperty("role", "request")
+        self.request = request
+        self.state = label("", "request-state")
+        self.title = label(words.endpoint_name(request.endpoint), "request-title")
+        self.title.setToolTip(request.endpoint)
+        self.time = label(words.clock(request), "fact")
+        self.facts = label("", "fact", wrap=True)
+        self.inspect = button(tr("Inspect"))
+        self.stop = button(tr("Stop"))
+        policy = self.stop.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)  # so that the title and facts line up with the other rows
+        self.stop.setSizePolicy(policy)
+        self._acts = FocusGroup(self.inspect, self.stop)
+        head = row_of(self.title, (self.state, 1), self.time, spacing=12)
+        said = column_of(head, self.facts, spacing=2)
+        self.setLayout(
+            row_of(
+                (said, 1),
+                (self.stop, 0, Qt.AlignmentFlag.AlignVCenter),
+                (self.inspect, 0, Qt.AlignmentFlag.AlignVCenter),
+                margins=(0, 8, 0, 8),
+                spacing=16,
+            )
+        )
+        self.show_request(request)
+
+    def show_request(self, request: LiveRequest) -> None:
+        """Shows the present state of the request."""
+        self.request = request
+        state, facts = words.request_state(request), words.request_facts(request)
+        if (state, facts) != (self.state.text(), self.facts.text()):
+            self.state.setText(state)
+            self.facts.setText(facts)
+            self.setAccessibleName(f"{self.title.text()}, {self.time.text()}, {state}, {facts}")
+        which = f"{self.title.text()}, {self.time.text()}"
+        with self._acts:
+            self.stop.setVisible(is_unfinished(request))
+            self.stop.setAccessibleName(tr("Stop: {request}", request=which))
+            can = request.trace is not None and request.trace.header.canvas_length > 0
+            self.inspect.setEnabled(can)
+            self.inspect.setAccessibleName(tr("Inspect: {request}", request=which))
+            why = tr("Shows how the answer was written") if can else self._uninspected()
+            describe(self.inspect, why)
+
+    def _uninspected(self) -> str:
+        if self.request.trace is not None:
+            return tr("The server that runs the model only sends text, so there is nothing to inspect")
+        if is_unfinished(self.request):
+            return tr("It waits for its turn")
+        return tr("It ended before the model began to answer, so there is nothing to inspect")
+
+
+class RequestList(QWidget):
+    """Shows a row for each request; without requests, it shows how to send one."""
+
+    inspect_asked = Signal(object)  # LiveRequest
+    stop_asked = Signal(object)
+
+    def __init__(self) -> None:
+        super().__init__(accessibleName=tr("Requests"))
+        self.rows: dict[str, RequestRow] = {}
+        self.lesson = label("", "fact", wrap=True)
+        self.connect_button = button(tr("Connect a program"), role="plain")
+        self.empty = boxed(column_of(self.lesson, self.connect_button, margins=(0, 8, 0, 8), spacing=12))
+        self._column = column_of(self.empty, spacing=0)
+        self.setLayout(self._column)
+        self.teach(is_on=False)
+
+    def teach(self, *, is_on: bool) -> None:
+        """Shows how to send the first request."""
+        begin = "" if is_on else tr("Switch the server on. ")
+        self.lesson.setText(
+            begin
+            + tr(
+                "Enter the address and the key in your program, or copy a command into a terminal. Each request "
+                "is listed here while it is answered, and can be watched in the inspector."
+            )
+        )
+
+    def show_requests(self, requests: Sequence[LiveRequest]) -> None:
+        """Shows these requests, newest first."""
+        shown = requests[:MOST_ROWS]
+        for gone in self.rows.keys() - {request.id for request in shown}:
+            row = self.rows.pop(gone)
+            self._column.removeWidget(row)
+            discard(row)
+        for place, request in enumerate(shown):
+            row = self.rows.get(request.id) or self._add(request)
+            if self._column.indexOf(row) != place + 1:
+                self._column.insertWidget(place + 1, row)
+            if row.request != request or row.request.trace is not request.trace:
+                row.show_request(request)
+        self.empty.setVisible(not shown)
+
+    def _add(self, request: LiveRequest) -> RequestRow:
+        row = self.rows[request.id] = RequestRow(request)
+        row.inspect.clicked.connect(lambda: self.inspect_asked.emit(row.request))
+        row.stop.clicked.connect(lambda: self.stop_asked.emit(row.request))
+        return row
+
+
+class AccessCard(QFrame):
+    """Emits the user's choices; the ``show_*`` methods display values without emitting."""
+
+    chosen = Signal(str, object)  # the name of a preference, and its value
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("role", "model")
+        self.setAccessibleName(tr("Local server"))
+        self._filling = False
+        self._key = ""
+        self.switch = flag_box(SWITCHES["server"])
+        self.status = label("", "fact")
+        self.served = label("", "fact", wrap=True)
+        self.address = self._field(tr("Address"))
+        self.copy_address = CopyButton(tr("Copy the address"), self.address.text)
+        self.key = self._field(tr("Key"))
+        self.key.setEchoMode(QLineEdit.EchoMode.Password)
+        self.show_key = button(tr("Show"), tr("Show the key"), checkable=True)
+        self.copy_key = CopyButton(tr("Copy the key"), lambda: self._key)
+        self.new_key = button(tr("Make a new key"), tip=tr("The old key stops working, and running answers end"))
+        self.key_note = label("", "fact", wrap=True)
+        self.port = number_box(NUMBERS["server_port"])
+        self.port.setGroupSeparatorShown(False)
+        self.open = flag_box(SWITCHES["server_open"])
+        self.reach = label("", "remark", wrap=True, name=tr("Who can reach the server"))
+        self._lay_out()
+        self.switch.toggled.connect(functools.partial(self._choose, "server"))
+        self.port.valueChanged.connect(functools.partial(self._choose, "server_port"))
+        self.open.toggled.connect(functools.partial(self._choose, "server_open"))
+        self.show_key.toggled.connect(self._reveal)
+
+    @staticmethod
+    def _field(name: str) -> QLineEdit:
+        made = QLineEdit(readOnly=True)
+        made.setAccessibleName(name)
+        made.setMinimumWidth(LEAST_FIELD)
+        return made
+
+    def _lay_out(self) -> None:
+        head = row_of((self.switch, 1), self.status)
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(16)
+        grid.setVerticalSpacing(8)
+        grid.setColumnStretch(1, 1)
+        rows = (
+            (tr("Address"), self.address, (self.copy_address,)),
+            (tr("Key"), self.key, (self.copy_key, self.show_key)),
+        )
+        for row, (name, field, buttons) in enumerate(rows):
+            grid.addWidget(label(name, "fact"), row, 0)
+            grid.addWidget(field, row, 1)
+            for place, made in enumerate(buttons):
+                grid.addWidget(made, row, 2 + place)
+        note = row_of((self.key_note, 1), (self.new_key, 0, Qt.AlignmentFlag.AlignTop), spacing=16)
+        grid.addLayout(note, 2, 1, 1, 3)
+        port = row_of(self.port, self.open, STRETCH, spacing=24)
+        grid.addWidget(label(tr(NUMBERS["server_port"].label), "fact"), 3, 0)
+        grid.addLayout(port, 3, 1, 1, 3)
+        grid.addWidget(self.reach, 4, 1, 1, 3)
+        self.setLayout(column_of(head, self.served, Gap(8), grid, margins=(20, 16, 20, 16), spacing=4))
+
+    def show_preferences(self, preferences: Preferences) -> None:
+        """Shows the chosen preferences."""
+        self._filling = True
+        self.switch.setChecked(preferences.server)
+        self.port.setValue(preferences.server_port)
+        self.open.setChecked(preferences.server_open)
+        self.open.setEnabled(not preferences.offline)
+        self._filling = False
+        is_open = preferences.server_open and not preferences.offline
+        text = words.reach_line(is_open=is_open, offline=preferences.offline)
+        show_line(self.reach, text)
+
+    def show_state(self, state: ServerState) -> None:
+        """Shows the server's state."""
+        self._key = state.key
+        self.status.setText(words.state_line(state))
+        self.setAccessibleDescription(words.state_line(state))
+        self.address.setText(state.url)
+        self.address.setCursorPosition(0)
+        self.address.setPlaceholderText(tr("Shown once the server is on"))
+        self.key.setText(state.key)
+        self.key.setCursorPosition(0)
+        self.key.setPlaceholderText(tr("Shown once the server is on"))
+        for made in (self.copy_key, self.show_key):
+            made.setEnabled(bool(state.key))
+        self.copy_address.setEnabled(bool(state.url))
+        self.key_note.setText(words.key_line(state))
+        is_on = state.phase == "on"
+        if self.property("loaded") != is_on:
+            restyle(self, "loaded", is_on)
+
+    def _choose(self, name: str, value: object) -> None:
+        if not self._filling:
+            self.chosen.emit(name, value)
+
+    @Slot(bool)
+    def _reveal(self, is_shown: bool) -> None:
+        self.key.setEchoMode(QLineEdit.EchoMode.Normal if is_shown else QLineEdit.EchoMode.Password)
+        self.show_key.setText(tr("Hide") if is_shown else tr("Show"))
+        self.show_key.setAccessibleName(tr("Hide the key") if is_shown else tr("Show the key"))
 
 
 class ConnectPanel(QWidget):
@@ -23,8 +243,7 @@ class ConnectPanel(QWidget):
     hidden."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.setAccessibleName(tr("Connect a program"))
+        super().__init__(accessibleName=tr("Connect a program"))
         self._snippets = snippets()
         self._place = 0
         self._access, self._shows_key = Access("", "", ""), False
@@ -86,8 +305,7 @@ class ServerPage(ColumnPage):
 
     @staticmethod
     def _tab(text: str, name: str) -> QPushButton:
-        made = button(text, name)
-        made.setCheckable(True)  # not in a group: Tab would reach only one button of it
+        made = button(text, name, checkable=True)  # not in a group: Tab would reach only one button of it
         return made
 
     def _lay_out(self) -> None:

@@ -5,25 +5,112 @@ Calls block the window for at most ``STEP_SECONDS``, except when closing.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Hashable
+import zlib
+from collections.abc import Callable, Hashable, Iterator
+from pathlib import Path
 
-from PySide6.QtCore import QObject, QTimer, Signal, Slot
+from PySide6.QtCore import QObject, Signal, Slot
 
-from app.library import GoneError, LibraryError
+from app.library import GoneError, Library, LibraryError, Whole, transfer
 from app.library.conversations import ConversationStore
-from app.session import rescue
+from app.library.opening import free_name
 from app.state.chat.conversation import ChatState
 from app.system import logs
-from app.system.i18n import tr
+from app.system.i18n import tr, trn
+from app.system.timers import every
 from engine import SafelightError
+from engine.files import is_plain_file, storable, write_text
 
+NAME = "library-rescued-"
+MOST_BYTES = 4 * 2**20  # imported at a start, which waits about 0.2 s for it
 STEP_SECONDS = 0.1  # longest wait of a step for another program's lock
 RETRY_MS = 1000  # between two attempts to write pending changes
 RETRY_SECONDS = 0.03  # wait of each attempt for the lock: one or two frames
 SLICE_SECONDS = 0.1  # least time for writing in one call, as many writes may be queued when a lock is released
 CLOSING_SECONDS = 2.0  # most time for pending changes when the window is closed
+
+
+def write_rescue(library: Library, whole: Whole) -> Path:
+    """Writes a conversation to a separate file and returns its path.
+
+    Raises:
+        SafelightError: it could not be written anywhere.
+    """
+    failure: SafelightError | None = None
+    for folder in _folders(library):
+        path = free_name(folder / f"{_prefix(library)}{time.strftime('%Y%m%d-%H%M%S')}.json")
+        try:
+            write_text(path, storable(transfer.to_json(whole)), private=True)
+        except SafelightError as error:
+            failure = failure or error
+        else:
+            return path
+    assert failure is not None
+    raise failure
+
+
+def bring_in(library: Library) -> str:
+    """Imports rescued files into the library. Returns a message for the user, empty if there were none.
+
+    A file that cannot be imported now stays in place, and the message names it.
+    """
+    taken, left, size = 0, [], 0
+    for path in _files(library):
+        try:
+            size += path.stat().st_size
+            if size > MOST_BYTES:
+                left.append(path)
+                continue
+            library.take(transfer.read_file(path))
+            taken += 1
+            path.unlink()
+        except (SafelightError, OSError):
+            left.append(path)
+    messages = []
+    if taken:
+        messages.append(
+            trn(
+                "{count} conversation that could not be saved when Safelight closed has been restored.",
+                "{count} conversations that could not be saved when Safelight closed have been restored.",
+                taken,
+            )
+        )
+    if left:
+        names = ", ".join(str(path) for path in left[:3])
+        messages.append(tr("What could not be saved when Safelight closed is in {names}. Import it.", names=names))
+    return " ".join(messages)
+
+
+def _prefix(library: Library) -> str:
+    """Returns a file name prefix for a library, as several may share the temporary folder."""
+    return f"{NAME}{zlib.crc32(os.fsencode(str(library.folder))):08x}-"
+
+
+def _folders(library: Library) -> Iterator[Path]:
+    if library.folder is not None:
+        yield library.folder
+    yield Path(tempfile.gettempdir())
+
+
+def _files(library: Library) -> list[Path]:
+    """Returns the files written by ``write``: regular files owned by the user."""
+    found: list[Path] = []
+    if library.folder is None:
+        return found
+    for folder in _folders(library):
+        prefix = NAME if folder == library.folder else _prefix(library)  # the data folder may have been moved
+        with contextlib.suppress(OSError):
+            found += sorted(path for path in folder.glob(f"{prefix}*.json") if _is_ours(path))
+    return found
+
+
+def _is_ours(path: Path) -> bool:
+    return is_plain_file(path) and (not hasattr(os, "getuid") or path.lstat().st_uid == os.getuid())
 
 
 class Saving(QObject):
@@ -43,9 +130,7 @@ class Saving(QObject):
         self._report = report
         self._unsaved: dict[Hashable, tuple[ChatState, Callable[[], None]]] = {}  # by kind and item
         self._has_warned = False  # the user was warned that closing loses something
-        self._retry = QTimer(self)
-        self._retry.setInterval(RETRY_MS)
-        self._retry.timeout.connect(self._try_again)
+        self._retry = every(self, self._try_again, RETRY_MS)
 
     @property
     def chats(self) -> list[ChatState]:
@@ -130,7 +215,7 @@ class Saving(QObject):
             return True
         try:
             for chat in self.chats:
-                rescue.write(self._library, self._stored.whole(chat)).unlink()
+                write_rescue(self._library, self._stored.whole(chat)).unlink()
         except SafelightError as error:
             self._has_warned = True
             self._report(
@@ -157,7 +242,7 @@ class Saving(QObject):
     def _rescue(self, problem: str) -> None:
         for chat in self.chats:
             try:
-                said = f"{problem}; a conversation was saved as {rescue.write(self._library, self._stored.whole(chat))}"
+                said = f"{problem}; a conversation was saved as {write_rescue(self._library, self._stored.whole(chat))}"
             except SafelightError as error:
                 said = f"{problem}; a conversation was not saved: {error}"
             logs.log.error(said)

@@ -16,25 +16,26 @@ from PySide6.QtCore import QObject, Signal, Slot
 
 from app.bridge.background import Background
 from app.bridge.engine_thread import EngineLink
+from app.bridge.pacing import RunHandle
 from app.library import Library, LibraryError
 from app.library.conversations import ConversationStore
 from app.presets.preset import DEFAULT
-from app.session import rescue
 from app.session.calling import Calling
-from app.session.saving import Saving
+from app.session.saving import Saving, bring_in
 from app.settings.values import SettingsValues
 from app.state.adapters import with_adapter
 from app.state.chat.attachment import AttachedPicture, Attachment
 from app.state.chat.calls import Decision, ToolCall
 from app.state.chat.conversation import Answer, ChatState, Turn, user_message
+from app.state.chat.prompts import prepare, prepare_with_files
 from app.state.chat.rewriting import Rewriting, can_fill, of_prompt
 from app.state.chat.versions import Versions
 from app.system.i18n import tr
 from app.tools.toolbox import Toolbox
-from engine import GenerationConfig, SafelightError
+from engine import Event, GenerationConfig, Recording, SafelightError
 from engine.catalog import GAPS
 from engine.pictures import Picture
-from engine.service import ChatRun, LoadedModel, PromptRead, RunAdvanced, RunEnded, RunStarted, ServiceReply
+from engine.service import ChatRun, LoadedModel, PromptRead, RunRequest, ServiceReply
 from engine.service.small import part_for, worded
 from engine.text.message import Message, with_images
 from engine.text.output_format import OutputFormat
@@ -45,13 +46,12 @@ from engine.tools.tool import Tool
 class _Run:
     """The current answer."""
 
-    id: str
+    handle: RunHandle
     chat: ChatState
     turn: Turn
     answer: Answer
     model: LoadedModel
     is_first: bool  # it began its conversation
-    request: ChatRun
     tools: tuple[Tool, ...] = ()  # that the model was offered
 
 
@@ -96,8 +96,10 @@ class Session(QObject):
 
     path_changed = Signal()  # the shown turns have changed
     found = Signal(object, str)  # the Turn that a search has found, which is shown; the query
-    progressed = Signal()  # the current answer, which is shown, has new events
-    ended = Signal()  # a run has ended; ``progressed`` came first if it is shown
+    progressed = Signal(float)  # the current answer, which is shown, has news, with a ``share`` of its latest step
+    settled = Signal()  # the shown answer has ended
+    revealed = Signal(float)  # another share (0 to 1) of its latest step is shown
+    ended = Signal()  # a run has ended; ``settled`` came first if it is shown
     listed = Signal()  # the library's list of conversations has changed
     returned = Signal(object, str)  # a turn that failed before it began, for the composer; why, or "" if reported
     failed = Signal(str, str)  # a sentence, and details
@@ -123,7 +125,7 @@ class Session(QObject):
         self._pictures: object = ()  # of the shown conversation; keeps them in memory for the next prompt
         self._fetching = Background(self, self._fetched)
         self._is_closed = False
-        library.notice = " ".join(said for said in (library.notice, rescue.bring_in(library)) if said)
+        library.notice = " ".join(said for said in (library.notice, bring_in(library)) if said)
 
     @property
     def conversation(self) -> int | None:
@@ -191,7 +193,7 @@ class Session(QObject):
         """Returns a sentence if an answer is running; empty if none is."""
         if self.active is None:
             return ""
-        if self._link.pacing.is_computed:
+        if self._run is not None and self._run.handle.is_computed:
             return tr("An answer is still being shown; Esc skips to its end")
         if self.chat.active is None:
             return tr("An answer is being written in another conversation; Esc stops it")
@@ -199,14 +201,14 @@ class Session(QObject):
 
     def ask(
         self,
-        prompt: str,
+        text: str,
         attachments: tuple[Attachment, ...],
         model: LoadedModel,
         pictures: tuple[AttachedPicture, ...] = (),
         rewriting: Rewriting | None = None,
     ) -> None:
-        """Sends a prompt at the end of the path, to the ``part`` that it is for. Without ``pictures``, those
-        ``carried`` go with it.
+        """Sends a prompt at the end of the path, to the part of the model that it is for, in the form that it reads.
+        Without ``pictures``, those ``carried`` go with it.
 
         The answer to a prompt with gaps is that text, filled in by a model that can; ``rewriting`` says otherwise.
 
@@ -214,15 +216,17 @@ class Session(QObject):
         not, the run fails and the prompt is ``returned``.
 
         Raises:
-            SafelightError: the settings are inconsistent, the model cannot read the pictures, or another window is
-                answering the conversation.
+            SafelightError: there is no text, the settings are inconsistent, the model cannot read the text or the
+                pictures, or another window is answering the conversation.
         """
-        model = self.part(model, user_message(prompt, attachments, pictures), rewriting=rewriting)
+        model, prompt = self._part(model, user_message(text, attachments, pictures), rewriting=rewriting), text
+        if rewriting is None:
+            prompt, attachments = prepare_with_files(model.traits, text, attachments, len(pictures))
         answer = self._new_answer(model, rewriting=rewriting)
         turn = self.chat.ask(prompt, answer, attachments, pictures or self.carried(model))
         self._start(turn, model)
 
-    def part(
+    def _part(
         self, model: LoadedModel, asked: Message, at: Turn | None = None, rewriting: Rewriting | None = None
     ) -> LoadedModel:
         """Returns the part of a model that answers a message, asked next or in place of the turn ``at``; the model
@@ -233,13 +237,25 @@ class Session(QObject):
         messages = self.chat.messages_with(asked, at)
         return model.part(part_for(messages, tools) if rewriting is None else GAPS)
 
+    def pending(
+        self,
+        model: LoadedModel | None,
+        text: str,
+        attachments: tuple[Attachment, ...],
+        pictures: tuple[AttachedPicture, ...],
+    ) -> tuple[Message, ...]:
+        """Returns the conversation as it would be sent to a model with this prompt."""
+        pictures = pictures or (() if model is None else self.carried(model))
+        messages = self.chat.messages_with(user_message(text, attachments, pictures))
+        return messages if model is None else visible(worded(model.path_or_id, messages), model)
+
     def ask_again(self, turn: Turn, model: LoadedModel, rewriting: Rewriting | None = None) -> None:
         """Answers a turn on the path again, with another seed, in the same manner or by ``rewriting``.
 
         Raises like ``ask``.
         """
         rewriting = rewriting or turn.answer.rewriting
-        model = self.part(model, turn.message, turn, rewriting)
+        model = self._part(model, turn.message, turn, rewriting)
         answer = self._new_answer(model, len(turn.answers), rewriting)
         self.chat.ask_again(turn, answer)
         self._start(turn, model)
@@ -268,8 +284,8 @@ class Session(QObject):
 
     def edit(self, turn: Turn, prompt: str, model: LoadedModel) -> None:
         """Sends another version of a turn's prompt, on a new branch. Raises like ``ask``."""
-        model = self.part(model, user_message(prompt, turn.attachments, turn.pictures), turn)
-        self._start(self.chat.edit(turn, prompt, self._new_answer(model)), model)
+        model = self._part(model, user_message(prompt, turn.attachments, turn.pictures), turn)
+        self._start(self.chat.edit(turn, prepare(model.traits, prompt), self._new_answer(model)), model)
 
     def carried(self, model: LoadedModel) -> tuple[AttachedPicture, ...]:
         """Returns the latest pictures, to send with a prompt without any if the model reads only the last message."""
@@ -291,7 +307,8 @@ class Session(QObject):
     def _start(self, turn: Turn, model: LoadedModel) -> None:
         chat, answer = self.chat, turn.answer
         try:
-            problem = self._blind(turn, model) or self._claim(chat)
+            is_blind = turn.pictures and not model.capabilities.images
+            problem = cannot_see(model.title) if is_blind else self._claim(chat)
             how = answer.rewriting or (of_prompt(turn.prompt) if can_fill(model, answer.config) else None)
         except SafelightError as error:
             problem, how = str(error), None
@@ -320,10 +337,9 @@ class Session(QObject):
             is_seed_set=self._values.seed is not None,
             prepared_for=model.path_or_id,
         )
-        self._run = _Run(request.run_id, chat, turn, answer, model, chat.id is None, request, tools)
+        self._run = _Run(self._begin(request), chat, turn, answer, model, chat.id is None, tools)
         path = self._path_to(turn)
         self._keep("ask", answer, chat, lambda: self._store(chat, path, model))
-        self._link.run(request)
         self.path_changed.emit()
         self.listed.emit()
 
@@ -343,10 +359,6 @@ class Session(QObject):
         self._stored.ask(chat, path, model.path_or_id)
         if self._run is not None and self._run.chat is chat:
             self._claim(chat)  # a new conversation is unknown to other windows
-
-    def _blind(self, turn: Turn, model: LoadedModel) -> str:
-        """Returns the reason why the model cannot read the turn's pictures; empty if it can, or there are none."""
-        return "" if model.capabilities.images or not turn.pictures else cannot_see(model.title)
 
     def _claim(self, chat: ChatState) -> str:
         """Locks a conversation against writes from other windows. Returns the problem if this failed."""
@@ -369,7 +381,8 @@ class Session(QObject):
         """Stops the current answer within one denoising step, or its call; its text so far stays."""
         run = self._run
         if run is None or run.answer.status != "calling":
-            self._link.stop()
+            if run is not None:
+                run.handle.stop()
             if self._run is not None:  # it ends after the pass that runs
                 self._run.answer.is_stopping = True
                 self._progress(self._run)
@@ -386,30 +399,55 @@ class Session(QObject):
         """
         self._calls.decide(call, decision)
 
-    def take(self, replies: list[ServiceReply]) -> None:
-        """Applies and stores the replies of the current run, and emits ``progressed`` once."""
+    def _begin(self, request: RunRequest) -> RunHandle:
+        handle = self._link.run(request)
+        handle.started.connect(self._started)
+        handle.noted.connect(self._noted)
+        handle.changed.connect(self._changed)
+        handle.revealed.connect(self._reveal)
+        handle.ended.connect(self._ended)
+        return handle
+
+    @Slot(object)
+    def _started(self, trace: Recording) -> None:
+        if self._run is not None:
+            self._run.answer.trace = trace
+            self._run.answer.trace_id = trace.header.id if trace.path is not None else ""
+            self._progress(self._run)
+
+    @Slot(object)
+    def _noted(self, reply: ServiceReply) -> None:
+        if self._run is not None and isinstance(reply, PromptRead):
+            self._run.answer.read = reply.read, reply.total
+            self._progress(self._run)
+
+    @Slot(object)
+    def _changed(self, events: list[Event]) -> None:
+        """Applies and stores the events of the current run; its last one may ask for calls."""
         run = self._run
-        if run is None:
-            return
-        is_of_run, refused = False, None
-        for reply in replies:
-            match reply:
-                case RunStarted(run.id, trace):
-                    run.answer.trace = trace
-                    run.answer.trace_id = trace.header.id if trace.path is not None else ""
-                case PromptRead(run.id, read, total):
-                    run.answer.read = read, total
-                case RunAdvanced(run.id, event):
-                    run.chat.fold(event, run.model.decode)
-                case RunEnded(run.id, text, details):
-                    refused = self._end(run, tr(text), details)
-                case _:
-                    continue
-            is_of_run = True
-        if not is_of_run:
-            return
-        if run.tools and self._calls.begin(run.answer, run.model, run.tools):
-            self._run = replace(run, id="")  # what else comes of that run is no longer of interest
+        if run is not None:
+            for event in events:
+                run.chat.fold(event, run.model.decode)
+            if run.tools:
+                self._calls.begin(run.answer, run.model, run.tools)
+            self._progress(run)
+
+    @Slot(float)
+    def _reveal(self, share: float) -> None:
+        if self._run is not None and self._run.chat is self.chat:
+            self.revealed.emit(share)
+
+    @Slot(str, str)
+    def _ended(self, problem: str, details: str) -> None:
+        """Ends an answer whose run has ended without its last event."""
+        run = self._run
+        if run is None or self.sender() is not run.handle or run.answer.status == "calling":
+            return  # the answer ended, or went on, with the last event of that run
+        refused = None
+        if problem:
+            refused = self._fail(run, problem, details)
+        else:
+            run.answer.stop(run.model.decode)
         self._progress(run)
         if refused is not None:
             self.returned.emit(*refused)
@@ -418,7 +456,10 @@ class Session(QObject):
         """Stores and shows an answer's progress, and its end."""
         self._keep("answer", run.answer, run.chat, lambda: self._stored.keep(run.answer, run.model.decode))
         if run.chat is self.chat:
-            self.progressed.emit()
+            if run.answer.is_active:
+                self.progressed.emit(run.handle.share)
+            else:
+                self.settled.emit()
         if not run.answer.is_active:
             self._run = None
             self._keep("release", run.chat, run.chat, lambda: self._release(run.chat))
@@ -437,25 +478,16 @@ class Session(QObject):
         if run is None or run.answer.status != "calling":
             return
         further = [message for made in run.answer.rounds for message in made.messages]
-        first = run.request
+        first = run.handle.request
+        assert isinstance(first, ChatRun)
         request = ChatRun(
             first.config, first.seed, (*first.messages, *further), first.think, reserve=first.reserve,
             pictures=first.pictures, tools=first.tools, output_format=first.output_format,
             is_seed_set=first.is_seed_set, prepared_for=first.prepared_for,
         )  # fmt: skip
-        self._run = replace(run, id=request.run_id)
         run.answer.status = "developing"  # what went before stays, even if this run fails at once
-        self._link.run(request)
+        self._run = replace(run, handle=self._begin(request))
         self._progress(self._run)
-
-    def _end(self, run: _Run, problem: str, details: str) -> tuple[Turn, str] | None:
-        """Handles the end of a run, which usually follows its last event. Returns the arguments of ``returned``."""
-        if not run.answer.is_active:
-            return None
-        if problem:
-            return self._fail(run, problem, details)
-        run.answer.stop(run.model.decode)
-        return None
 
     def _fail(self, run: _Run, text: str, details: str) -> tuple[Turn, str] | None:
         developing = run.answer.status == "developing"

@@ -9,10 +9,11 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QObject, QTimer, Signal, Slot
+from PySide6.QtCore import QObject, Signal, Slot
 
 from app.library import Library, Whole, transfer
 from app.system.i18n import tr
+from app.system.timers import every
 from engine import SafelightError
 
 
@@ -27,8 +28,7 @@ class Transfer(QObject):
         self._library = library
         self._is_busy = False
         self._steps: Generator[None, None, Any] | None = None
-        self._timer = QTimer(self)  # zero interval: runs when no other event is pending
-        self._timer.timeout.connect(self._go_on)
+        self._timer = every(self, self._go_on)  # zero interval: runs when no other event is pending
 
     def _begin(self, steps: Generator[None, None, Any]) -> None:
         self._steps = steps

@@ -8,8 +8,8 @@ from PySide6.QtCore import QEvent, QObject, QSize, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QWidget
 
-from app.board import keys
 from app.board.legend import BoardLegend
+from app.board.view import digit_of, edit_of
 from app.design import themes
 from app.design.controls import chain_tabs, restyle, scroller
 from app.design.fonts import px
@@ -41,9 +41,8 @@ class SudokuPage(QWidget):
     changed = Signal()  # the check of the puzzle has changed
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(parent, accessibleName=tr("Sudoku"))
         self.setObjectName("sudoku")
-        self.setAccessibleName(tr("Sudoku"))
         self.board = BoardView(first=Board(SAMPLE))
         self.run = RunBoard(self.board, self)
         self.scrub = Scrub(self.run.player)
@@ -204,7 +203,7 @@ class SudokuPage(QWidget):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Leaves a run that has ended when the user types or edits."""
         if watched is self.board and event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
-            edits = keys.digit_of(event) is not None or keys.edit_of(event) in ("paste", "undo", "redo")
+            edits = digit_of(event) is not None or edit_of(event) in ("paste", "undo", "redo")
             if edits:
                 self.leave_run()
         return super().eventFilter(watched, event)

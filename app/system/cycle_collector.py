@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import gc
 
-from PySide6.QtCore import QObject, QTimer, Slot
+from PySide6.QtCore import QObject, Slot
+
+from app.system.timers import every
 
 PERIOD_MS = 1000
 FULL_EVERY = 30  # periods
@@ -21,9 +23,8 @@ class CycleCollector(QObject):
         super().__init__(parent)
         self._periods = 0
         gc.disable()
-        self._timer = QTimer(self)
-        self._timer.timeout.connect(self._collect)
-        self._timer.start(PERIOD_MS)
+        self._timer = every(self, self._collect, PERIOD_MS)
+        self._timer.start()
 
     def close(self) -> None:
         self._timer.stop()

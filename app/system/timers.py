@@ -1,4 +1,4 @@
-"""Timers that fire once."""
+"""Timers that call."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from PySide6.QtCore import QObject, QTimer, SignalInstance
 
 def later(owner: QObject, call: Callable[[], object] | SignalInstance, ms: int = 0) -> QTimer:
     """Returns a timer that calls once, ``ms`` milliseconds after each ``start``; it is not started yet."""
-    made = QTimer(owner)
+    made = every(owner, call, ms)
     made.setSingleShot(True)
-    made.setInterval(ms)
+    return made
+
+
+def every(owner: QObject, call: Callable[[], object] | SignalInstance, ms: int = 0) -> QTimer:
+    """Returns a timer that calls each ``ms`` milliseconds once it is started; 0: when no other event is pending."""
+    made = QTimer(owner, interval=ms)
     made.timeout.connect(call)
     return made

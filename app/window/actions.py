@@ -8,8 +8,7 @@ from collections.abc import Callable
 from app.context import CHAT, AppContext
 from app.design.action import Action, Actions
 from app.system.i18n import tr
-from app.window.appearance import Appearance
-from app.window.dialogs import Dialogs
+from app.window.dialogs import Appearance, Dialogs
 from app.window.pages import PAGES, Pages
 from app.window.sidebar.controller import SidebarController
 from app.window.topbar import TopBar
@@ -55,7 +54,13 @@ def _view(context: AppContext, topbar: TopBar, appearance: Appearance) -> list[A
             topbar.sidebar.toggle()
 
     goings = [
-        Action(entry.name, tr(entry.going), section, functools.partial(context.show_page, entry.name), (entry.key,))
+        Action(
+            entry.name,
+            tr(entry.going),
+            section,
+            functools.partial(context.navigator.show_page, entry.name),
+            (entry.key,),
+        )
         for entry in PAGES
     ]
     return [
@@ -69,7 +74,7 @@ def _view(context: AppContext, topbar: TopBar, appearance: Appearance) -> list[A
 
 
 def _show_conversations(context: AppContext, topbar: TopBar) -> None:
-    context.show_page(CHAT)
+    context.navigator.show_page(CHAT)
     topbar.sidebar.setChecked(True)
 
 

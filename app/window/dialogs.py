@@ -4,25 +4,169 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
+import stat
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
 
-from PySide6.QtCore import QDir, QObject, QUrl, Signal, Slot
-from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
+from PySide6.QtCore import QDir, QObject, QSettings, QUrl, Signal, Slot
+from PySide6.QtGui import QDesktopServices, QShowEvent
+from PySide6.QtWidgets import QApplication, QDialog, QFileDialog, QGridLayout, QLabel, QWidget
 
+from app.bridge.background import Background
 from app.context import CHAT, SERVER, AppContext
 from app.design import themes
 from app.design.action import Action, Actions
-from app.design.fonts import sized
-from app.design.stylesheet import Rules
-from app.settings.preferences import SECTIONS
+from app.design.controls import button, label
+from app.design.fonts import set_text_percent, sized
+from app.design.layouts import STRETCH, column_of, row_of
+from app.design.stylesheet import Rules, apply_theme, system_theme
+from app.design.tokens import DARKROOM, PAPER, Theme
+from app.library.library import KEPT_DAYS
+from app.library.pictures import FOLDER
+from app.settings import store
+from app.settings.preferences import NUMBERS, SECTIONS, Preferences
 from app.settings.spec import SAMPLER, SEED
-from app.system.folders import ensure
+from app.system.folders import Folders, ensure
 from app.system.i18n import tr
-from app.window.appearance import Appearance
-from app.window.sidebar.rows import shown_title
+from app.system.memory_use import size
+from app.system.timers import later
+from app.window.sidebar.painting import shown_title
 from engine import SafelightError
 from engine.catalog import SMALL, SMALL_TITLE, installed
+
+LIBRARY = "library*"  # the library's files, those of a damaged one, and what could not be saved
+STEP_MS = 30  # further steps of the text size within this time are applied together: restyling all widgets takes longer
+MOST_CHATS = 500  # of the latest conversations
+
+
+class Storage(QWidget):
+    """Looks at the folders each time it is shown."""
+
+    def __init__(self, folders: Folders) -> None:
+        super().__init__(accessibleName=tr("What is kept"))
+        self.setObjectName("storage")
+        self._folders = folders
+        self.sizes: dict[str, QLabel] = {}
+        self._looking = Background(self, self._show)
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(24)
+        grid.setColumnStretch(1, 1)
+        names = (tr("Conversations"), tr("Pictures in them"), tr("Recorded runs"), tr("Downloaded models"))
+        for row, (key, name) in enumerate(zip(("library", "pictures", "traces", "models"), names, strict=True)):
+            self.sizes[key] = label("…")
+            grid.addWidget(label(name), row, 0)
+            grid.addWidget(self.sizes[key], row, 1)
+        self.open = button(tr("Open the folder"), tr("Open the data folder"), role="plain", clicked=self._open)
+        self.open.setAutoDefault(False)
+        said = tr(
+            "All of it is in the data folder. A deleted conversation is kept for {days} days under Recently deleted, "
+            "with its recorded runs; then both are erased. The inspector's start page deletes runs at once.",
+            days=KEPT_DAYS,
+        )
+        heading, buttons = label(tr("What is kept"), "setting"), row_of(self.open, STRETCH)
+        self.problem = label("", "fault", wrap=True)
+        self.setLayout(column_of(heading, grid, buttons, self.problem, label(said, "caption", wrap=True), spacing=8))
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        folders = self._folders
+        self._looking.ask(lambda: sizes_of(folders))
+
+    @Slot(object)
+    def _show(self, sizes: dict[str, int]) -> None:
+        for key, count in sizes.items():
+            self.sizes[key].setText(size(count))
+
+    @Slot()
+    def _open(self) -> None:
+        try:
+            QDesktopServices.openUrl(QUrl.fromLocalFile(str(ensure(self._folders.data))))
+        except SafelightError as error:
+            self.problem.setText(str(error))
+
+
+def sizes_of(folders: Folders) -> dict[str, int]:
+    """Returns the bytes of what is kept. Links are not followed."""
+    return {
+        "library": sum(map(_size, folders.data.glob(LIBRARY))),
+        "pictures": sum(map(_size, _files(folders.data / FOLDER))),
+        "traces": sum(map(_size, _files(folders.traces))),
+        "models": sum(map(_size, _files(folders.models))),
+    }
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for place, _, names in os.walk(folder):
+        yield from (Path(place) / name for name in names)
+
+
+def _size(path: Path) -> int:
+    with suppress(OSError):  # it was just removed
+        status = path.lstat()
+        return status.st_size if stat.S_ISREG(status.st_mode) else 0
+    return 0
+
+
+class Appearance(QObject):
+    """Applies theme and text size at once and after each change."""
+
+    def __init__(self, settings: QSettings, preferences: Preferences | None = None) -> None:
+        """``preferences`` is modified in place; the default is read from the settings."""
+        super().__init__()
+        self._settings = settings
+        self.preferences = store.read_preferences(settings) if preferences is None else preferences
+        self._stepping = later(self, self._dress, STEP_MS)
+        QApplication.styleHints().colorSchemeChanged.connect(self._dress)
+        self._dress()
+
+    @property
+    def choice(self) -> str:
+        """Returns ``darkroom``, ``paper``, or ``system``."""
+        return self.preferences.theme
+
+    @property
+    def theme(self) -> Theme:
+        """Returns the theme in use."""
+        return {"darkroom": DARKROOM, "paper": PAPER}.get(self.choice) or system_theme()
+
+    @Slot(str)
+    def choose(self, choice: str) -> None:
+        """Chooses ``darkroom``, ``paper``, or ``system``."""
+        self.preferences.theme = choice
+        store.write_preference(self._settings, self.preferences, "theme")
+        self._dress()
+
+    @Slot(int)
+    def set_text_percent(self, percent: int) -> None:
+        """Sets the size of all text in percent; 100 is the unscaled type scale."""
+        self._note_text_percent(percent)
+        self._dress()
+
+    def _note_text_percent(self, percent: int) -> None:
+        self.preferences.text_percent = percent
+        store.write_preference(self._settings, self.preferences, "text_percent")
+
+    def step_text(self, percent: int) -> None:
+        """Changes the size of all text by so many percent of its normal size; quick steps are applied together."""
+        size = NUMBERS["text_percent"]
+        low, high = int(size.low), int(size.high)
+        self._note_text_percent(max(low, min(high, self.preferences.text_percent + percent)))
+        if not self._stepping.isActive():
+            self._stepping.start()
+
+    @Slot()
+    def choose_next(self) -> None:
+        """Chooses the theme that is not in use: dark for light, light for dark."""
+        self.choose("paper" if self.theme is DARKROOM else "darkroom")
+
+    @Slot()
+    def _dress(self) -> None:
+        set_text_percent(self.preferences.text_percent)
+        app = QApplication.instance()
+        if isinstance(app, QApplication):
+            apply_theme(app, self.theme)
 
 
 class Dialogs(QObject):
@@ -54,11 +198,10 @@ class Dialogs(QObject):
     def open_setting(self, name: str) -> None:
         from app.settings.dialog import SettingsDialog, style  # not needed at start
         from app.tools.panel import ToolsPanel
-        from app.window.storage import Storage
 
         context = self._context
         tools = ToolsPanel(context.tools, lambda: context.model)
-        context.model_changed.connect(tools.refresh)
+        context.slot.changed.connect(tools.refresh)
         further = [(tr("Tools"), tools), (tr("Storage and privacy"), Storage(context.folders))]
         opened = SettingsDialog(context.preferences, context.values, context.settings, self._parent, further=further)
         opened.changed.connect(self._preference_changed)
@@ -130,13 +273,10 @@ class Dialogs(QObject):
             case "show_server":
                 if dialog is not None:
                     dialog.accept()
-                self._context.show_page(SERVER)
+                self._context.navigator.show_page(SERVER)
             case "show_shortcuts":
                 self.open_shortcuts()
         return ""
-
-
-MOST_CHATS = 500  # of the latest conversations
 
 
 def finds(
@@ -156,13 +296,13 @@ def _chats(context: AppContext) -> Iterator[Action]:
 
         def go(conversation: int = summary.id) -> None:
             context.session.open(conversation)
-            context.show_page(CHAT)
+            context.navigator.show_page(CHAT)
 
         yield Action(f"chat {summary.id}", shown_title(summary), tr("Chat"), go)
 
 
 def _models(context: AppContext) -> Iterator[Action]:
-    known = {SMALL: tr(SMALL_TITLE), **{model.id: model.title for model in installed()}, **dict(context.models)}
+    known = {SMALL: tr(SMALL_TITLE), **{model.id: model.title for model in installed()}, **dict(context.slot.models)}
     for path_or_id, title in known.items():
         yield Action(f"model {path_or_id}", title, tr("Load the model"), functools.partial(context.load, path_or_id))
 

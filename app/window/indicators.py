@@ -14,7 +14,7 @@ from app.settings.strip import SettingsStrip
 from app.system.i18n import tr, trn
 from app.window.statusbar import StatusBar
 from app.window.topbar import TopBar
-from engine.service import AdapterChanged, MemoryUsed, ServiceReply, is_remote
+from engine.service import MemoryUsed, ServiceReply, is_remote
 
 
 class Indicators(QObject):
@@ -23,17 +23,16 @@ class Indicators(QObject):
     def __init__(self, context: AppContext, topbar: TopBar, strip: SettingsStrip, status: StatusBar) -> None:
         super().__init__()
         self._context, self._topbar, self._strip, self._status = context, topbar, strip, status
-        self.progress = QProgressBar()
-        self.progress.setTextVisible(False)
+        self.progress = QProgressBar(textVisible=False)
         self.progress.setAccessibleName(tr("Loading the model"))
-        context.model_changed.connect(self.show_model)
+        context.slot.changed.connect(self.show_model)
         context.busy_changed.connect(self._show_progress)
         context.settings_changed.connect(strip.refresh)
-        context.models_changed.connect(self._offer_models)
+        context.slot.models_changed.connect(self._offer_models)
         context.offline_changed.connect(self._show_offline)
         context.server.changed.connect(self._show_server)
         context.server.requests_changed.connect(self._show_server)
-        context.arrived.connect(self._take)
+        context.backend.pacing.noted.connect(self._note)
         context.session.saving.problem_changed.connect(status.show_unsaved)
         self.show_model()
         self._show_progress()
@@ -70,7 +69,7 @@ class Indicators(QObject):
 
     @Slot()
     def _offer_models(self) -> None:
-        self._topbar.chooser.offer_models(self._context.models)
+        self._topbar.chooser.offer_models(self._context.slot.models)
 
     @Slot()
     def _show_offline(self) -> None:
@@ -82,12 +81,9 @@ class Indicators(QObject):
         self._status.show_server(status_text(server.unfinished) if server.is_on else "")
 
     @Slot(object)
-    def _take(self, replies: list[ServiceReply]) -> None:
-        for reply in replies:
-            if isinstance(reply, MemoryUsed):
-                self._status.show_memory(reply.used, reply.total)
-            elif isinstance(reply, AdapterChanged):
-                self.show_model()
+    def _note(self, reply: ServiceReply) -> None:
+        if isinstance(reply, MemoryUsed):
+            self._status.show_memory(reply.used, reply.total)
 
 
 def parameters(number: int) -> str:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from collections.abc import Callable
 
-from PySide6.QtCore import QSize, Qt, QTimer, Signal, Slot
+from PySide6.QtCore import QEvent, QObject, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QCloseEvent, QKeyEvent, QPaintEvent
-from PySide6.QtWidgets import QApplication, QMainWindow, QToolButton
+from PySide6.QtWidgets import QApplication, QMainWindow, QSizePolicy, QTabBar, QToolButton, QWidget
 
 from app.context import CHAT, MODELS, SERVER, AppContext
 from app.design import icons, themes
 from app.design.controls import Hairline
 from app.design.focus_rings import FocusRings
 from app.design.fonts import px
-from app.design.layouts import boxed, column_of, row_of
+from app.design.layouts import STRETCH, boxed, column_of, row_of
+from app.design.notice import Notice
 from app.design.stylesheet import chrome
 from app.design.tokens import Theme
 from app.settings import store
@@ -22,20 +24,123 @@ from app.settings.strip import SettingsStrip
 from app.system.i18n import tr
 from app.window import sidebar, statusbar
 from app.window.actions import all_actions
-from app.window.appearance import Appearance
-from app.window.dialogs import Dialogs
+from app.window.dialogs import Appearance, Dialogs
 from app.window.indicators import Indicators
-from app.window.notices import Notices
-from app.window.pages import Pages
-from app.window.place_bar import PlaceBar
+from app.window.pages import BY_NAME, PAGES, PageEntry, Pages
 from app.window.reopening import Reopening, attempt
 from app.window.sidebar import Sidebar
 from app.window.sidebar.controller import SidebarController
 from app.window.statusbar import StatusBar
 from app.window.topbar import TopBar
 
+AROUND = 22  # pixels above and below the text, together
 LEAST_PAGE = 480  # pixels at 100 %
 USUAL, LEAST = QSize(1280, 800), QSize(640, 480)
+
+
+class PlaceBar(QWidget):
+    """Hidden while a page is shown that is alone in its place."""
+
+    page_chosen = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__(accessibleName=tr("Where you are"))
+        self.setObjectName("placebar")
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self._shown: list[PageEntry] = []
+        self.tabs = QTabBar(drawBase=False)
+        self.tabs.setAccessibleName(tr("Pages of this place"))
+        self.tabs.currentChanged.connect(self._choose)
+        self.setLayout(row_of(self.tabs, STRETCH, margins=(20, 0, 20, 0)))
+        self._fit()
+
+    def show_page(self, name: str) -> None:
+        """Shows the pages of a page's place, without emitting."""
+        entry = BY_NAME[name]
+        pages = [one for one in PAGES if one.place == entry.place]
+        self.setVisible(len(pages) > 1)
+        self.tabs.blockSignals(True)
+        if pages != self._shown:
+            self._shown = pages
+            while self.tabs.count():
+                self.tabs.removeTab(0)
+            for one in pages:
+                tip = tr("{purpose} ({key})", purpose=tr(one.purpose), key=one.key)
+                self.tabs.setTabToolTip(self.tabs.addTab(tr(one.title)), tip)
+        self.tabs.setCurrentIndex(pages.index(entry))
+        self.tabs.blockSignals(False)
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._fit()
+
+    def _fit(self) -> None:
+        self.setFixedHeight(self.fontMetrics().height() + AROUND)
+
+    @Slot(int)
+    def _choose(self, index: int) -> None:
+        by_keys = self.tabs.hasFocus()  # the arrow keys go on from tab to tab
+        self.page_chosen.emit(self._shown[index].name)
+        if by_keys:
+            self.tabs.setFocus()
+
+
+class Notices(QObject):
+    """Shows messages without losing any.
+
+    Messages during the start are kept until they can be shown, and are not replaced by later ones.
+    """
+
+    def __init__(self, pages: Pages) -> None:
+        super().__init__()
+        self._pages = pages
+        self.notice = Notice()  # shown at the bottom of the pages
+        self._has_place = False
+        self._said_at_start: list[tuple[str, str]] | None = []  # messages and details; None once the start is over
+
+    @property
+    def is_starting(self) -> bool:
+        """True if messages are collected instead of replaced."""
+        return self._said_at_start is not None
+
+    @Slot(str, str)
+    def say(self, message: str, details: str = "") -> None:
+        """Shows an error in a sentence; ``details`` may be a traceback."""
+        if self._said_at_start is None:
+            self._show(message, details)
+        elif (message, details) not in self._said_at_start:
+            self._said_at_start.append((message, details))
+            self._show_said_at_start()
+
+    @Slot(str, str, object)
+    def confirm(self, message: str, title: str, act: Callable[[], object]) -> None:
+        """Confirms what was done, with a button for the next step."""
+        self._place().show_done(message, title, act)
+
+    def begin(self) -> None:
+        """Shows the collected messages; called when they can be shown."""
+        self._has_place = True
+        self._show_said_at_start()
+
+    @Slot()
+    def end_start(self) -> None:
+        """Ends the start; a message now replaces the previous one."""
+        self._said_at_start = None
+
+    def _show_said_at_start(self) -> None:
+        if self._has_place and self._said_at_start:
+            messages, details = zip(*self._said_at_start, strict=True)
+            several = " ".join(f"{message.rstrip('.')}." for message in messages)
+            self._show(messages[0] if len(messages) == 1 else several, "\n".join(filter(None, details)))
+
+    def _show(self, message: str, details: str) -> None:
+        self._place().show_message(message, details)
+
+    def _place(self) -> Notice:
+        page = self._pages.current
+        own = None if page is None else page.notice
+        return own or self.notice
 
 
 def style(theme: Theme) -> str:
@@ -58,7 +163,7 @@ class MainWindow(QMainWindow):
         # Before the first widget, which inherits the app's font.
         self.appearance = Appearance(context.settings, context.preferences)
         themes.changed.connect(self._dress)  # first, so that all that follows has the new sheet
-        self.pages = Pages(context)
+        self.pages = Pages(context, self.show_page)
         self.notices = Notices(self.pages)
         context.said.connect(self.notices.say)
         context.done.connect(self.notices.confirm)
@@ -107,7 +212,6 @@ class MainWindow(QMainWindow):
 
     def _connect(self) -> None:
         context = self.context
-        context.page_asked.connect(self.show_page)
         self.topbar.resized.connect(self._place_progress)
         self.topbar.page_chosen.connect(self.show_page)
         self.place_bar.page_chosen.connect(self.show_page)
@@ -162,7 +266,7 @@ class MainWindow(QMainWindow):
         """Shows the reason why a key did nothing, on the chat page only; other pages show it at their buttons."""
         chat = self.pages.chat()
         if self.pages.current is chat:
-            chat.say(reason)
+            chat.commands.say(reason)
 
     @Slot()
     def _show_chat(self) -> None:

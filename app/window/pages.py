@@ -13,7 +13,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QStackedWidget
 
 from app.context import (
@@ -26,10 +25,10 @@ from app.context import (
     SUDOKU,
     AppContext,
     Lazy,
-    ModelChoice,
     Page,
 )
 from app.design.action import Action
+from app.session.model_slot import ModelChoice
 from engine import Recording
 
 if TYPE_CHECKING:
@@ -85,18 +84,16 @@ PLACES = tuple({entry.place: entry for entry in reversed(PAGES) if entry.place}.
 """The first page of each place of the top bar."""
 
 
-class Pages(QObject):
-    """Creates pages when they are first asked for by name, as an index. ``stack`` shows the current one."""
+class Pages:
+    """Creates pages when they are first asked for by name, as an index. ``stack`` shows the current one.
 
-    def __init__(self, context: AppContext) -> None:
-        super().__init__()
+    It is the context's ``Navigator``; ``show_page`` shows a page with its frame.
+    """
+
+    def __init__(self, context: AppContext, show_page: Callable[[str], None]) -> None:
+        context.navigator, self.show_page = self, show_page
         self.stack = QStackedWidget()
         self.by_name = {entry.name: Lazy(self._maker(entry, context)) for entry in PAGES}
-        context.inspect_asked.connect(self._inspect)
-        context.compare_asked.connect(self._compare)
-        context.export_asked.connect(self._export)
-        context.guide_asked.connect(self._guide)
-        context.race_asked.connect(self._race)
 
     def _maker(self, entry: PageEntry, context: AppContext) -> Callable[[], Page]:
         def make() -> Page:
@@ -139,22 +136,17 @@ class Pages(QObject):
         self.stack.setCurrentWidget(page.widget)
         page.enter()
 
-    @Slot(object, bool, int)
-    def _inspect(self, run: Recording | Path, is_live: bool, place: int) -> None:
-        self.inspector().inspect(run, is_live, place)
+    def inspect(self, run: Recording | Path, place: int = -1) -> None:
+        self.inspector().inspect(run, place)
 
-    @Slot(object, object)
-    def _compare(self, run: Recording, other: Recording) -> None:
+    def compare(self, run: Recording, other: Recording) -> None:
         self.inspector().compare_runs(run, other)
 
-    @Slot(object)
-    def _export(self, run: Recording) -> None:
+    def export(self, run: Recording) -> None:
         self.inspector().export(run)
 
-    @Slot()
-    def _guide(self) -> None:
+    def start_guide(self) -> None:
         self.inspector().guide().start()
 
-    @Slot(str, object)
-    def _race(self, prompt: str, models: Sequence[ModelChoice]) -> None:
+    def start_race(self, prompt: str, models: Sequence[ModelChoice]) -> None:
         self.race().race_on(prompt, models)

@@ -31,6 +31,7 @@ from app.design import themes
 from app.design.action import Action, Actions, key_text
 from app.design.controls import label
 from app.design.fonts import TEXT_SMALL, px
+from app.design.inks import set_inks
 from app.design.layouts import column_of
 from app.design.tokens import Theme, color
 from app.library.search import folded
@@ -97,8 +98,7 @@ class ActionDelegate(QStyledItemDelegate):
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         if option.state & QStyle.StateFlag.State_Selected:
-            painter.setBrush(color(theme.selection))
-            painter.setPen(color(theme.focus))
+            set_inks(painter, color(theme.focus), color(theme.selection))
             painter.drawRoundedRect(option.rect.adjusted(1, 1, -2, -2), 4, 4)
         small = QFont(option.font)
         small.setPixelSize(px(TEXT_SMALL))
@@ -128,32 +128,27 @@ class Palette(QDialog):
     """The palette, opened over a window with ``ask``. The field keeps the focus; the arrow keys move in the list."""
 
     def __init__(self, actions: Actions, parent: QWidget | None = None, others: Sequence[Action] = ()) -> None:
-        super().__init__(parent, Qt.WindowType.Dialog | Qt.WindowType.FramelessWindowHint)
+        super().__init__(parent, Qt.WindowType.Dialog | Qt.WindowType.FramelessWindowHint, modal=True)
         self.setObjectName("palette")
         self.setWindowTitle(tr("Command palette"))
         self.setAccessibleName(tr("Command palette"))
-        self.setModal(True)
         self._actions, self._others = actions, others  # entries that are listed only while something is typed
-        self.field = QLineEdit()
-        self.field.setMaxLength(200)
-        self.field.setPlaceholderText(tr("Find an action, a chat, a model or a setting"))
+        self.field = QLineEdit(maxLength=200, placeholderText=tr("Find an action, a chat, a model or a setting"))
         self.field.setAccessibleName(tr("Command"))
         self.field.installEventFilter(self)
         self.field.textChanged.connect(self._filter)
         self.model = MatchModel(self)
-        self.list = QListView()
+        self.list = QListView(uniformItemSizes=True)
         self.list.setObjectName("found")
         self.list.setAccessibleName(tr("Commands found"))
         self.list.setModel(self.model)
-        self.list.setUniformItemSizes(True)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._row = ActionDelegate(self.list)
         self.list.setItemDelegate(self._row)
         self.list.clicked.connect(self._clicked)
         self.list.selectionModel().currentChanged.connect(self._describe_current)
-        self.hint = label("", "caption", wrap=True)
-        self.hint.setAccessibleName(tr("Hint"))
+        self.hint = label("", "caption", wrap=True, name=tr("Hint"))
         self._column = column_of(self.field, self.list, self.hint, margins=(12, 12, 12, 12), spacing=8)
         self.setLayout(self._column)
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject, QTimer, Slot
 
-from app.context import AppContext, ModelChoice
+from app.context import AppContext
+from app.session.model_slot import ModelChoice
 from app.settings import store
 from app.system import logs
 from app.system.crash_handler import one_line
@@ -41,7 +42,7 @@ class Reopening(QObject):
     def expect_model(self, model: str | None = None) -> None:
         """Announces the model of the start: this one, or else the preferred or last loaded one."""
         self._first = self._last_model() if model is None else ModelChoice(model)
-        self._context.expect(self._first.path_or_id)
+        self._context.slot.expect(self._first.path_or_id)
 
     @Slot()
     def load_model(self) -> None:
@@ -61,14 +62,14 @@ class Reopening(QObject):
         self._context.say(
             tr(
                 "{model} is not loaded, since Safelight closed while loading it. To try again, choose it above.",
-                model=self._context.title_of(last[0]),
+                model=self._context.slot.title_of(last[0]),
             )
         )
         return ModelChoice(catalog.SMALL)
 
     @Slot()
     def _note_model(self) -> None:
-        choice = self._context.choice
+        choice = self._context.slot.choice
         if choice is None or choice == self._noted:
             return
         self._noted = choice

@@ -35,10 +35,9 @@ class ShortcutSheet(QDialog):
     def __init__(
         self, actions: Actions, page: str = "", parent: QWidget | None = None, offered: Sequence[str] = ()
     ) -> None:
-        super().__init__(parent)
+        super().__init__(parent, modal=True)
         self.setWindowTitle(tr("Keyboard shortcuts"))
         self.setAccessibleName(tr("Keyboard shortcuts"))
-        self.setModal(True)
         inside = QWidget()
         self._grid = QGridLayout(inside)
         self._grid.setContentsMargins(24, 8, 24, 16)
@@ -53,8 +52,7 @@ class ShortcutSheet(QDialog):
             for action in shown:
                 self._add(action)
         self._grid.setRowStretch(self._grid.rowCount(), 1)
-        self.area = QScrollArea()
-        self.area.setWidgetResizable(True)
+        self.area = QScrollArea(widgetResizable=True)
         self.area.setFrameShape(QFrame.Shape.NoFrame)
         self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.area.setFocusPolicy(Qt.FocusPolicy.StrongFocus)

@@ -72,10 +72,9 @@ class StatusBar(QWidget):
     server_asked = Signal()
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(accessibleName=tr("Status"))
         self.setObjectName("statusbar")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.setAccessibleName(tr("Status"))
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.labels: dict[str, QLabel | QPushButton] = {}
         self._device_tip = ""

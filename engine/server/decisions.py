@@ -23,7 +23,7 @@ from engine.server.decisions_request import (
     DecisionsRequest,
     read_decisions,
 )
-from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, other_model, refusing, sentence, unsupported
+from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, refusing, sentence, unsupported
 from engine.server.messages import SentImages
 from engine.server.runs import ServedRun, client_of
 from engine.service import (
@@ -32,7 +32,6 @@ from engine.service import (
     DecisionUsage,
     LoadedModel,
     RunAdvanced,
-    RunStarted,
     decision_requests,
     is_remote,
 )
@@ -107,8 +106,7 @@ class DecisionResponse:
         self._answering, self._plan = DecisionAnswering(context, plan), plan
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self._answering.run(PATH, client_of(scope)) as run:
-            run.watch(receive)
+        async with self._answering.run(PATH, client_of(scope), receive) as run:
             decided = await self._answering.decided(run)
             await JSONResponse(_body(self._plan, decided))(scope, receive, send)
 
@@ -120,10 +118,19 @@ class DecisionAnswering:
         self._context, self._plan = context, plan
         self._reads = {request.run_id: DecisionReads(request.decision) for request in plan.requests}
 
-    def run(self, endpoint: str, client: str) -> ServedRun:
+    def run(self, endpoint: str, client: str, receive: Receive | None) -> ServedRun:
         """Returns the runs, which begin once the context is entered."""
         plan = self._plan
-        return ServedRun(self._context, plan.requests, endpoint, plan.name, "input", client=client)
+        return ServedRun(
+            self._context,
+            plan.requests,
+            endpoint,
+            plan.name,
+            "input",
+            client=client,
+            receive=receive,
+            fingerprint=plan.model.fingerprint,
+        )
 
     async def decided(self, run: ServedRun) -> Decided:
         """Waits for all answers.
@@ -134,16 +141,9 @@ class DecisionAnswering:
         async for reply in run.replies():
             if isinstance(reply, RunAdvanced):
                 self._reads[reply.run_id].add(reply)
-            elif isinstance(reply, RunStarted) and self._is_other(reply):
-                raise other_model()
-        if run.failure is not None:
-            raise run.failure
         found = self._decided()
         run.note_tokens(found.usage.answer_tokens)
         return found
-
-    def _is_other(self, reply: RunStarted) -> bool:
-        return reply.trace.header.model.fingerprint != self._plan.model.fingerprint
 
     def _decided(self) -> Decided:
         """Returns the answers; raises ``ApiError`` if a run ended without a read."""

@@ -149,25 +149,23 @@ class ReplyStream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         requests, client = (self._request,), client_of(scope)
-        async with ServedRun(self._context, requests, self._endpoint, self._model, client=client) as run:
-            run.watch(receive)
+        served = ServedRun(self._context, requests, self._endpoint, self._model, client=client, receive=receive)
+        async with served as run:
             await send_stream(self._parts(run), send, CONTENT_TYPE)
 
     async def _parts(self, run: ServedRun) -> AsyncGenerator[bytes, None]:
-        is_begun = False
-        async for reply in run.replies(self._context.options.comment_seconds):
-            is_begun = True
-            if reply is None:
-                yield IDLE
-            elif not isinstance(reply, RunAdvanced):
-                yield self._writer.write(reply)
-            else:
-                self._count(reply.event)
-                run.note_tokens(self._tokens)
-                yield self._writer.write(reply)
-        if run.failure is not None and not is_begun:
-            raise run.failure
-        message = "" if run.failure is None else run.failure.message
+        is_begun, message = False, ""
+        try:
+            async for reply in run.replies(self._context.options.comment_seconds):
+                is_begun = True
+                if isinstance(reply, RunAdvanced):
+                    self._count(reply.event)
+                    run.note_tokens(self._tokens)
+                yield IDLE if reply is None else self._writer.write(reply)
+        except ApiError as error:
+            if not is_begun:
+                raise
+            message = error.message
         yield self._writer.write(RunEnded(self._request.run_id, message))
 
     def _count(self, event: Event) -> None:

@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope
 
 from engine.errors import SafelightError
 from engine.server.context import ServerContext
-from engine.server.errors import ApiError, no_model, sentence, too_many
+from engine.server.errors import ApiError, no_model, other_model, sentence, too_many
 from engine.server.live import LiveRequest, LiveState
 from engine.service import BusyError, PromptScored, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
 
@@ -89,10 +89,10 @@ def client_of(scope: Scope) -> str:
 class ServedRun:
     """The runs of one request, as an asynchronous context; leaving it ends them.
 
-    ``failure`` is afterwards the reason why the answer is incomplete; None if it is complete.
-
     Args:
         client: whose turn it is, among those who wait.
+        receive: ends the runs when the client leaves; None: it cannot be known.
+        fingerprint: of the model that the request was checked for; empty: any may run it.
         field: field of the HTTP request that is at fault if a run is refused.
         ignored: fields of the HTTP request that were passed over.
     """
@@ -106,10 +106,13 @@ class ServedRun:
         field: str | None = None,
         *,
         client: str,
+        receive: Receive | None = None,
+        fingerprint: str = "",
         ignored: tuple[str, ...] = (),
     ) -> None:
         self._context, self._field, self._client = context, field, client
         self._endpoint, self._model, self._ignored = endpoint, model, ignored
+        self._receive, self._fingerprint = receive, fingerprint
         self._cancel = requests[0].cancel
         if len(requests) > 1:
             self._cancel = threading.Event()
@@ -123,7 +126,6 @@ class ServedRun:
         self._begun: set[str] = set()  # ids of runs
         self._prompt_tokens = 0
         self._state: LiveState = "cancelled"
-        self.failure: ApiError | None = None
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
@@ -136,6 +138,8 @@ class ServedRun:
             raise ApiError(503, sentence(error)) from None
         self._live = self._context.live.open(self._endpoint, self._model, self._cancel, self._ignored)
         self._timer = loop.call_later(self._context.options.request_seconds, self._expire)
+        if self._receive is not None:
+            self._watcher = asyncio.create_task(self._watch(self._receive))
         return self
 
     async def __aexit__(
@@ -156,11 +160,8 @@ class ServedRun:
         """The name of the request in the list of live ones; empty before the context is entered."""
         return "" if self._live is None else self._live.id
 
-    def watch(self, receive: Receive) -> None:
-        """Ends the run when the client leaves."""
-        self._watcher = asyncio.create_task(self._watch(receive))
-
     async def _watch(self, receive: Receive) -> None:
+        """Ends the runs when the client leaves."""
         while (await receive())["type"] != "http.disconnect":
             pass
         self._cancel.set()
@@ -190,7 +191,11 @@ class ServedRun:
     async def replies(
         self, patience: float | None = None
     ) -> AsyncIterator[RunStarted | PromptScored | RunAdvanced | None]:
-        """Yields the replies up to the end of all runs, or of one that failed; None after ``patience`` seconds."""
+        """Yields the replies up to the end of all runs; None after ``patience`` seconds.
+
+        Raises:
+            ApiError: a run failed, so that the answer is incomplete; or another model was loaded.
+        """
         left = len(self._requests)
         while left:
             try:
@@ -208,11 +213,11 @@ class ServedRun:
                 case RunEnded():
                     left -= 1
                     self._end(reply)
-                    if self.failure is not None:
-                        return
         self._state = "finished"
 
     def _note_start(self, reply: RunStarted) -> None:
+        if self._fingerprint not in ("", reply.trace.header.model.fingerprint):
+            raise other_model()
         trace: dict[str, object] = {} if self._begun else {"trace": reply.trace}  # only the first of several is shown
         self._begun.add(reply.run_id)
         self._prompt_tokens += len(reply.trace.header.prompt_ids)
@@ -224,9 +229,9 @@ class ServedRun:
             # A run that never began is the request's own fault, not the engine's.
             is_refused = reply.run_id not in self._begun and not reply.details
             error = _in_words(reply.message, 400 if is_refused else 500, self._field if is_refused else None)
-            self.failure = error if self._context.scheduler.model is not None else no_model()
-        elif self._cancel.is_set():
-            self.failure = self._interruption()
+            raise error if self._context.scheduler.model is not None else no_model()
+        if self._cancel.is_set():
+            raise self._interruption()
 
     def _interruption(self) -> ApiError:
         final = {"x-should-retry": "false"}

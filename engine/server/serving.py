@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from engine.events import CanvasCommitted, Event, PrefillFinished
 from engine.server.answer import ServedAnswer
 from engine.server.context import ServerContext
-from engine.server.errors import ApiError, other_model
+from engine.server.errors import ApiError
 from engine.server.frames import CanvasFrames
 from engine.server.planning import RunPlan
 from engine.server.runs import ServedRun, client_of
@@ -61,11 +61,19 @@ class Answering:
     def answers(self) -> tuple[ServedAnswer, ...]:
         return tuple(self._answers.values())
 
-    def run(self, endpoint: str, client: str) -> ServedRun:
+    def run(self, endpoint: str, client: str, receive: Receive | None) -> ServedRun:
         """Returns the runs, which begin once the context is entered."""
         plan, requests = self._plans[0], [plan.request for plan in self._plans]
         return ServedRun(
-            self._context, requests, endpoint, plan.name, plan.format_field, client=client, ignored=plan.ignored
+            self._context,
+            requests,
+            endpoint,
+            plan.name,
+            plan.format_field,
+            client=client,
+            receive=receive,
+            fingerprint=plan.model.fingerprint,
+            ignored=plan.ignored,
         )
 
     async def advance(
@@ -83,8 +91,6 @@ class Answering:
             for answer in self._late():
                 yield answer, None, answer.settle()
             if reply is None or isinstance(reply, RunStarted):
-                if reply is not None and reply.trace.header.model.fingerprint != self._plans[0].model.fingerprint:
-                    raise other_model()
                 yield None
             elif not self._answers[reply.run_id].is_complete:
                 answer = self._answers[reply.run_id]
@@ -101,8 +107,6 @@ class Answering:
             if all(one.is_complete for one in answers):
                 run.succeed()
                 break
-        if run.failure is not None:
-            raise run.failure
         for answer in answers:
             yield answer, None, answer.finish()
 
@@ -135,8 +139,7 @@ class RunResponse:
         self._answering = Answering(context, plans)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self._answering.run(self._endpoint, client_of(scope)) as run:
-            run.watch(receive)
+        async with self._answering.run(self._endpoint, client_of(scope), receive) as run:
             if self._is_streamed:
                 await send_stream(self._stream(run), send, self._writer.content_type)
             else:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from app.state.decisions.samples import samples
+from app.state.decisions.drafts import samples
 from engine.tasks.decisions.questions import OneOf, Option, Score, YesNo
 from engine.tasks.decisions.wording import user_text
 from small_models import decision_examples as examples

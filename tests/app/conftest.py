@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from app.window.main_window import MainWindow
 
 
+class Asked:
+    """A navigator that notes what it is asked for, by names."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *given, **_named: self.calls.append((name, *given))
+
+
 PATIENCE_MS = 30_000  # the first load of a process imports what loads models
 
 
@@ -40,6 +50,7 @@ def open_context(qtbot: QtBot, fake: FakeEngine, settings: QSettings) -> Iterato
         if settings.value("canvas/pace") is None:
             settings.setValue("canvas/pace", "inf")  # a test that looks at the pace sets one
         context = make_context(EngineLink(fake, **link), settings, seed)
+        context.navigator = Asked()
         context.machine = lambda: Machine(16 * 2**30)
         opened.append(context)
         if model is not None:

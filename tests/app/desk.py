@@ -11,11 +11,12 @@ from PySide6.QtCore import QObject, Slot
 from app.bridge.engine_thread import EngineLink
 from app.library import Library
 from app.library.conversations import ConversationStore
-from app.session import rescue
+from app.session import saving
+from app.session.model_slot import ModelSlot
 from app.session.session import Session
 from app.settings.values import SettingsValues
 from app.state.chat.conversation import ChatState, Turn
-from engine.service import LoadedModel, ModelLoaded
+from engine.service import LoadedModel
 
 
 class Desk(QObject):
@@ -25,21 +26,17 @@ class Desk(QObject):
         super().__init__()
         self.link = EngineLink(fake, **link)
         self.session = Session(library, self.link, SettingsValues(seed=5))
-        self.model: LoadedModel | None = None
+        self.slot = ModelSlot(self.link)
         self.failures: list[str] = []
         self.problems: list[str] = []
         self.returned: list[tuple[str, object, str]] = []
-        self.link.pacing.released.connect(self.take)
         self.session.failed.connect(self.note)
         self.session.saving.problem_changed.connect(self.note_problem)
         self.session.returned.connect(self.give_back)
 
-    @Slot(object)
-    def take(self, messages: list[Any]) -> None:
-        for message in messages:
-            if isinstance(message, ModelLoaded):
-                self.model = message.model
-        self.session.take([message for message in messages if not isinstance(message, ModelLoaded)])
+    @property
+    def model(self) -> LoadedModel | None:
+        return self.slot.model
 
     @Slot(str, str)
     def note(self, text: str, _details: str) -> None:
@@ -82,7 +79,7 @@ def shape(chat: ChatState) -> list[Any]:
 def stored(folder: Path) -> dict[str, list[Any]]:
     """All conversations as a start of the app would find them, by title."""
     library = Library.open(folder)
-    assert rescue.bring_in(library) == "" or library.summaries()
+    assert saving.bring_in(library) == "" or library.summaries()
     found = [(summary.title, shape(ConversationStore(library).open(summary.id))) for summary in library.summaries()]
     library.close()
     assert len(dict(found)) == len(found)

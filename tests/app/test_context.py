@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,13 +11,14 @@ import shiboken6
 from PySide6.QtCore import QSettings
 from pytestqt.qtbot import QtBot
 
-from app.context import AppContext, Lazy, ModelChoice
+from app.context import AppContext, Lazy
 from app.design import themes
+from app.session.model_slot import ModelChoice
 from app.settings import store
 from app.window.pages import PAGES
 from engine import SKILLS, SUDOKU
 from engine.catalog import SMALL
-from engine.service import LoadFailed, ModelLoaded, ModelUnloaded
+from engine.service import LoadFailed, ModelLoaded
 
 Open = Callable[..., AppContext]
 
@@ -40,7 +40,7 @@ class Task:
 def signals(context: AppContext) -> list[str]:
     """The names of what the context emits from now on, in order."""
     told: list[str] = []
-    for name in ("model_changed", "settings_changed", "offline_changed", "models_changed"):
+    for name in ("settings_changed", "offline_changed"):
         getattr(context, name).connect(lambda name=name: told.append(name))
     return told
 
@@ -55,7 +55,7 @@ def test_a_model_is_on_its_way_until_it_is_there(qtbot: QtBot, open_context: Ope
     assert context.loading is not None
     assert (context.loading.path_or_id, context.loading.title) == (SUDOKU, "Safelight Sudoku")
     assert context.reason_to_wait() == context.loading.text == "Loading Safelight Sudoku: starting"
-    with qtbot.waitSignal(context.model_changed):
+    with qtbot.waitSignal(context.slot.changed):
         pass
     assert context.loading is None
     assert context.model is not None
@@ -65,9 +65,9 @@ def test_a_model_is_on_its_way_until_it_is_there(qtbot: QtBot, open_context: Ope
 
 def test_a_folder_is_called_by_its_name_or_as_it_is_listed(open_context: Open) -> None:
     context = open_context(None)
-    assert context.expect("/models/mine").title == "mine"
-    context.offer_models([("/models/mine", "My model, packed")])
-    assert context.expect("/models/mine").title == "My model, packed"
+    assert context.slot.expect("/models/mine").title == "mine"
+    context.slot.offer([("/models/mine", "My model, packed")])
+    assert context.slot.expect("/models/mine").title == "My model, packed"
 
 
 def test_only_the_model_that_was_asked_for_last_counts(qtbot: QtBot, open_context: Open) -> None:
@@ -76,7 +76,6 @@ def test_only_the_model_that_was_asked_for_last_counts(qtbot: QtBot, open_contex
     context.said.connect(lambda message, _details: said.append(message))
     context.load("missing")
     context.load(SUDOKU)
-    context.take([ModelUnloaded()])  # of an earlier unloading
     assert context.loading is not None
     qtbot.waitUntil(lambda: context.model is not None)
     assert context.model is not None
@@ -96,7 +95,7 @@ def test_a_model_that_cannot_be_loaded_leaves_the_one_before(qtbot: QtBot, open_
     context.load("crash")
     qtbot.waitUntil(lambda: context.model is not None)  # loaded again
     assert context.model is not before
-    assert context.choice == ModelChoice(SUDOKU)
+    assert context.slot.choice == ModelChoice(SUDOKU)
     assert said == [
         "missing cannot be loaded: there is no model at missing. Safelight Sudoku stays loaded.",
         "crash cannot be loaded: Something went wrong: unexpected. Try again; the details may say why. "
@@ -108,7 +107,7 @@ def test_a_model_that_was_asked_for_twice_is_the_latter(open_context: Open) -> N
     context = open_context()
     assert context.model is not None
     again = dataclasses.replace(context.model)
-    context.take([ModelLoaded(again)])
+    context.slot._take([ModelLoaded(again)])
     assert context.model is again
 
 
@@ -117,7 +116,7 @@ def test_without_a_model_before_the_small_ones_are_loaded(qtbot: QtBot, open_con
     said: list[str] = []
     context.said.connect(lambda message, _details: said.append(message))
     context.load("missing")
-    qtbot.waitUntil(lambda: context.choice == ModelChoice(SMALL))
+    qtbot.waitUntil(lambda: context.slot.choice == ModelChoice(SMALL))
     assert said == ["missing cannot be loaded: there is no model at missing. The small models are loaded instead."]
 
 
@@ -125,7 +124,7 @@ def test_what_fails_twice_ends_without_a_model(open_context: Open) -> None:
     context = open_context(None)
     for broken in ("missing", SMALL):
         context.load("missing") if broken == "missing" else None
-        context.take([LoadFailed(broken, "no")])
+        context.slot._take([LoadFailed(broken, "no")])
     assert (context.loading, context.model) == (None, None)
 
 
@@ -134,7 +133,7 @@ def test_what_the_engine_has_meanwhile_is_not_taken_for_what_it_had(qtbot: QtBot
     assert context.model is not None
     other = dataclasses.replace(context.model, path_or_id=SUDOKU)  # was asked for in between, and came too late
     context.load("missing")
-    context.take([ModelLoaded(other), LoadFailed("missing", "no", kept=True)])
+    context.slot._take([LoadFailed("missing", "no", kept=True, model=other)])
     assert context.loading is not None
     assert context.loading.path_or_id == SKILLS
     qtbot.waitUntil(lambda: context.model is not None)
@@ -142,19 +141,19 @@ def test_what_the_engine_has_meanwhile_is_not_taken_for_what_it_had(qtbot: QtBot
 
 def test_a_model_is_let_go_of(qtbot: QtBot, open_context: Open) -> None:
     context = open_context()
-    context.unload()
+    context.slot.unload()
     qtbot.waitUntil(lambda: context.model is None)
     assert context.reason_to_wait() == "No model is loaded. Choose one above"
     context.load(SKILLS)
-    context.unload()  # on its way
+    context.slot.unload()  # on its way
     qtbot.waitUntil(lambda: context.loading is None)
     assert context.model is None
     context.load(SKILLS)
     qtbot.waitUntil(lambda: context.model is not None)
     context.load(SUDOKU)
-    context.unload()  # goes back to the one before
+    context.slot.unload()  # goes back to the one before
     qtbot.waitUntil(lambda: context.loading is None)
-    assert context.choice == ModelChoice(SKILLS)
+    assert context.slot.choice == ModelChoice(SKILLS)
 
 
 def test_what_was_loaded_before_an_unloading_is_not_taken_for_what_is_loaded_after_it(
@@ -163,12 +162,12 @@ def test_what_was_loaded_before_an_unloading_is_not_taken_for_what_is_loaded_aft
     context = open_context()
     first = context.model
     assert first is not None
-    context.unload()
+    context.slot.unload()
     context.load(SKILLS)
-    context.take([ModelLoaded(first)])  # was ready before the unloading
-    assert context.model is None
-    assert context.loading is not None
+    told: list[object] = []
+    context.slot.changed.connect(lambda: told.append(context.model))
     qtbot.waitUntil(lambda: context.model is not None)
+    assert first not in told
 
 
 # ---------------------------------------------------------------- what is possible now
@@ -227,16 +226,6 @@ def test_a_seed_of_this_session_is_not_stored_until_it_is_changed(open_context: 
 # ---------------------------------------------------------------- the rest
 
 
-def test_one_part_reaches_another_without_knowing_it(qtbot: QtBot, open_context: Open) -> None:
-    context = open_context(None)
-    with qtbot.waitSignal(context.page_asked) as page:
-        context.show_page("models")
-    with qtbot.waitSignal(context.inspect_asked) as run:
-        context.inspect(Path("run.sltrace"))
-    assert page.args == ["models"]
-    assert run.args == [Path("run.sltrace"), False, -1]
-
-
 def test_a_page_is_made_once_when_it_is_asked_for() -> None:
     made: list[int] = []
 
@@ -287,6 +276,6 @@ def test_pages_that_are_gone_are_told_nothing_more(open_context: Open) -> None:
     context.close()
     for page in pages:
         shiboken6.delete(page.widget)
-    for signal in (context.busy_changed, context.model_changed, context.settings_changed, themes.changed):
+    for signal in (context.busy_changed, context.slot.changed, context.settings_changed, themes.changed):
         signal.emit()
     assert not any(map(shiboken6.isValid, pages))

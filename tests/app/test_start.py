@@ -84,7 +84,7 @@ def test_what_a_part_comes_upon_costs_that_part_and_is_said(
     monkeypatch.undo()
     window.conversations.refresh()
     window.pages.models().refresh()
-    assert window.context.models
+    assert window.context.slot.models
 
 
 def test_a_library_that_cannot_be_opened_for_whatever_reason_is_left_alone(

@@ -55,7 +55,7 @@ def assert_as_stored(name: str, found: str) -> None:
 @pytest.fixture
 def pages(qtbot: QtBot, open_context: Callable[..., AppContext], monkeypatch: pytest.MonkeyPatch) -> Pages:
     monkeypatch.setattr("shutil.disk_usage", lambda _path: SimpleNamespace(total=10**12, used=0, free=10**12))
-    made = Pages(open_context(seed=5))
+    made = Pages(open_context(seed=5), lambda _page: None)
     qtbot.addWidget(made.stack)
     made.stack.resize(3000, 1200)  # room for all, whatever the font
     return made
@@ -69,7 +69,7 @@ def test_a_page_at_first_sight(pages: Pages, name: str) -> None:
 
 def test_a_conversation(qtbot: QtBot, pages: Pages) -> None:
     pages.show(CHAT)
-    pages.chat().send("Repeat the word robot.")
+    pages.chat().sending.send("Repeat the word robot.")
     qtbot.waitUntil(lambda: bool(pages.chat().page.turns) and pages.chat().page.turns[-1].turn.answer.status == "done")
     qtbot.waitUntil(lambda: not pages.chat().page.composer.meter.is_counting)
     assert_as_stored("chat_answer", told(pages.chat().widget))

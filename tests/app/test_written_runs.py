@@ -14,9 +14,9 @@ import torch
 
 from app.canvas.words import of_block
 from app.chat.words import figures_line, status_line
-from app.cli.watch import MASK
-from app.cli.watch import canvas as drawn
-from app.cli.watch import status as watched
+from app.cli.running import MASK
+from app.cli.running import canvas as drawn
+from app.cli.running import status as watched
 from app.export.run import Options
 from app.inspector.story_words import caption, doubts_in_words, end_in_short
 from app.inspector.timeline.overview import figures_of
@@ -25,8 +25,8 @@ from app.state.chat.conversation import Answer
 from app.state.run.canvas import CanvasState, CellState
 from app.state.run.cell_history import history_of
 from app.state.run.replay import Frame, Replay
-from app.state.run.settling import doubts_of
 from app.state.run.stats import RunStats
+from app.state.run.story import doubts_of
 from app.state.sudoku.solve_frame import frame as board_frame
 from engine import (
     CanvasCommitted,

@@ -18,8 +18,8 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 from PySide6.QtWidgets import QApplication
 
+from app.chat.commands import ViewOptions
 from app.chat.page import ChatPage
-from app.chat.view_options import ViewOptions
 from app.design import motion
 from app.design.stylesheet import apply_theme, chrome
 from app.design.tokens import DARKROOM

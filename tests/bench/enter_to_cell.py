@@ -21,7 +21,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.bridge.engine_thread import EngineLink
-from app.bridge.mailbox import Mailbox
+from app.bridge.pacing import Pacing
 from app.canvas.paint import _CellBrush
 from app.canvas.view import CanvasView
 from app.main import make_window
@@ -49,10 +49,10 @@ def main() -> None:
         edit = window.pages.chat().page.composer.edit
         QTest.keyClicks(edit, "Reverse the word robot.")
 
-        _watch(moments, "request", Scheduler, "run")
+        _watch(moments, "request", Scheduler, "run_all")
         _watch(moments, "pass", Attention, "forward")
         _watch(moments, "event", StepFinished, "__init__")
-        _watch(moments, "mailbox", Mailbox, "put", lambda _, reply: _is_step(reply))
+        _watch(moments, "mailbox", Pacing, "put", lambda _, _key, reply: _is_step(reply))
         _watch(moments, "fold", CanvasState, "fold", lambda _, event: isinstance(event, StepFinished))
         _watch(moments, "view", CanvasView, "set_block", lambda *_: "fold" in moments)
         _watch(moments, "cell", _CellBrush, "paint", lambda *_: "fold" in moments)

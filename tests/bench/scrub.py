@@ -22,7 +22,7 @@ from PySide6.QtWidgets import QApplication
 from app.design import motion
 from app.design.stylesheet import apply_theme, chrome
 from app.design.tokens import DARKROOM
-from app.inspector.canvas.layers import LAYERS
+from app.inspector.canvas.canvas import LAYERS
 from app.inspector.page import InspectorPage
 from engine import CanvasCommitted, CanvasStarted, Event, GenerationConfig, GenerationFinished, StepFinished
 from engine.trace import ModelIdentity, Trace, TraceHeader, open_trace

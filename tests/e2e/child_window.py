@@ -46,7 +46,7 @@ def main(mode: str) -> None:
         if not asked:
             asked = True
             window.context.session.progressed.connect(progressed)
-            window.pages.chat().send("Count from 4 to 43.")
+            window.pages.chat().sending.send("Count from 4 to 43.")
             return
         if mode == "offline" and window.context.session.active is None:
             window.show_page("models")

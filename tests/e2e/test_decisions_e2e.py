@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from app.context import DECISIONS
 from app.decisions.controller import DecisionsController
-from app.state.decisions.samples import samples
+from app.state.decisions.drafts import samples
 from app.window.main_window import MainWindow
 from engine import DECIDER
 

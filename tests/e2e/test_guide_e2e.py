@@ -62,7 +62,7 @@ def test_by_keys(qtbot: QtBot, window: MainWindow) -> None:
     qtbot.keyClick(QApplication.focusWidget(), Qt.Key.Key_Space)
     assert not guide.is_on
     assert window.pages.current is window.pages.chat()
-    assert window.context.present == SMALL  # which the run needed
+    assert window.context.slot.present == SMALL  # which the run needed
 
 
 def test_by_the_user_s_own_clicks(qtbot: QtBot, window: MainWindow) -> None:

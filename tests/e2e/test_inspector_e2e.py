@@ -30,7 +30,7 @@ def inspector(window: MainWindow) -> InspectorController:
 
 
 def ask(qtbot: QtBot, window: MainWindow, text: str) -> Any:
-    window.pages.chat().send(text)
+    window.pages.chat().sending.send(text)
     qtbot.waitUntil(lambda: window.context.session.active is None, timeout=RUN_MS)
     return window.context.session.chat.turns[-1].answer.trace
 
@@ -79,7 +79,7 @@ def test_a_fork_without_a_change_is_the_run_itself(
     qtbot: QtBot, window: MainWindow, inspector: InspectorController
 ) -> None:
     trace = ask(qtbot, window, "Count from 4 to 43.")
-    window.pages.chat().inspect(window.context.session.chat.turns[-1])
+    window.pages.chat().commands.inspect(window.context.session.chat.turns[-1].answer)
     player = inspector.page.player
     assert player.replay is not None
     player.go(player.replay.first_of(1) + 1)
@@ -101,7 +101,7 @@ def test_a_fork_without_a_change_is_the_run_itself(
 
 def test_a_pinned_cell_and_a_banned_token(qtbot: QtBot, window: MainWindow, inspector: InspectorController) -> None:
     ask(qtbot, window, "Reverse the word robot.")
-    window.pages.chat().inspect(window.context.session.chat.turns[-1])
+    window.pages.chat().commands.inspect(window.context.session.chat.turns[-1].answer)
     player, forks = inspector.page.player, inspector.forks
     player.go(0)
     player.select(0)
@@ -126,7 +126,7 @@ def test_spans_are_written_anew_and_the_rest_stays(
     qtbot: QtBot, window: MainWindow, inspector: InspectorController
 ) -> None:
     trace = ask(qtbot, window, "Count from 4 to 43.")
-    window.pages.chat().inspect(window.context.session.chat.turns[-1])
+    window.pages.chat().commands.inspect(window.context.session.chat.turns[-1].answer)
     player, forks = inspector.page.player, inspector.forks
     player.go_to_block(1)
     for first, last in ((4, 6), (8, 9)):
@@ -173,7 +173,7 @@ def test_a_second_opinion_on_a_finished_text(qtbot: QtBot, window: MainWindow, i
 
 def test_influence_is_measured(qtbot: QtBot, window: MainWindow, inspector: InspectorController) -> None:
     ask(qtbot, window, "Reverse the word robot.")
-    window.pages.chat().inspect(window.context.session.chat.turns[-1])
+    window.pages.chat().commands.inspect(window.context.session.chat.turns[-1].answer)
     player, view = inspector.page.player, inspector.page.change.influence
     assert player.replay is not None
     player.go(len(player.replay.frames) - 1)
@@ -196,7 +196,7 @@ def test_two_seeds_of_a_prompt_are_compared_in_two_clicks(
     window.sidebar.new_asked.emit()
     window.context.values.seed = 4
     ask(qtbot, window, "Reverse the word robot.")
-    window.pages.chat().inspect(window.context.session.chat.turns[-1])
+    window.pages.chat().commands.inspect(window.context.session.chat.turns[-1].answer)
     page, compare = inspector.page, inspector.compare
     page.view_buttons[1].click()
     qtbot.waitUntil(lambda: any("seed 3" in card.offer.title for card in compare.chooser.runs.cards))

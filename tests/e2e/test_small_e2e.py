@@ -81,7 +81,7 @@ def test_a_run_of_a_part_goes_on_and_after_another_model_the_small_ones_are_load
 ) -> None:
     context = window.context
     assert ask(qtbot, window, "Spell banana.")[0] == TASKS
-    window.pages.chat().inspect_last()
+    window.pages.chat().commands.inspect(window.context.session.chat.turns[-1].answer, 0)
     inspector = window.pages.inspector()
     first = inspector.page.player.trace
     assert first is not None
@@ -100,7 +100,7 @@ def test_a_run_of_a_part_goes_on_and_after_another_model_the_small_ones_are_load
         with qtbot.waitSignal(inspector.going_on.opined, timeout=RUN_MS):
             inspector.page.change.opinion.asked.emit()
         qtbot.waitUntil(lambda: not context.is_busy, timeout=RUN_MS)
-    assert context.present == SMALL
+    assert context.slot.present == SMALL
     inspector.forks.seed.setValue(8)
     inspector.forks.run.click()
     qtbot.waitUntil(

@@ -15,11 +15,11 @@ from PySide6.QtCore import QCoreApplication, QObject, QTimer, Slot
 from app.bridge.engine_thread import EngineLink
 from app.library import Library
 from app.library.conversations import ConversationStore
+from app.session.model_slot import ModelSlot
 from app.session.session import Session
 from app.settings.values import SettingsValues
 from app.state.chat.attachment import AttachedPicture
 from engine import SKILLS, StepFinished
-from engine.service import ModelLoaded
 from engine.trace import open_trace
 from tests.engine.drawn import picture
 from tests.fake_engine import FakeEngine
@@ -122,19 +122,21 @@ class _Desk(QObject):
         self.link = EngineLink(fake)
         self.session = Session(library, self.link, SettingsValues(seed=draw.randrange(1000)))
         self.library, self.draw, self.tell, self.left = library, draw, tell, 12
-        self.model: Any = None
-        self.link.pacing.released.connect(self._arrived)
+        self.slot = ModelSlot(self.link)
+        self.slot.changed.connect(self._arrived)
         self.session.progressed.connect(self._progressed)
+        self.session.settled.connect(self._progressed)
         self.session.ended.connect(self._ended)
-        self.link.load(SKILLS, "Skills")
+        self.slot.load(SKILLS)
 
-    @Slot(object)
-    def _arrived(self, messages: list[Any]) -> None:
-        loaded = next((message.model for message in messages if isinstance(message, ModelLoaded)), None)
-        if loaded is not None:
-            self.model = loaded
+    @property
+    def model(self) -> Any:
+        return self.slot.model
+
+    @Slot()
+    def _arrived(self) -> None:
+        if self.model is not None:
             QTimer.singleShot(0, self._act)
-        self.session.take([message for message in messages if not isinstance(message, ModelLoaded)])
 
     def _act(self) -> None:
         """Ask something, in a new conversation or the one on show."""

@@ -28,11 +28,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from PySide6.QtCore import QCoreApplication, QEventLoop
+from PySide6.QtCore import QCoreApplication, QEventLoop, Slot
 
+from app.bridge.pacing import Handle
 from app.library import Library
 from app.library.conversations import ConversationStore
-from app.session import rescue, saving
+from app.session import saving
 from app.state.chat.conversation import ChatState, Turn
 from engine import SKILLS, GenerationFinished, SafelightError, open_trace
 from engine.service import TraceNotKept
@@ -85,6 +86,9 @@ class Figures:
         }  # fmt: skip
 
 
+DELIVER = Handle.deliver
+
+
 class WatchedDesk(Desk):
     """A desk whose work at each arrival is measured, and which remembers what was told of traces."""
 
@@ -92,11 +96,17 @@ class WatchedDesk(Desk):
         self._figures = figures
         self.told_of_traces = False
         super().__init__(*args, **named)
+        self.link.pacing.noted.connect(self.note_reply)
 
-    def take(self, messages: list[Any]) -> None:
-        self.told_of_traces |= any(isinstance(message, TraceNotKept) for message in messages)
-        with self._figures.hold():
-            super().take([message for message in messages if not isinstance(message, TraceNotKept)])
+        def deliver(handle: Handle) -> None:
+            with figures.hold():
+                DELIVER(handle)
+
+        Handle.deliver = deliver  # type: ignore[method-assign]
+
+    @Slot(object)
+    def note_reply(self, reply: object) -> None:
+        self.told_of_traces |= isinstance(reply, TraceNotKept)
 
 
 # ------------------------------------------------------------------ a round
@@ -122,7 +132,7 @@ class Round:
         self._had_to_wait = False
 
     def play(self) -> None:
-        self._desk.link.load(SKILLS, "Skills")
+        self._desk.slot.load(SKILLS)
         self._until(lambda: self._desk.model is not None)
         for _ in range(self._random.randint(*ACTIONS)):
             self._maybe_change_faults(0.3)
@@ -312,7 +322,7 @@ class Round:
     def _check(self) -> None:
         lost, checked = self._figures.lost, self._figures.checked
         library = Library.open(self._folder)
-        rescued = rescue.bring_in(library)
+        rescued = saving.bring_in(library)
         there = [
             (shape(chat), chat.system_prompt)
             for chat in (ConversationStore(library).open(summary.id) for summary in library.summaries())

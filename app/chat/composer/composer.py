@@ -12,11 +12,10 @@ from app.chat.composer.attachments import AttachmentBar
 from app.chat.composer.edit import PromptEdit
 from app.chat.composer.meter import ContextMeter
 from app.design import themes
-from app.design.controls import button, chain_tabs, label, restyle
+from app.design.controls import button, chain_tabs, describe, label, restyle
 from app.design.drops import accept_drag, take_drop
 from app.design.layouts import STRETCH, UNLIMITED, column_of, row_of
-from app.pictures.bar import PictureBar, refusal_of
-from app.pictures.files import Pasted, is_picture_file
+from app.pictures.bar import Pasted, PictureBar, is_picture_file, refusal_of
 from app.state.chat.attachment import Attachment
 from app.system.i18n import tr, trn
 from engine import SafelightError
@@ -37,7 +36,7 @@ class Composer(QWidget):
     larger_asked = Signal()  # a model whose answers can be relied on
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(acceptDrops=True)
         self._blocked = ""
         self._can_wait = False
         self._is_waiting = False
@@ -47,7 +46,6 @@ class Composer(QWidget):
         self._caution = ""
         self._gaps = 0
         self._tool: QWidget | None = None
-        self.setAcceptDrops(True)
         self.edit = PromptEdit()
         self.edit.submitted.connect(self._submit)
         self.edit.textChanged.connect(self._draft_changed)
@@ -67,8 +65,8 @@ class Composer(QWidget):
             tr("Attach…"),
             tr("Attach files"),
             tip=tr("Attach text files and pictures; they can be dropped or pasted as well"),
+            clicked=self.choose_files,
         )
-        self.attach.clicked.connect(self.choose_files)
         self.meter = ContextMeter()
         self.meter.changed.connect(self._show_hint)
         self.send = button(tr("Send"), tr("Send the prompt"), role="primary", clicked=self._press)
@@ -228,8 +226,7 @@ class Composer(QWidget):
         if self._is_waiting and blocked:
             blocked = tr("{reason}. Your prompt is sent then; Esc takes it back", reason=blocked.rstrip("."))
         self.send.setEnabled(not blocked or self._can_wait or self._is_waiting)
-        self.send.setToolTip(blocked)
-        self.send.setAccessibleDescription(blocked)
+        describe(self.send, blocked)
         pictured = tr("Reading the picture…") if self.pictures.is_reading else ""
         blind = self._blind if self.pictures.chips else ""
         filled = self._gaps if self.fills else 0

@@ -9,8 +9,8 @@ from PySide6.QtGui import QKeyEvent, QTextCursor
 
 from app.chat.composer.gaps import GapMarks
 from app.chat.messages.versions import version_step
-from app.design.prompt_field import PromptField
-from app.design.text_field import fits
+from app.design.controls import introduce
+from app.design.text_field import PromptField, fits
 from app.system.i18n import tr
 
 MOST_LINES = 9  # as many as a Sudoku has
@@ -87,9 +87,10 @@ class PromptEdit(PromptField):
         self.history = PromptHistory()
         self._marks = GapMarks(self.document())
         self.setPlaceholderText(tr("Ask something"))
-        self.setAccessibleName(tr("Prompt"))
-        self.setAccessibleDescription(
-            tr("Enter sends, Shift+Enter starts a new line, the arrows up and down bring earlier prompts")
+        introduce(
+            self,
+            tr("Prompt"),
+            tr("Enter sends, Shift+Enter starts a new line, the arrows up and down bring earlier prompts"),
         )
         self.document().documentLayout().documentSizeChanged.connect(self.updateGeometry)
 
@@ -104,18 +105,15 @@ class PromptEdit(PromptField):
         self.textCursor().insertText(GAP)
         self.setFocus()
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:
+    def _acts_on(self, event: QKeyEvent) -> bool:
         modifiers = event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier  # macOS sets it for the arrow keys
         document = self.document()
         step = version_step(event, on_text=True) if document.isEmpty() else 0
         edits = document.isUndoAvailable() if step < 0 else document.isRedoAvailable()
         if step and not (modifiers and edits):
             self.stepped.emit(step)
-            event.accept()
-        elif not modifiers and self._walk(event.key()):
-            event.accept()
-        else:
-            super().keyPressEvent(event)
+            return True
+        return not modifiers and self._walk(event.key())
 
     def _walk(self, key: int) -> bool:
         """Shows another prompt of the history if the key would leave the field. Returns False if nothing was shown.

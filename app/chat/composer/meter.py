@@ -34,24 +34,22 @@ class ContextMeter(QWidget):
     changed = Signal()
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(accessibleName=tr("Context"))
         self.fit: Fit | None = None
         self.text = ""
         self._short = ""  # shown if there is no room for the text
         self._source: Source | None = None
         self._count: Count | None = None
         self._limit = self._reserve = 0
-        self.setAccessibleName(tr("Context"))
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self._said = label("", "caption")
         self._said.setMinimumWidth(1)  # else the numbers would not become shorter
-        self._bar = QProgressBar()
+        self._bar = QProgressBar(textVisible=False)
         self._bar.setProperty("role", "bar")
-        self._bar.setTextVisible(False)
         self.setLayout(column_of(self._said, self._bar, spacing=4))
         self._pause = later(self, self.measure, DEBOUNCE_MS)
         self._counting = Background(self, self._counted)
-        self._counting.failed.connect(self._not_counted)
+        self._counting.failed.connect(lambda error: self._show(None, tr("Tokens not counted"), one_line(error)))
         self.hide()
 
     @property
@@ -113,10 +111,6 @@ class ContextMeter(QWidget):
             reserve=f"{found.reserve:,}",
         )
         self._show(found, numbers, "\n".join(filter(None, (explained, remark(found)))))
-
-    @Slot(object)
-    def _not_counted(self, error: Exception) -> None:
-        self._show(None, tr("Tokens not counted"), one_line(error))
 
     def _show(self, found: Fit | None, text: str, explained: str) -> None:
         self.fit = found

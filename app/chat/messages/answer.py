@@ -9,21 +9,19 @@ from PySide6.QtCore import Qt, Slot
 from PySide6.QtGui import QGuiApplication, QKeyEvent
 from PySide6.QtWidgets import QMenu, QWidget
 
-from app.bridge.run_view import RunView
+from app.bridge.pacing import RunView
 from app.canvas.view import CanvasView
-from app.chat.commands import TurnCommands
+from app.chat.commands import TurnCommands, ViewOptions
 from app.chat.messages.action_row import ActionRow
-from app.chat.messages.board import AnswerBoard
 from app.chat.messages.calls import CallsView
 from app.chat.messages.changing import AnswerChanging
 from app.chat.messages.figures import FiguresLine
-from app.chat.messages.replay import AnswerReplay
+from app.chat.messages.replay import AnswerBoard, AnswerReplay
 from app.chat.messages.thinking import Thinking
 from app.chat.messages.versions import VersionSwitch, version_step
 from app.chat.prose.widget import PAD, Prose
-from app.chat.view_options import ViewOptions
 from app.chat.words import doubt, figures_line, remarks, status_line, wants_retry
-from app.design.controls import FocusGroup, button, label, show_stop
+from app.design.controls import FocusGroup, button, discard, label, show_stop
 from app.design.layouts import STRETCH, column_of, row_of
 from app.state.chat.attachment import with_attachments
 from app.state.chat.conversation import Answer, Turn
@@ -77,8 +75,7 @@ class AnswerView(QWidget):
         self.changing = AnswerChanging(turn, self.text, commands, self._show_parts, rebuilt)
         self.replay = AnswerReplay(turn, options, commands, rebuilt)
         self.status = FiguresLine()
-        self.remarks = label("", "remark", wrap=True, selectable=True)
-        self.remarks.setAccessibleName(tr("Remark"))
+        self.remarks = label("", "remark", wrap=True, selectable=True, name=tr("Remark"))
         self.retry = button(tr("Regenerate"), tr("Try the answer again"), role="plain")
         self.taught = button("", tr("Ask the model that learned this"), role="plain")
         self._taught = ""
@@ -92,10 +89,10 @@ class AnswerView(QWidget):
             tr("Revise the answer"),
             tip=tr("The model goes on from it with some noise; select a part to change only that"),
         )
-        self.canvas_toggle = button(tr("Show canvas"), tr("Show the canvas of the answer"))
-        self.canvas_toggle.setCheckable(True)
-        self.details = button(tr("Details"), tr("Details of the answer"), tip=tr("Its replay and figures"))
-        self.details.setCheckable(True)
+        self.canvas_toggle = button(tr("Show canvas"), tr("Show the canvas of the answer"), checkable=True)
+        self.details = button(
+            tr("Details"), tr("Details of the answer"), tip=tr("Its replay and figures"), checkable=True
+        )
         self.inspect = button(tr("Inspect"), tr("Inspect how the answer came about"), tip=tr("Opens the inspector"))
         self.others = button(tr("Ask instead") + " ▾", tr("Ask another model instead"))
         self.others.setToolTip(tr("The new answer becomes a further version"))
@@ -159,7 +156,7 @@ class AnswerView(QWidget):
             again.clicked.connect(lambda: commands.again(turn))
         self.taught.clicked.connect(lambda: commands.ask_other(turn, self._taught))
         self.delete.clicked.connect(lambda: commands.delete_answer(turn, turn.answers.shown))
-        self.inspect.clicked.connect(lambda: commands.inspect(turn))
+        self.inspect.clicked.connect(lambda: commands.inspect(turn.answer, self.replay.place))
         self.copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(turn.answer.text))
         self.revise.clicked.connect(self.changing.open_panel)
         self._choose = partial(commands.choose_answer, turn)
@@ -323,8 +320,7 @@ class AnswerView(QWidget):
     def _drop_canvases(self) -> None:
         for view in self.canvases:
             self._canvas_column.removeWidget(view)
-            view.hide()
-            view.deleteLater()
+            discard(view)
         self.canvases.clear()
         self._settled = 0
 

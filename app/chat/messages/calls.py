@@ -11,7 +11,7 @@ from shiboken6 import isValid
 
 from app.chat.commands import TurnCommands
 from app.chat.prose.widget import PAD, Prose
-from app.design.controls import Elided, button, flow_of, label
+from app.design.controls import Elided, button, discard, flow_of, label
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.state.chat.calls import ToolCall, ToolRound
 from app.system.hidden import visible
@@ -58,8 +58,7 @@ class CallView(QWidget):
         self.call = call
         self._made = made
         self._rebuilt = rebuilt
-        self.fold = button("", "")
-        self.fold.setCheckable(True)
+        self.fold = button("", "", checkable=True)
         self.fold.toggled.connect(self._toggle)
         self.line = Elided("setting")
         self.state = label("", "caption")
@@ -73,7 +72,7 @@ class CallView(QWidget):
             tr("Don't run"), tr("Do not run the call"), role="plain", clicked=lambda: commands.decide(call, "no")
         )
         self.inspect = button(
-            tr("Inspect"), tr("Inspect how the call came about"), clicked=lambda: commands.inspect_call(made)
+            tr("Inspect"), tr("Inspect how the call came about"), clicked=lambda: commands.inspect(made)
         )
         self.asked = boxed(column_of(flow_of(self.once, self.always, self.refuse), margins=(PAD, 0, PAD, 0)))
         asked = column_of(self.question, margins=(PAD, 0, PAD, 0))
@@ -169,6 +168,5 @@ class CallsView(QWidget):
         for view in (*self.texts, *self.calls):
             if isValid(view):
                 self._column.removeWidget(view)
-                view.hide()
-                view.deleteLater()
+                discard(view)
         self.texts, self.calls, self._drawn = [], [], []

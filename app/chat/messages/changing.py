@@ -6,20 +6,123 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import cast
 
-from PySide6.QtCore import Slot
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import QApplication, QSlider, QWidget
 
 from app.bridge.background import Background
 from app.chat.commands import TurnCommands
-from app.chat.messages.change_panel import ChangePanel, offered
+from app.chat.messages.prompt_editor import EditField
 from app.chat.messages.review import RevisionReview
-from app.chat.prose.widget import Prose
+from app.chat.prose.widget import PAD, Prose
+from app.design.controls import Elided, button, flow_of, group, label
+from app.design.fonts import px
 from app.design.layouts import column_of
+from app.design.text_field import framed
 from app.state.chat.conversation import Answer, Turn
-from app.state.chat.differences import Stretch, differences
-from app.state.chat.rewriting import Kind, of_selection, revision, source_span
+from app.state.chat.rewriting import (
+    LEAST_NOISE,
+    MOST_NOISE,
+    USUAL_NOISE,
+    Kind,
+    Stretch,
+    differences,
+    of_selection,
+    revision,
+    source_span,
+)
 from app.system.i18n import tr
 from engine import SafelightError
+
+STEP = 5  # percent of noise that an arrow key adds
+SLIDER = 160  # pixels at 100 %
+
+
+def offered() -> tuple[tuple[str, Kind], ...]:
+    """Returns what can be done with a selected part, by title."""
+    return (
+        (tr("Rewrite"), "rewrite"),
+        (tr("Shorten"), "shorten"),
+        (tr("Fill in"), "fill"),
+        (tr("Continue from here"), "continue"),
+    )
+
+
+class ChangePanel(QWidget):
+    """A field for a wish, which may stay empty, and buttons: for a selected part, or to revise the whole answer."""
+
+    picked = Signal(str, str)  # a ``Kind``, and the wish
+    revised = Signal(float, str)  # the share of noise, and the wish
+    cancelled = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_revision = False
+        self.about = Elided("caption")
+        self.wish = EditField()
+        self.wish.setAccessibleName(tr("What should change"))
+        self.wish.setPlaceholderText(tr("What should change? (optional)"))
+        self.wish.submitted.connect(self._submit)
+        self.wish.cancelled.connect(self.cancelled)
+        self.kinds = [
+            button(title, role="plain" if place else "primary", clicked=partial(self._pick, kind))
+            for place, (title, kind) in enumerate(offered())
+        ]
+        self.noise = QSlider(Qt.Orientation.Horizontal)
+        self.noise.setRange(round(100 * LEAST_NOISE), round(100 * MOST_NOISE))
+        self.noise.setSingleStep(STEP)
+        self.noise.setPageStep(2 * STEP)
+        self.noise.setFixedWidth(px(SLIDER))
+        self.noise.setAccessibleName(tr("Noise, in percent of the answer"))
+        self.noise.setToolTip(tr("A little noise changes some words, much noise writes most of the answer again"))
+        self.share = label("", "caption")
+        self.noise.valueChanged.connect(lambda now: self.share.setText(tr("{percent} % noise", percent=now)))
+        self.revise = button(tr("Revise"), tr("Revise with this noise"), role="primary", clicked=self._submit)
+        self.cancel = button(tr("Cancel"), tr("Leave the answer as it is"), role="plain", clicked=self.cancelled)
+        self._share = group(self.noise, self.share)
+        buttons = flow_of(*self.kinds, self.revise, self.cancel)
+        wished = framed(self.wish, column_of(self.wish, margins=(12, 8, 12, 8)))
+        share = (self._share, 0, Qt.AlignmentFlag.AlignLeft)
+        self.setLayout(column_of(self.about, wished, share, buttons, margins=(PAD, 4, PAD, 4), spacing=8))
+        self.noise.setValue(round(100 * USUAL_NOISE))
+
+    def ask_about(self, part: str) -> None:
+        """Asks about a selected part of the answer; about all of it where there is none."""
+        self._is_revision = not part
+        line = " ".join(part.split())
+        self.about.set_whole(tr("Change “{part}”", part=line) if part else tr("Revise the whole answer"))
+        for one in self.kinds:
+            one.setVisible(bool(part))
+        for other in (self._share, self.revise):
+            other.setVisible(not part)
+        self.wish.setPlainText("")
+        self.show()
+        self.wish.setFocus()
+
+    def set_can_ask(self, can_ask: bool) -> None:
+        """Sets whether an answer can be written now."""
+        for one in (*self.kinds, self.revise):
+            one.setEnabled(can_ask)
+
+    def tab_stops(self) -> list[QWidget]:
+        return [self.wish, *self.kinds, self.noise, self.revise, self.cancel]
+
+    @property
+    def _said(self) -> str:
+        return self.wish.raw().strip()
+
+    def _pick(self, kind: Kind, _is_checked: bool = False) -> None:
+        self.wish.commit()
+        self.picked.emit(kind, self._said)
+
+    @Slot()
+    def _submit(self) -> None:
+        if not self.revise.isEnabled():
+            return
+        if self._is_revision:
+            self.wish.commit()
+            self.revised.emit(self.noise.value() / 100, self._said)
+        else:
+            self._pick("rewrite")
 
 
 class AnswerChanging(QWidget):

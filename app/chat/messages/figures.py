@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QProgressBar, QWidget
 
-from app.design.controls import button, label
+from app.design.controls import button, label, show_line
 from app.design.icons import set_icon
 from app.design.layouts import STRETCH, column_of, row_of
 from app.system.i18n import tr
@@ -15,19 +15,15 @@ class FiguresLine(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.line = label("", "caption")
-        self.line.setAccessibleName(tr("Progress"))
+        self.line = label("", "caption", name=tr("Progress"))
         self.line.setMinimumWidth(1)  # so that it does not widen a narrow column
-        self.more = button("", tr("More figures"), tip=tr("Entropy, temperature, speed and seed"))
-        self.more.setCheckable(True)
-        self.details = label("", "caption", wrap=True, selectable=True)
-        self.details.setAccessibleName(tr("More figures"))
+        self.more = button("", tr("More figures"), tip=tr("Entropy, temperature, speed and seed"), checkable=True)
+        self.details = label("", "caption", wrap=True, selectable=True, name=tr("More figures"))
         self.details.hide()
         set_icon(self.more, "information-outline", "faint_ink")
-        self.bar = QProgressBar()
+        self.bar = QProgressBar(textVisible=False)
         self.bar.setAccessibleName(tr("Tokens of the prompt that are read"))
         self.bar.setProperty("role", "bar")
-        self.bar.setTextVisible(False)
         self.bar.hide()
         first = row_of(self.line, self.more, STRETCH, spacing=8)
         self.setLayout(column_of(first, self.bar, self.details, spacing=4))
@@ -39,8 +35,7 @@ class FiguresLine(QWidget):
         if read is not None:
             self.bar.setRange(0, read[1])
             self.bar.setValue(read[0])
-        self.line.setText(line)
-        self.line.setVisible(bool(line))
+        show_line(self.line, line)
         self.details.setText(details)
         self.more.setVisible(bool(details))
         self.details.setVisible(bool(details) and self.more.isChecked())

@@ -6,14 +6,13 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QTextCursor
-from PySide6.QtWidgets import QFrame, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.chat.composer.gaps import GapMarks
 from app.chat.prose.widget import PAD
-from app.design.controls import button, label, restyle
+from app.design.controls import button, label
 from app.design.layouts import column_of, row_of
-from app.design.prompt_field import PromptField
-from app.design.text_field import refusal
+from app.design.text_field import PromptField, framed, refusal
 from app.system.i18n import tr
 
 MOST_LINES = 16
@@ -68,17 +67,13 @@ class PromptEditor(QWidget):
         self.field.submitted.connect(self._submit)
         self.field.cancelled.connect(close)
         self.field.textChanged.connect(self._allow)
-        self.field.overlong.connect(self._refuse)
-        self.send = button(tr("Send"), tr("Send the edited prompt"), role="primary", clicked=self._submit)
-        self.cancel = button(tr("Cancel"), tr("Leave the prompt as it was"), role="plain")
-        self.cancel.clicked.connect(close)
-        self._frame = QFrame()
-        self._frame.setProperty("role", "field")
-        self.field.focus_changed.connect(self._mark_focus)
-        self._frame.setLayout(column_of(self.field, margins=(12, 8, 12, 8)))
         self.hint = label("", "caption", wrap=True)
+        self.field.overlong.connect(lambda _text: self.hint.setText(refusal()))
+        self.send = button(tr("Send"), tr("Send the edited prompt"), role="primary", clicked=self._submit)
+        self.cancel = button(tr("Cancel"), tr("Leave the prompt as it was"), role="plain", clicked=close)
+        edited = framed(self.field, column_of(self.field, margins=(12, 8, 12, 8)))
         buttons = row_of((self.hint, 1), self.cancel, self.send, spacing=8)
-        self.setLayout(column_of(self._frame, buttons, margins=(PAD, 0, PAD, 0), spacing=8))
+        self.setLayout(column_of(edited, buttons, margins=(PAD, 0, PAD, 0), spacing=8))
 
     def begin(self, text: str) -> None:
         """Starts editing a text, which must fit into the field."""
@@ -96,19 +91,11 @@ class PromptEditor(QWidget):
     def tab_stops(self) -> list[QWidget]:
         return [self.field, self.cancel, self.send]
 
-    @Slot(bool)
-    def _mark_focus(self, focused: bool) -> None:
-        restyle(self._frame, "active", focused)
-
     @Slot()
     def _allow(self) -> None:
         self.send.setEnabled(self._can_send and bool(self.field.raw().strip()))
         stays = tr("The old prompt and what followed stay as another version.")
         self.hint.setText(stays if self._can_send else tr("Nothing can be sent now; what you write stays here."))
-
-    @Slot()
-    def _refuse(self) -> None:
-        self.hint.setText(refusal())
 
     @Slot()
     def _submit(self) -> None:

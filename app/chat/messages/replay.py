@@ -6,30 +6,129 @@ import contextlib
 from collections.abc import Callable
 
 from PySide6.QtCore import Signal, Slot
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QWidget
 
+from app.board.geometry import MARGIN
+from app.board.legend import BoardLegend
+from app.board.view import BlockBoard
+from app.bridge.background import Background
 from app.canvas.view import CanvasView
-from app.chat.commands import TurnCommands
-from app.chat.messages.board import AnswerBoard
+from app.chat.commands import TurnCommands, ViewOptions
 from app.chat.prose.widget import PAD, Prose
-from app.chat.view_options import ViewOptions
-from app.design.layouts import column_of, row_of
+from app.design import themes
+from app.design.controls import label
+from app.design.fonts import px
+from app.design.layouts import STRETCH, column_of, row_of
 from app.player.player import NOTHING, Player
 from app.player.scrubber import Scrub
 from app.state.chat.attachment import with_attachments
 from app.state.chat.conversation import Answer, Turn
 from app.state.run.canvas import BlockState
-from app.state.run.replay import Replay
+from app.state.run.replay import Replay, read_run
+from app.state.sudoku.placing import answered, placed
+from app.state.sudoku.solve_frame import settled
+from app.system import logs
+from app.system.crash_handler import one_line
 from app.system.i18n import tr
 from engine import Recording, SafelightError, catalog
+
+CELL, LEAST_CELL = 36, 24  # pixels at 100 %
+AROUND = 430  # pixels of a window's height outside the board
+LEAST_LEGEND = 120
+
+
+class AnswerBoard(QWidget):
+    """A Sudoku board; ``is_on`` is True while the last content shown is a Sudoku. Built when it first is."""
+
+    def __init__(self, rebuilt: Callable[[], object]) -> None:
+        super().__init__()
+        self._rebuilt = rebuilt
+        self.is_on = False
+        self.is_alone = False  # True if the answer is the grid and nothing else
+        self._is_built = False  # few answers are Sudokus
+        self.hide()
+
+    def _build(self) -> None:
+        if self._is_built:
+            return
+        self._is_built = True
+        self.board = BlockBoard()
+        self.board.setAccessibleName(tr("Board of the answer"))
+        self.legend = BoardLegend()
+        self.legend.set_running(True)
+        self.verdict = label("", "verdict", wrap=True, selectable=True, name=tr("Result"))
+        row = row_of(self.board, (self.legend, 100), STRETCH, spacing=16)
+        under = column_of(self.verdict, margins=(MARGIN, 0, 0, 0))
+        self.setLayout(column_of(row, under, margins=(PAD - MARGIN, 0, PAD, 0), spacing=0))
+        self._take_text_size()
+        themes.changed.connect(self._take_text_size)
+        self._rebuilt()
+
+    def tab_stops(self) -> list[QWidget]:
+        return [self.board, self.verdict] if self._is_built else []
+
+    @Slot()
+    def _take_text_size(self) -> None:
+        self._fit_board()
+        self.verdict.setMinimumHeight(px(24))  # so that nothing moves when the verdict appears
+
+    def show_block(self, prompt: str, block: BlockState, piece: Callable[[int], str]) -> None:
+        """Shows the state of a canvas, if the answer to this prompt is a Sudoku."""
+        found = placed(prompt, block, piece)
+        self.is_on = found is not None
+        if found is not None:
+            self._build()
+            self.is_alone |= not block.committed
+            self.board.place(found, piece)
+            self.board.set_block(block)
+            self._judge()
+
+    def show_text(self, prompt: str, text: str) -> None:
+        """Shows the final answer, if it is a Sudoku."""
+        found = answered(prompt, text)
+        self.is_on, self.is_alone = found is not None, found is not None and found.grid.is_alone
+        if found is None:
+            return
+        self._build()
+        here = self.board.frame
+        if here is None or (here.puzzle, here.answer) != (found.puzzle, found.grid.answer) or not here.committed:
+            self.board.set_frame(settled(found.puzzle, found.grid.answer))
+        self._judge()
+
+    def _judge(self) -> None:
+        frame = self.board.frame
+        said = None if frame is None else frame.verdict
+        self.verdict.setText("" if said is None else said.text)
+        self._fit_legend()
+
+    def _fit_board(self) -> None:
+        """Sets the board's size: fixed, but smaller in a low window so that all of it is visible."""
+        cell, window = px(CELL), self.window()
+        if window is not self:  # it has been placed in the window
+            cell = min(cell, max((window.height() - px(AROUND)) // 9, px(LEAST_CELL)))
+        self.board.setFixedSize(9 * cell + 2 * MARGIN, 9 * cell + 2 * MARGIN)
+
+    def _fit_legend(self) -> None:
+        """Shows the legend next to a board that is being filled, if there is room."""
+        frame = self.board.frame
+        room = self.width() - self.board.width() - 3 * PAD
+        self.legend.setVisible(frame is not None and not frame.committed and room >= px(LEAST_LEGEND))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if self._is_built:
+            self._fit_board()
+            self._fit_legend()
 
 
 class AnswerReplay(QWidget):
     """The row with the slider. ``stage`` holds the canvas; the answer's view places it where the text is.
 
-    The run is read when first used; ``TurnCommands.replay`` calls ``open`` or ``refuse`` in reply.
+    The run is read when first used, in a thread, since a long one would block the window.
     """
 
+    reading = Signal(object)  # the turn, whose run is read now
     changed = Signal()  # ``is_on`` changed
     moving = Signal(object)  # the turn, before another frame is shown, which may change the height
     moved = Signal(object)  # the turn, after the frame is shown
@@ -37,6 +136,9 @@ class AnswerReplay(QWidget):
     def __init__(self, turn: Turn, options: ViewOptions, commands: TurnCommands, rebuilt: Callable[[], object]) -> None:
         super().__init__()
         self._turn, self._options, self._rebuilt = turn, options, rebuilt
+        self._run_of, self._wanted = commands.run_of, turn.answer
+        self._reader = Background(self, self._open)
+        self._reader.failed.connect(self._refuse)
         self.is_offered = False
         self.is_on = False  # True while a step of the run is shown in place of the answer
         self.player = Player(self)
@@ -48,8 +150,8 @@ class AnswerReplay(QWidget):
         self.board: AnswerBoard | None = None
         self._said_before = NOTHING  # index of the block that ``said`` ends before
         self.setLayout(row_of(self.scrub))
-        self.scrub.wanted.connect(lambda: commands.replay(turn))
-        self.scrub.pace_chosen.connect(lambda pace: commands.choose_pace(pace))
+        self.scrub.wanted.connect(self._read)
+        self.scrub.pace_chosen.connect(commands.choose_pace)
         self.player.placed.connect(self._show)
         self.player.revealed.connect(self._show)
         self.player.playing_changed.connect(self._show)
@@ -77,14 +179,32 @@ class AnswerReplay(QWidget):
         figures = answer.figures
         self.scrub.offer(0 if answer.is_active else max(2, figures.steps + 2 * figures.blocks))
 
-    def open(self, replay: Replay, trace: Recording) -> None:
-        """Shows a run that has been read, and does what the slider was asked for."""
-        self._make_stage(trace)
-        self._said_before = NOTHING
-        self.player.open(trace, replay=replay)
+    @Slot()
+    def _read(self) -> None:
+        self.reading.emit(self._turn)
+        self._wanted = self._turn.answer
+        try:
+            run = self._run_of(self._wanted)
+        except SafelightError as error:
+            self._refuse(error)
+        else:
+            self._reader.ask(lambda: read_run(run))
 
-    def refuse(self, why: str) -> None:
-        self.scrub.refuse(why)
+    @Slot(object)
+    def _open(self, found: tuple[Replay, Recording]) -> None:
+        """Shows a run that has been read, and does what the slider was asked for."""
+        replay, trace = found
+        if self._turn.answer is self._wanted:
+            self._make_stage(trace)
+            self._said_before = NOTHING
+            self.player.open(trace, replay=replay)
+
+    @Slot(object)
+    def _refuse(self, error: Exception) -> None:
+        if self._turn.answer is self._wanted:
+            self.scrub.refuse(one_line(error))
+        if not isinstance(error, SafelightError):
+            logs.record(error, "in reading a run")
 
     def forget(self) -> None:
         """Shows the answer and drops the run, which is read again when needed."""

@@ -14,7 +14,7 @@ from app.design import themes
 from app.design.controls import button, flow_of, label
 from app.design.layouts import column_of
 from app.design.tokens import Theme
-from app.state.chat.differences import Stretch, merged, places_of_changes
+from app.state.chat.rewriting import Stretch, merged, places_of_changes
 from app.system.i18n import tr, trn
 
 
@@ -25,11 +25,12 @@ class Changes(QLabel):
     moved = Signal(int)  # by so many changes
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(
+            wordWrap=True,
+            textFormat=Qt.TextFormat.RichText,  # of texts that are escaped
+            textInteractionFlags=Qt.TextInteractionFlag.LinksAccessibleByMouse,
+        )
         self.setProperty("role", "prose")
-        self.setWordWrap(True)
-        self.setTextFormat(Qt.TextFormat.RichText)  # of texts that are escaped
-        self.setTextInteractionFlags(Qt.TextInteractionFlag.LinksAccessibleByMouse)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName(tr("Changes of the answer"))
         self.linkActivated.connect(lambda number: self.toggled.emit(int(number)))
@@ -61,8 +62,12 @@ class RevisionReview(QWidget):
         self.changes.toggled.connect(self._toggle)
         self.changes.moved.connect(self._move)
         self.said = label("", "caption", wrap=True)
-        self.use = button(tr("Use this text"), tr("Use the text with the accepted changes"), role="primary")
-        self.use.clicked.connect(lambda: self.used.emit(merged(self._stretches, self._accepted)))
+        self.use = button(
+            tr("Use this text"),
+            tr("Use the text with the accepted changes"),
+            role="primary",
+            clicked=lambda: self.used.emit(merged(self._stretches, self._accepted)),
+        )
         self.all = button(tr("Accept all"), tr("Accept all changes"), role="plain", clicked=self._accept_all)
         self.none = button(tr("Reject all"), tr("Reject all changes"), role="plain", clicked=self._reject_all)
         buttons = flow_of(self.use, self.all, self.none)

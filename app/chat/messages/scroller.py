@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QApplication, QFrame, QScrollArea, QWidget
 
 from app.chat.messages.heights import Heights, settled_value
 from app.design import themes
-from app.design.controls import chain_tabs
+from app.design.controls import chain_tabs, discard
 from app.design.tokens import color
 from app.system.timers import later
 
@@ -67,7 +67,7 @@ class Scroller(QScrollArea):
     """
 
     def __init__(self, make: Make, guess: Guess, stops: Stops, width: Callable[[], int]) -> None:
-        super().__init__()
+        super().__init__(widgetResizable=False)
         self._make, self._guess, self._stops, self._most_width = make, guess, stops, width
         self._items: list[Hashable] = []
         self._places: dict[Hashable, int] = {}
@@ -83,7 +83,6 @@ class Scroller(QScrollArea):
         self._column = _Column()
         self._column.height_wanted.connect(self._measure_views)
         self.setWidget(self._column)
-        self.setWidgetResizable(False)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.verticalScrollBar().setSingleStep(40)
@@ -453,8 +452,7 @@ class Scroller(QScrollArea):
             focus = QApplication.focusWidget()
             if focus is not None and view.isAncestorOf(focus):
                 self.setFocus()  # else Qt focuses a control of another part and scrolls to it
-            view.hide()
-            view.deleteLater()
+            discard(view)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         anchor = None if self._at_end else self._anchor()

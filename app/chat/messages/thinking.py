@@ -19,8 +19,7 @@ class Thinking(QWidget):
     def __init__(self, rebuilt: Callable[[], object]) -> None:
         super().__init__()
         self._thoughts = ""
-        self.fold = button("", "")
-        self.fold.setCheckable(True)
+        self.fold = button("", "", checkable=True)
         self.fold.toggled.connect(self._show)
         self.prose = Prose(tr("Thinking"), markdown=False, quoted=True)
         self.prose.hide()

@@ -19,14 +19,12 @@ class VersionSwitch(QWidget):
     def __init__(self, earlier: str, later: str, choose: Callable[[int], object]) -> None:
         super().__init__()
         self._shown = 0
-        self.before = button("‹", earlier)
+        self.before = button("‹", earlier, clicked=lambda: choose(self._shown - 1))
         self.place = label("", "caption")
-        self.after = button("›", later)
+        self.after = button("›", later, clicked=lambda: choose(self._shown + 1))
         self.setLayout(row_of(self.before, self.place, self.after, spacing=4))
         for arrow in (self.before, self.after):
             arrow.setMinimumWidth(24)
-        self.before.clicked.connect(lambda: choose(self._shown - 1))
-        self.after.clicked.connect(lambda: choose(self._shown + 1))
         self._focus = FocusGroup(self.before, self.after)
         self.hide()
 

@@ -9,7 +9,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QPushButton, QScrollBar, QWidget
 
 from app.chat.prose.piece import Piece
-from app.design.controls import button
+from app.design.controls import button, discard
 from app.system.i18n import tr
 
 FROM_EDGE = 11  # pixels between a button and the right end of its box
@@ -33,8 +33,7 @@ class Controls(QObject):
 
     def clear(self) -> None:
         for _, made in (*self._buttons, *self._bars):
-            made.hide()
-            made.deleteLater()
+            discard(made)
         self._buttons, self._bars, self._seen = [], [], 0
 
     def add_buttons(self, pieces: Sequence[Piece]) -> None:

@@ -64,8 +64,7 @@ class OpenLink(QDialog):
         self.address = address
         self.setWindowTitle(tr("Open a link"))
         self.setMinimumWidth(480)
-        shown = label(safe(address), "prose", wrap=True, selectable=True)
-        shown.setAccessibleName(tr("Address"))
+        shown = label(safe(address), "prose", wrap=True, selectable=True, name=tr("Address"))
         self.cancel = button(tr("Cancel"), tr("Do not open the address"), role="plain", clicked=self.reject)
         self.open_it = button(tr("Open"), tr("Open the address"), role="primary", clicked=self._open)
         buttons = row_of(STRETCH, self.cancel, self.open_it, spacing=8)

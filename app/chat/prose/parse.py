@@ -199,7 +199,8 @@ def _block(node: SyntaxTreeNode) -> Iterable[Block]:
         case "code_block":
             yield Code(node.content.removesuffix("\n"))
         case "math_block":
-            yield _math(node.content, r"\[" if node.markup == r"\[" else "$$")
+            opener = r"\[" if node.markup == r"\[" else "$$"
+            yield Math(node.content.strip(), _written(node.content, opener))
         case "bullet_list":
             yield Listing(_items(node), None, _is_tight(node))
         case "ordered_list":
@@ -222,10 +223,6 @@ def _paragraph(inlines: Inlines) -> Iterable[Block]:
         yield Math(inlines[0].source, inlines[0].written)
     elif inlines:
         yield Paragraph(inlines)
-
-
-def _math(source: str, opener: str) -> Math:
-    return Math(source.strip(), _written(source, opener))
 
 
 def _written(source: str, opener: str) -> str:

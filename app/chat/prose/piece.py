@@ -24,6 +24,8 @@ from app.chat.prose.document import (
     GAP,
     HEADING_GAP,
     INDENT,
+    OBJECT,
+    WRITTEN,
     InertDocument,
     Style,
     code_document,
@@ -31,10 +33,10 @@ from app.chat.prose.document import (
     math_document,
     table_document,
 )
-from app.chat.prose.formula import OBJECT, WRITTEN
 from app.chat.prose.rows import ProseRow
 from app.chat.prose.slow import Job
 from app.design.fonts import TEXT_SMALL, px
+from app.design.inks import set_inks
 from app.design.text_field import raw_text
 from app.design.tokens import color
 from app.system.i18n import tr
@@ -257,8 +259,7 @@ class Piece:
         """Draws the part within ``exposed``; ``found`` are places that a search has found."""
         theme = self._style.theme
         if self.code is not None:
-            painter.setPen(color(theme.line))
-            painter.setBrush(color(theme.surface_sunken))
+            set_inks(painter, color(theme.line), color(theme.surface_sunken))
             painter.drawRoundedRect(QRectF(self.rect).adjusted(0.5, 0.5, -0.5, -0.5), 6, 6)
         painter.save()
         shown = self.inner.intersected(exposed)

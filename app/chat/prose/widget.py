@@ -41,6 +41,7 @@ from app.chat.prose.sheet import Sheet
 from app.chat.prose.slow import Job
 from app.design import themes
 from app.design.controls import button, chain_tabs, folded
+from app.design.inks import set_inks
 from app.design.tokens import color
 from app.library.search import Term, spans
 from app.system.i18n import tr
@@ -73,7 +74,7 @@ class Prose(QWidget):
     entered = Signal()  # Enter was pressed on a selection
 
     def __init__(self, name: str, *, markdown: bool = True, quoted: bool = False) -> None:
-        super().__init__()
+        super().__init__(accessibleName=name, focusPolicy=Qt.FocusPolicy.StrongFocus, mouseTracking=True)
         self._text = ""
         self._markdown = markdown
         self._quoted = quoted  # with a vertical line at its left
@@ -97,9 +98,6 @@ class Prose(QWidget):
         self.show_all.setParent(self)
         self.show_all.hide()
         themes.changed.connect(self._restyle)
-        self.setAccessibleName(name)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setMouseTracking(True)
         policy = QSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
@@ -303,8 +301,7 @@ class Prose(QWidget):
             caret = QRectF(corner.x() + 1, corner.y(), 2, self._style.pixels * CARET)
             painter.fillRect(caret, color(self._style.theme.accent))
         if self.hasFocus() and self._by_keyboard and ringed is None:
-            painter.setPen(color(self._style.theme.focus))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
+            set_inks(painter, color(self._style.theme.focus), Qt.BrushStyle.NoBrush)
             painter.drawRoundedRect(self.rect().adjusted(0, 0, -1, -1), 4, 4)
         painter.end()
 

@@ -10,7 +10,7 @@ from PySide6.QtGui import QEnterEvent, QMouseEvent
 from PySide6.QtWidgets import QFrame, QWidget
 
 from app.canvas.answer_bars import ReadBars
-from app.design.controls import label, restyle
+from app.design.controls import discard, label, restyle
 from app.design.layouts import column_of
 from app.design.tokens import SPACE_1, SPACE_2, SPACE_3, SPACE_4
 from app.player.player import NOTHING, Player
@@ -89,10 +89,9 @@ class ReadAnswers(QWidget):
     lit = Signal(QWidget)  # a row that was highlighted from elsewhere
 
     def __init__(self, player: Player, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(parent, accessibleName=tr("Answers"))
         self._player = player
         self.rows: list[ReadAnswer] = []
-        self.setAccessibleName(tr("Answers"))
         self.summary = label("", "caption", wrap=True, selectable=True)
         self._column = column_of(margins=(SPACE_4, 0, SPACE_4, SPACE_4), spacing=SPACE_2)
         top = column_of(self.summary, margins=(SPACE_4, SPACE_2, SPACE_4, SPACE_2))
@@ -107,8 +106,7 @@ class ReadAnswers(QWidget):
     def _open(self) -> None:
         for row in self.rows:
             self._column.removeWidget(row)
-            row.hide()
-            row.deleteLater()
+            discard(row)
         self.rows = []
         trace = self._player.trace
         decision = None if trace is None else trace.header.decision

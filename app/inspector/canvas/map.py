@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QWidget
 from app.canvas.legend import Legend, LegendEntry
 from app.design import themes
 from app.design.fonts import caption_font, px
+from app.design.inks import set_inks
 from app.design.layouts import column_of
 from app.design.tokens import SPACE_2, SPACE_4, Theme, color, entropy_color, readable_on
 from app.inspector.timeline.steps_area import StepsArea
@@ -209,8 +210,7 @@ class MapArea(StepsArea):
         painter.drawImage(target, self._image, QRect(begin, first, end - begin, last - first))
         mark = 2 if high >= 8 else 1
         ground = color(themes.current().surface_sunken)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(ground)
+        set_inks(painter, Qt.PenStyle.NoPen, ground)
         painter.drawRects([QRect(x, y + row * high + high - 1, target.width(), 1) for row in range(last - first)])
         painter.drawRects([QRect(x + step * wide + wide - 1, y, 1, target.height()) for step in range(end - begin)])
         marks, dark = self._marks[begin:end, first:last], self._dark[begin:end, first:last]
@@ -256,8 +256,7 @@ class MapArea(StepsArea):
             if y + self.row + 3 < clip.top() or y - 3 > clip.bottom():
                 continue
             if position == self.player.selection:
-                painter.setPen(QPen(color(themes.current().focus), 2))
-                painter.setBrush(Qt.BrushStyle.NoBrush)
+                set_inks(painter, QPen(color(themes.current().focus), 2), Qt.BrushStyle.NoBrush)
                 painter.drawRect(QRect(self.x_of(0) - 1, y - 1, wide + 1, self.row + 1))
             else:
                 line = color(themes.current().ink)
@@ -322,14 +321,13 @@ class StepMap(QWidget):
     """The map with its legend."""
 
     def __init__(self, player: Player, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(parent, accessibleName=tr("Map of cells and steps"))
         self._player = player
         self.area = MapArea(player)
         self.legend = Legend()
         margins = (SPACE_4, SPACE_2, SPACE_4, SPACE_4)
         # The legend is above the map, so that it stays visible while the map scrolls.
         self.setLayout(column_of(self.legend, (self.area, 1), margins=margins, spacing=SPACE_2))
-        self.setAccessibleName(tr("Map of cells and steps"))
         player.placed.connect(self._update)
         player.opened.connect(self._update)
         player.grown.connect(self._update)
@@ -368,6 +366,5 @@ def _draw_accepted(painter: QPainter, rect: QRectF, theme: Theme) -> None:
 def _draw_taken_back(painter: QPainter, rect: QRectF, theme: Theme) -> None:
     shade = entropy_color(0.5, theme)
     painter.fillRect(_cell(rect), shade)
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(readable_on(shade))
+    set_inks(painter, Qt.PenStyle.NoPen, readable_on(shade))
     painter.drawEllipse(rect.center(), px(3), px(3))

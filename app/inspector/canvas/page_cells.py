@@ -6,7 +6,7 @@ import numpy as np
 from PySide6.QtCore import QRect, Qt
 from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent, QPen
 
-from app.board.block_board import BlockBoard
+from app.board.view import BlockBoard
 from app.canvas.grid_view import GridView
 from app.canvas.view import CanvasView
 from app.design import themes

@@ -10,8 +10,8 @@ from PySide6.QtWidgets import QFrame, QScrollArea
 from app.design import themes
 from app.design.controls import label
 from app.design.layouts import STRETCH, boxed, column_of
+from app.pictures.bar import PictureThumb
 from app.pictures.source import PictureSource
-from app.pictures.thumb import PictureThumb
 from app.player.player import Player
 from app.state.chat.attachment import AttachedPicture
 from app.system.i18n import tr, trn
@@ -27,12 +27,11 @@ class PromptPictures(QScrollArea):
     """``thumbs`` holds the thumbnails of the open run, in the order of the prompt."""
 
     def __init__(self, player: Player) -> None:
-        super().__init__()
+        super().__init__(widgetResizable=True)
         self._player = player
         self.thumbs: list[PictureThumb] = []
         self._shown: tuple[AttachedPicture, ...] = ()
         self.setAccessibleName(tr("Pictures of the prompt"))
-        self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)

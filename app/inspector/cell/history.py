@@ -110,23 +110,20 @@ class CellHistory(QWidget):
     """The chart, description and candidate table of one position."""
 
     def __init__(self, player: Player, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(parent, accessibleName=tr("History of this cell"))
         self._player = player
         self.title = label("", "lead")
         self.chart = BumpChart(player)
         self.legend = Legend()
-        self.sentence = label("", wrap=True, selectable=True)
-        self.now = label("", "caption", wrap=True, selectable=True)
+        self.sentence = label("", wrap=True, selectable=True, name=tr("The history in words"))
+        self.now = label("", "caption", wrap=True, selectable=True, name=tr("This step in words"))
         self.note = label("", "caption", wrap=True)
         self.table = CandidateTable()
-        self.sentence.setAccessibleName(tr("The history in words"))
-        self.now.setAccessibleName(tr("This step in words"))
         left = column_of(self.chart, self.legend, self.sentence)
         right = column_of(self.now, self.table, self.note)
         self._split = column_of(left, right, spacing=SPACE_4)
         column = column_of(self.title, self._split, 0, margins=(SPACE_4, SPACE_2, SPACE_4, SPACE_4))
-        self.area = QScrollArea()  # scrolls if the panel is lower than its contents
-        self.area.setWidgetResizable(True)
+        self.area = QScrollArea(widgetResizable=True)  # scrolls if the panel is lower than its contents
         self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.area.setWidget(boxed(column))
@@ -134,7 +131,6 @@ class CellHistory(QWidget):
         for layout in (left, right, column):
             layout.setSpacing(SPACE_2)
             layout.setAlignment(Qt.AlignmentFlag.AlignTop)
-        self.setAccessibleName(tr("History of this cell"))
         self.chart.shown.connect(self._update_words)
         self._update_words()
 
@@ -228,22 +224,6 @@ def _rows(bio: History, step: int, piece: Piece) -> list[tuple[str, str, str, st
     return rows
 
 
-def _draw_argmax(painter: QPainter, rect: QRectF, theme: Theme) -> None:
-    paint_argmax(painter, rect.center(), px(7), color(theme.ink))
-
-
-def _draw_accepted(painter: QPainter, rect: QRectF, theme: Theme) -> None:
-    paint_sample(painter, rect.center() - QPointF(0, 1), px(5), theme, True)
-
-
-def _draw_renoised(painter: QPainter, rect: QRectF, theme: Theme) -> None:
-    paint_sample(painter, rect.center(), px(5), theme, False)
-
-
-def _draw_taken_back(painter: QPainter, rect: QRectF, theme: Theme) -> None:
-    paint_remelt(painter, rect.center(), px(4), theme)
-
-
 def _draw_line(painter: QPainter, rect: QRectF, theme: Theme) -> None:
     for share, width in ((0.25, 1.2), (0.7, 5.0)):
         painter.setPen(QPen(color(theme.faint_ink), width))
@@ -264,18 +244,26 @@ def _entries(with_lines: bool) -> tuple[LegendEntry, ...]:
         tip=tr("A line for each likely token: the likeliest at the top, thicker where its probability is higher"),
     )
     entries = (
-        LegendEntry(tr("best guess"), _draw_argmax, tip=tr("The likeliest token of a step")),
+        LegendEntry(
+            tr("best guess"),
+            lambda painter, rect, theme: paint_argmax(painter, rect.center(), px(7), color(theme.ink)),
+            tip=tr("The likeliest token of a step"),
+        ),
         LegendEntry(
             tr("sampled, accepted"),
-            _draw_accepted,
+            lambda painter, rect, theme: paint_sample(painter, rect.center() - QPointF(0, 1), px(5), theme, True),
             tip=tr("The token that was sampled at a step, and sure enough to stay"),
         ),
         LegendEntry(
             tr("sampled, not accepted"),
-            _draw_renoised,
+            lambda painter, rect, theme: paint_sample(painter, rect.center(), px(5), theme, False),
             tip=tr("The token that was sampled at a step, and replaced by a random one"),
         ),
-        LegendEntry(tr("taken back"), _draw_taken_back, tip=tr(STATE_TIPS[CellState.REMELTED])),
+        LegendEntry(
+            tr("taken back"),
+            lambda painter, rect, theme: paint_remelt(painter, rect.center(), px(4), theme),
+            tip=tr(STATE_TIPS[CellState.REMELTED]),
+        ),
     )
     unsure = LegendEntry(tr("entropy, nats"), _draw_entropy, tip=tr("How unsure the model is of this cell; 0 is sure"))
     return (*entries, *((ranks,) if with_lines else ()), unsure)

@@ -16,6 +16,7 @@ from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QPolygonF
 
 from app.design.fonts import px
+from app.design.inks import set_inks
 from app.design.tokens import Theme, color, luminance
 from app.state.run.cell_history import OUTSIDE, History, RankLine
 from app.system.i18n import tr
@@ -186,8 +187,7 @@ def paint_sample(
 ) -> None:
     """Paints a sampled candidate: filled and underlined if it was accepted, hollow if it was re-noised."""
     ink = shade or color(theme.accepted if accepted else theme.candidate)
-    painter.setPen(QPen(ink, 1.4))
-    painter.setBrush(ink if accepted else color(theme.surface_sunken))
+    set_inks(painter, QPen(ink, 1.4), ink if accepted else color(theme.surface_sunken))
     painter.drawEllipse(where, radius, radius)
     if accepted:
         line = color(theme.accepted)
@@ -196,8 +196,7 @@ def paint_sample(
 
 def paint_remelt(painter: QPainter, where: QPointF, radius: float, theme: Theme) -> None:
     """Paints a dashed outline as single rectangles: a dashed pen takes a hundred times as long."""
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(color(theme.remelted))
+    set_inks(painter, Qt.PenStyle.NoPen, color(theme.remelted))
     painter.translate(where)
     painter.drawRects(_dashes(radius + 3))
     painter.translate(-where)
@@ -266,11 +265,9 @@ def _paint_entropy(painter: QPainter, plot: Plot, bio: History, theme: Theme) ->
     area = QPolygonF([QPointF(points[0].x(), base), *points, QPointF(points[-1].x(), base)])
     wash = QColor(color(theme.faint_ink))
     wash.setAlphaF(0.22)
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(wash)
+    set_inks(painter, Qt.PenStyle.NoPen, wash)
     painter.drawPolygon(area)
-    painter.setBrush(Qt.BrushStyle.NoBrush)
-    painter.setPen(QPen(color(theme.faint_ink), 1.4))
+    set_inks(painter, QPen(color(theme.faint_ink), 1.4), Qt.BrushStyle.NoBrush)
     for a, b in pairwise(points):  # one by one: joining a polyline is slow
         painter.drawLine(a, b)
 

@@ -7,7 +7,7 @@ from collections.abc import Generator, Sequence
 from typing import TypeVar
 
 import numpy as np
-from PySide6.QtCore import QEvent, Qt, QTimer, Signal, Slot
+from PySide6.QtCore import QEvent, Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QBoxLayout, QStackedWidget, QWidget
 
@@ -18,7 +18,7 @@ from app.design.layouts import boxed, column_of, row_of
 from app.design.tokens import SPACE_2, SPACE_4
 from app.inspector.canvas.canvas import FONT_SIZES, RESERVED_TOKENS
 from app.inspector.compare.side import RunSide
-from app.inspector.run_pages import RunChooser
+from app.inspector.run_cards import RunChooser
 from app.inspector.words import (
     asked_in_words,
     divergence_in_words,
@@ -31,6 +31,7 @@ from app.player.player import Player
 from app.state.run.comparison import comes_from, counterpart, differing, first_divergence, has
 from app.state.run.replay import BlockRecord, Frame
 from app.system.i18n import tr
+from app.system.timers import every
 from engine import Recording
 
 T = TypeVar("T")
@@ -55,8 +56,7 @@ class Compare(QStackedWidget):
         self.trace: Recording | None = None  # the other run
         self._same = 0  # number of frames at the beginning that are known to be equal
         self._search: Generator[int, None, Frame | None] | None = None  # the running search for the divergence
-        self._searching = QTimer(self)  # no interval: fires once no other event is waiting
-        self._searching.timeout.connect(self._look_further)
+        self._searching = every(self, self._look_further)  # no interval: fires once no other event is waiting
         self._divergence: Frame | None = None
         self._parted = False  # both runs have a frame at the divergence, so it is final
         self._fitted: tuple[object, ...] = ()
@@ -71,15 +71,12 @@ class Compare(QStackedWidget):
         self._connect()
 
     def _build_both(self) -> QWidget:
-        self.asked = label("", wrap=True, selectable=True)
-        self.asked.setAccessibleName(tr("What was asked differently"))
-        self.facts = label("", "caption", wrap=True, selectable=True)
-        self.facts.setAccessibleName(tr("What differs here"))
+        self.asked = label("", wrap=True, selectable=True, name=tr("What was asked differently"))
+        self.facts = label("", "caption", wrap=True, selectable=True, name=tr("What differs here"))
         self.diverge = button(tr("First difference"), tr("Go to where the two runs first differ"))
         self.as_board = button(
-            tr("Board"), tr("Compare the boards"), tip=tr("Boards, or the tokens they are written in")
+            tr("Board"), tr("Compare the boards"), tip=tr("Boards, or the tokens they are written in"), checkable=True
         )
-        self.as_board.setCheckable(True)
         self.choose = button(tr("Another run…"), tr("Choose another run to compare with"), clicked=self.show_chooser)
         self.left = RunSide(tr("Canvas of the run at the left"))
         self.right = RunSide(tr("Canvas of the run at the right"))

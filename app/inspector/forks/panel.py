@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, Signal, Slot
@@ -16,12 +16,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.design.controls import Elided, button, label
+from app.canvas.words import token_words
+from app.design.choice_box import ChoiceBox
+from app.design.controls import Elided, button, describe, label, show_line
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.inspector.forks.spans import Spans, fit_rows
-from app.inspector.forks.token_choice import Encode, TokenChoice
-from app.inspector.words import banned_in_words, capital, pinned_in_words, put_in_words
+from app.inspector.words import banned_in_words, capital, chance_words, pinned_in_words, put_in_words
 from app.player.player import NOTHING, Player
 from app.settings.decoders import DecodingChoice
 from app.settings.fields import SeedBox, number_box, number_in
@@ -30,8 +31,69 @@ from app.system.i18n import tr
 from engine import Fork, GenerationConfig, Mark, SafelightError, step_number
 from engine.forks import MASK_SETTINGS, SETTINGS
 
+Encode = Callable[[str], Sequence[int]]
+
+
 KNOBS = tuple(name for name in SAMPLER if name in {*SETTINGS, *MASK_SETTINGS} - {"max_new_tokens"})
 PIN, PUT, BAN = "pin", "put", "ban"
+
+
+class TokenChoice(ChoiceBox):
+    """An editable list of the candidates of the step that comes next. ``encode`` is None without the run's model."""
+
+    def __init__(self, player: Player) -> None:
+        super().__init__()
+        self._player = player
+        self.encode: Encode | None = None
+        self.setEditable(True)
+        self.setInsertPolicy(ChoiceBox.InsertPolicy.NoInsert)
+        self.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.setMinimumContentsLength(6)
+        self.setAccessibleName(tr("Token"))
+        self.setToolTip(tr("One of the recorded candidates, or any text that is one token"))
+        for signal in (player.opened, player.placed, player.selected):
+            signal.connect(self._offer)
+        self._offer()
+
+    @Slot()
+    def _offer(self, _position: int = 0) -> None:
+        """Offers the selected cell's candidates; a text that was typed stays."""
+        player, record, kept = self._player, self._player.block, "" if self.listed is not None else self.currentText()
+        self.clear()
+        position, frame = player.selection, player.frame
+        if frame is not None and record is not None and record.steps and 0 <= position < record.length:
+            tokens, shares = record.top_tokens, record.top_probabilities
+            if tokens is not None and shares is not None:
+                step = min(frame.step + 1, record.steps - 1)
+                for token, share in zip(tokens[step, position], shares[step, position], strict=True):
+                    self.addItem(f"{token_words(player.piece(int(token)))}  {chance_words(float(share))}", int(token))
+        if kept or not self.count():
+            self.setEditText(kept)
+
+    @property
+    def listed(self) -> int | None:
+        """The candidate that is chosen from the list; None if a text was typed, or nothing was chosen."""
+        index = self.currentIndex()
+        is_listed = index >= 0 and self.currentText() == self.itemText(index)
+        return int(self.itemData(index)) if is_listed else None
+
+    def token(self) -> int:
+        """Returns the token that is chosen or typed.
+
+        Raises:
+            SafelightError: the text is not one token.
+        """
+        if self.listed is not None:
+            return self.listed
+        text = self.currentText()
+        if self.encode is None:
+            raise SafelightError(tr("Load the model of this run to type a token, or choose a recorded one."))
+        ids = self.encode(text) if text else []
+        if len(ids) != 1:
+            raise SafelightError(
+                tr("{text} is {count} tokens; it must be one.", text=token_words(text), count=len(ids))
+            )
+        return int(ids[0])
 
 
 @dataclass(frozen=True)
@@ -74,12 +136,11 @@ class ForkPanel(QWidget):
     run_chosen = Signal(str)  # key
 
     def __init__(self, player: Player) -> None:
-        super().__init__()
+        super().__init__(accessibleName=tr("Run on with a change"))
         self._player = player
         self._changes: list[Change] = []
         self._blocked = self._offer = ""
         self._shown: tuple[list[RunItem], str] = [], ""  # the tree, and the id of the current run
-        self.setAccessibleName(tr("Run on with a change"))
         self.place = Elided("setting")  # of one line: it does not move what is below
         self.token = TokenChoice(player)
         self.pin = button(tr("Pin"), tr("Pin the selected cell to the token"), tip=tr("It never changes from here on"))
@@ -92,11 +153,9 @@ class ForkPanel(QWidget):
         self._names: dict[str, QWidget] = {}  # of the boxes
         self.seed = SeedBox()
         self.run = button(tr("Run with this change"), role="primary")
-        self.reason = label("", "caption", wrap=True)
-        self.reason.setAccessibleName(tr("What stands in the way, or comes first"))
+        self.reason = label("", "caption", wrap=True, name=tr("What stands in the way, or comes first"))
         self.spans = Spans(player)
-        self.problem = label("", "error", wrap=True)
-        self.problem.setAccessibleName(tr("Problem"))
+        self.problem = label("", "error", wrap=True, name=tr("Problem"))
         self.problem.hide()
         self.tree = QTreeWidget()
         self.tree.setHeaderHidden(True)
@@ -144,10 +203,8 @@ class ForkPanel(QWidget):
         """Sets the reason why no fork can run now; empty if one can. ``offer`` is the model to load first."""
         self._blocked, self._offer = reason, offer
         said = tr("{model} is loaded first.", model=offer) if offer else reason
-        self.reason.setText(said)
-        self.reason.setVisible(bool(said))
-        self.run.setToolTip(said)
-        self.run.setAccessibleDescription(said)
+        show_line(self.reason, said)
+        describe(self.run, said)
         self._show_place()
 
     def say(self, problem: str) -> None:

@@ -9,7 +9,7 @@ from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QApplication, QListWidget, QListWidgetItem, QSpinBox, QWidget
 
 from app.canvas.words import token_words
-from app.design.controls import button, label
+from app.design.controls import button, describe, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.tokens import SPACE_2
@@ -31,23 +31,22 @@ class Spans(QWidget):
     marked = Signal(object)  # a tuple of engine.Mark: the chosen spans, empty while hidden
 
     def __init__(self, player: Player) -> None:
-        super().__init__()
+        super().__init__(accessibleName=tr("Parts to rewrite"))
         self._player = player
         self._marks: list[Mark] = []
         self._blocked = self._offer = ""
-        self.setAccessibleName(tr("Parts to rewrite"))
         self.first, self.last = QSpinBox(), QSpinBox()
         self.first.setAccessibleName(tr("First position"))
         self.last.setAccessibleName(tr("Last position"))
         self.add = button(tr("Add"), tr("Add this part to those that are rewritten"), clicked=self._add)
-        self.text = label("", "caption", wrap=True)
-        self.text.setAccessibleName(tr("The text of this part"))
+        self.text = label("", "caption", wrap=True, name=tr("The text of this part"))
         self.list = QListWidget()
         self.list.setAccessibleName(tr("Parts to rewrite"))
         self.remove = button(tr("Remove"), tr("Remove the selected part"), clicked=self._remove)
-        self.run = button(tr("Rewrite"), tr("Rewrite these positions and keep all others"), role="plain")
+        self.run = button(
+            tr("Rewrite"), tr("Rewrite these positions and keep all others"), role="plain", clicked=self._ask
+        )
         self._lay_out()
-        self.run.clicked.connect(self._ask)
         for box in (self.first, self.last):
             box.valueChanged.connect(self._show_span)
         player.opened.connect(self._open)
@@ -84,8 +83,7 @@ class Spans(QWidget):
         """Sets the reason why nothing can be rewritten now; empty if it can. ``offer`` is the model to load first."""
         self._blocked, self._offer = reason, offer
         said = tr("{model} is loaded first.", model=offer) if offer else reason
-        self.run.setToolTip(said)
-        self.run.setAccessibleDescription(said)
+        describe(self.run, said)
         self._show_place()
 
     @property

@@ -2,25 +2,124 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
-from PySide6.QtCore import QEvent, QObject, Qt, Slot
-from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtCore import QEvent, QObject, QRect, Qt, Signal, Slot
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QApplication, QFrame, QWidget
+from shiboken6 import isValid
 
 import engine
 from app.canvas.grid_view import GridView
 from app.context import CHAT, AppContext
+from app.design import themes
+from app.design.controls import button, label, usable
+from app.design.layouts import column_of, row_of
+from app.design.tokens import SPACE_1, SPACE_2, SPACE_4
 from app.inspector.going_on import GoingOn
-from app.inspector.guide.before import Before
-from app.inspector.guide.card import GuideCard
 from app.inspector.guide.ring import Ring
 from app.inspector.guide.scene import GuideScene
 from app.inspector.guide.steps import RUN, STEPS, Course, GuideState
 from app.inspector.page import InspectorPage
+from app.settings import store
 from app.system.i18n import tr
 from app.system.timers import later
-from engine import SafelightError
+from engine import Recording, SafelightError
+
+
+@dataclass(frozen=True)
+class Before:
+    """The open run at its frame and cell, the page of the window, and the focused widget."""
+
+    page: str
+    focus: QWidget | None
+    trace: Recording | None
+    is_live: bool
+    place: int
+    selection: int
+    has_board: bool
+
+    @classmethod
+    def of(cls, context: AppContext, page: InspectorPage) -> Before:
+        player = page.player
+        return cls(
+            page=store.read_page(context.settings) or CHAT,
+            focus=QApplication.focusWidget(),
+            trace=player.trace,
+            is_live=page.is_live,
+            place=player.place,
+            selection=player.selection,
+            has_board=player.board,
+        )
+
+    def bring_back(self, page: InspectorPage) -> None:
+        """Opens the run again, as it was."""
+        page.player.set_board(self.has_board)
+        page.compare.set_other(None)
+        page.show_view(0)
+        if self.trace is None:
+            page.close_trace()
+        elif self.is_live:
+            page.follow_live(self.trace)
+        else:
+            page.open_trace(self.trace, self.place)
+        page.player.select(self.selection)
+
+    def bring_focus_back(self) -> None:
+        """Focuses the widget that had the focus, if it is still there."""
+        if self.focus is not None and isValid(self.focus) and usable(self.focus):
+            self.focus.setFocus()
+
+
+class GuideCard(QFrame):
+    """Has the height of the longest of the sentences given to ``reserve``, so that nothing jumps."""
+
+    back_asked = Signal()
+    next_asked = Signal()
+    left = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("role", "guide")
+        self.title, self.sentence = label("", "caption", wrap=True), label("", "setting", wrap=True)
+        self.back = button(tr("Back"), tr("Back to the step before"), clicked=self.back_asked)
+        self.next = button(tr("Next"), role="primary", clicked=self.next_asked)
+        self.leave = button(tr("Leave"), tr("Leave the guided minute"), tip=tr("Esc"), clicked=self.left)
+        self._reserved: tuple[str, ...] = ()
+        head = row_of((self.title, 1), self.back, self.next, self.leave, spacing=SPACE_4)
+        self.setLayout(column_of(head, self.sentence, margins=(SPACE_4, SPACE_1, SPACE_4, SPACE_2), spacing=0))
+        themes.settled.connect(self._fit)
+
+    def reserve(self, sentences: Iterable[str]) -> None:
+        """Makes room for the longest of the sentences."""
+        self._reserved = tuple(sentences)
+        self._fit()
+
+    def show_step(self, title: str, sentence: str, act: str = "", *, can_go_back: bool = True) -> None:
+        """Shows a step, and lets screen readers say it. ``act`` is the text of the button that goes on."""
+        if (title, sentence) == (self.title.text(), self.sentence.text()):
+            return
+        self.title.setText(title)
+        self.sentence.setText(sentence)
+        self.next.setText(act or tr("Next"))
+        self.next.setAccessibleName(act or tr("Next"))
+        self.back.setEnabled(can_go_back)
+        self.setAccessibleName(title)
+        for part in (self, self.next):
+            part.setAccessibleDescription(sentence)
+        QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, f"{title}. {sentence}"))
+
+    @Slot()
+    def _fit(self) -> None:
+        metrics, room = self.sentence.fontMetrics(), QRect(0, 0, self.width() - 2 * SPACE_4, 0)
+        wrap = Qt.TextFlag.TextWordWrap
+        heights = [metrics.boundingRect(room, wrap, text).height() for text in self._reserved]
+        self.sentence.setMinimumHeight(max(heights, default=0))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
 
 
 class Guide(QObject):
@@ -95,7 +194,7 @@ class Guide(QObject):
         before = self._end()
         if before is not None:
             before.bring_back(self._page)
-            self._context.show_page(before.page)
+            self._context.navigator.show_page(before.page)
             before.bring_focus_back()
 
     def _end(self) -> Before | None:
@@ -117,7 +216,7 @@ class Guide(QObject):
             return
         if self._course.is_at_end:
             self.leave()
-            self._context.show_page(CHAT)
+            self._context.navigator.show_page(CHAT)
         elif self._problem():
             self._course.go(1)
             self._begin_step()

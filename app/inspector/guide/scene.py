@@ -136,7 +136,7 @@ class GuideScene:
         elif step.control == PLAY and player.is_playing:
             self._page.run("last")
         elif step.control == CONTINUE and going_on.reason_to_wait():
-            if going_on.is_forking and self._context.backend.pacing.is_computed:
+            if self._context.backend.pacing.is_computed:
                 going_on.stop()
         elif step.control in self._buttons:
             self._buttons[step.control].click()

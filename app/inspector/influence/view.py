@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import Signal, Slot
@@ -12,17 +15,60 @@ from PySide6.QtWidgets import (
 from app.canvas.accessibility import expose_cells
 from app.canvas.heat import Heat
 from app.canvas.words import token_words
-from app.design.controls import button, label
+from app.design.controls import button, describe, label, show_line
 from app.design.fonts import TEXT_BODY, canvas_font
 from app.design.layouts import column_of
 from app.design.tokens import SPACE_2
 from app.inspector.canvas.page_cells import SpannedCanvas
-from app.inspector.forks.token_choice import TokenChoice
-from app.inspector.influence.scale import FLOOR, ShownInfluence
+from app.inspector.forks.panel import TokenChoice
 from app.inspector.words import capital, in_nats
 from app.player.player import NOTHING, Player
 from app.system.i18n import tr, trn
 from engine import step_number
+
+FLOOR = 0.001  # nats; smaller values count as no movement
+
+
+@dataclass(frozen=True, eq=False)
+class ShownInfluence:
+    """One measurement: one step with a changed token, and the KL of each position's distribution to that without.
+
+    The changed position itself is left out: its influence on itself is meaningless.
+    """
+
+    position: int
+    before: int  # token id
+    after: int  # token id
+    kl: NDArray[np.float64]  # (C,) nats
+
+    @property
+    def others(self) -> NDArray[np.float64]:
+        """The values (C,), 0 at the changed position and where nothing moved."""
+        found = np.where(self.kl < FLOOR, 0.0, self.kl)
+        found[self.position] = 0.0
+        return found
+
+    @property
+    def most(self) -> float:
+        """The largest value in nats; 0 if no position moved."""
+        return float(self.others.max(initial=0.0))
+
+    @property
+    def count(self) -> int:
+        """The number of positions that moved."""
+        return int((self.others > 0).sum())
+
+    @property
+    def _decades(self) -> float:
+        """The length of the scale, from ``FLOOR`` to the largest value, in powers of ten."""
+        return max(math.log10(max(self.most, FLOOR) / FLOOR), 1e-9)
+
+    def shares(self) -> NDArray[np.float64]:
+        """Returns positions on the scale (C,), 0 to 1; NaN for positions that did not move."""
+        others = self.others
+        moved = np.where(others > 0, others, np.nan)
+        found: NDArray[np.float64] = np.clip(np.log10(moved / FLOOR) / self._decades, 0.0, 1.0)
+        return found
 
 
 class InfluenceView(QWidget):
@@ -32,7 +78,7 @@ class InfluenceView(QWidget):
     asked_text = Signal(int, str)  # position, text of the new token; the receiver checks that it is one token
 
     def __init__(self, player: Player, choice: TokenChoice) -> None:
-        super().__init__()
+        super().__init__(accessibleName=tr("What depends on a token"))
         self._player, self._choice = player, choice
         self.influence: ShownInfluence | None = None  # the measurement shown
         self._place: tuple[int, int] | None = None  # block and frame that were measured
@@ -49,8 +95,7 @@ class InfluenceView(QWidget):
             "caption",
             wrap=True,
         )
-        self.what = label("", wrap=True, selectable=True)
-        self.what.setAccessibleName(tr("What was measured"))
+        self.what = label("", wrap=True, selectable=True, name=tr("What was measured"))
         self.how = label(
             tr(
                 "By the KL divergence of each cell's prediction, in nats. The step is not shown the prediction of the "
@@ -69,7 +114,6 @@ class InfluenceView(QWidget):
         title = label(tr("What depends on this token?"), "setting", wrap=True)
         asking = (title, self.teaching, self.measure, self.reason, self.problem)
         self.setLayout(column_of(*asking, self.what, self.how, self.map, spacing=SPACE_2))
-        self.setAccessibleName(tr("What depends on a token"))
         self._connect()
         self._open()
 
@@ -112,8 +156,7 @@ class InfluenceView(QWidget):
 
     def show_problem(self, text: str) -> None:
         """Shows why a measurement failed; an empty text removes the message."""
-        self.problem.setText(text)
-        self.problem.setVisible(bool(text))
+        show_line(self.problem, text)
         if text:
             self.set_busy(False)
 
@@ -127,8 +170,7 @@ class InfluenceView(QWidget):
         """Sets the reason why nothing can be measured now; empty if it can. ``needed`` is the model to load first."""
         self._refusal = "" if needed else reason
         said = tr("{model} is loaded first.", model=needed) if needed else reason
-        self.measure.setToolTip(said)
-        self.measure.setAccessibleDescription(said)
+        describe(self.measure, said)
         self.show_problem("")
         self._enable()
 
@@ -156,8 +198,7 @@ class InfluenceView(QWidget):
         else:
             reason = "" if self._choice.currentText() else tr("Choose a token in the list before Pin.")
         reason = self._refusal or reason
-        self.reason.setText(reason)
-        self.reason.setVisible(bool(reason))
+        show_line(self.reason, reason)
         self.measure.setEnabled(not reason)  # it stays enabled during a measurement, so that it keeps the focus
 
     @Slot()

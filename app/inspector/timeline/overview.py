@@ -13,7 +13,7 @@ from PySide6.QtCore import QObject, Signal, Slot
 
 from app.player.player import Player
 from app.state.run.replay import NOISE, BlockRecord
-from app.state.run.settling import Doubt, doubts_of
+from app.state.run.story import Doubt, doubts_of
 from app.system.timers import later
 
 IDLE_MS = 30  # pause after the last move before more is read

@@ -4,22 +4,242 @@ from __future__ import annotations
 
 from functools import partial
 
-from PySide6.QtCore import Qt, Slot
-from PySide6.QtGui import QKeySequence, QResizeEvent
-from PySide6.QtWidgets import QPushButton, QWidget
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, Slot
+from PySide6.QtGui import (
+    QFont,
+    QKeyEvent,
+    QKeySequence,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QPolygonF,
+    QResizeEvent,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QAbstractSlider, QPushButton, QSizePolicy, QToolTip, QWidget
 
-from app.canvas.legend import Legend
-from app.design import icons
+from app.canvas.legend import Legend, LegendEntry
+from app.design import icons, themes
 from app.design.choice_box import ChoiceBox
-from app.design.controls import Elided, button, chain_tabs
-from app.design.fonts import px
+from app.design.controls import Elided, button, chain_tabs, describe, folded, introduce
+from app.design.focus_rings import is_ringed
+from app.design.fonts import TEXT_SMALL, px, ui_font
+from app.design.inks import set_inks
 from app.design.layouts import column_of, row_of
+from app.design.tokens import Theme, color
 from app.inspector.keys import KEY_ACTIONS
 from app.inspector.timeline.overview import Overview
-from app.inspector.timeline.timeline import Timeline, key_entries
 from app.inspector.words import frame_words
 from app.player.player import NOTHING, SPEEDS, Player
+from app.state.run.replay import NOISE, Frame
 from app.system.i18n import tr
+
+MARGIN = 12  # pixels at both ends, for the handle
+TRACK = 6
+LEAST_LABEL = 48  # least pixels between two blocks' numbers
+
+
+class Timeline(QAbstractSlider):
+    """A slider over the frames: click or drag to go, hover for a frame's facts. The page handles its keys."""
+
+    def __init__(self, player: Player, overview: Overview, parent: QWidget | None = None) -> None:
+        super().__init__(parent, orientation=Qt.Orientation.Horizontal, singleStep=1)
+        self._player, self._overview = player, overview
+        self._pointed = -1
+        self.setMouseTracking(True)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        introduce(self, tr("Timeline"), tr("Every step of the run. The arrow keys go to the one before or after."))
+        self._resize_labels()
+        player.opened.connect(self._on_frames)
+        player.grown.connect(self._on_frames)
+        player.placed.connect(self._on_placed)
+        overview.known.connect(self._on_known)
+        self.valueChanged.connect(player.go)
+        themes.changed.connect(self._resize_labels)
+
+    @Slot()
+    def _resize_labels(self) -> None:
+        self._label = ui_font()
+        self._label.setPixelSize(px(TEXT_SMALL))
+        self.updateGeometry()
+
+    def sizeHint(self) -> QSize:
+        return QSize(400, 30 + px(TEXT_SMALL) + 4)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(120, self.sizeHint().height())
+
+    @property
+    def _frames(self) -> list[Frame]:
+        return [] if self._player.replay is None else self._player.replay.frames
+
+    @property
+    def _reads(self) -> int:
+        """The number of reads of a decision; 0 for other runs."""
+        return 0 if self._player.replay is None else self._player.replay.read_count
+
+    @Slot()
+    def _on_frames(self) -> None:
+        self.blockSignals(True)
+        self.setRange(0, max(0, len(self._frames) - 1))
+        self.setValue(self._player.place)
+        self.blockSignals(False)
+        self.update()
+
+    @Slot(int)
+    def _on_placed(self, place: int) -> None:
+        before = self.x_of(self.value())
+        if place > self.maximum():
+            self._on_frames()
+        self.setValue(place)
+        after = self.x_of(place)
+        for x in (before, after):
+            self.update(QRect(round(x) - 12, 0, 24, self.height()))
+        lower, upper = sorted((before, after))
+        self.update(QRect(round(lower), self._middle - TRACK, round(upper - lower) + 1, 2 * TRACK))
+
+    @Slot(int)
+    def _on_known(self, _block: int) -> None:
+        self.update()
+
+    @property
+    def _middle(self) -> int:
+        return 18
+
+    def x_of(self, place: int) -> float:
+        """Returns a frame's place, in pixels from the left."""
+        return MARGIN + (self.width() - 2 * MARGIN) * (place / max(1, self.maximum()))
+
+    def place_at(self, x: float) -> int:
+        """Returns the frame nearest to ``x``."""
+        share = (x - MARGIN) / max(1, self.width() - 2 * MARGIN)
+        return max(0, min(round(share * self.maximum()), self.maximum()))
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton and self._frames:
+            self._player.pause()
+            self._player.go(self.place_at(event.position().x()))
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        if not self._frames:
+            return
+        place = self.place_at(event.position().x())
+        if event.buttons() & Qt.MouseButton.LeftButton:
+            self._player.go(place)
+        self._point(place, event.globalPosition().toPoint())
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        turned = event.angleDelta().y() or event.angleDelta().x()
+        if turned:
+            self._player.step(-1 if turned > 0 else 1)
+        event.accept()
+
+    def leaveEvent(self, event: QEvent) -> None:
+        self._point(-1, QPoint())
+        super().leaveEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        event.ignore()  # the page handles these keys
+
+    def _point(self, place: int, where: QPoint) -> None:
+        if place == self._pointed:
+            return
+        for old in (self._pointed, place):
+            if old >= 0:
+                self.update(QRect(round(self.x_of(old)) - 2, 0, 5, self.height()))
+        self._pointed = place
+        if place < 0:
+            QToolTip.hideText()
+        else:
+            QToolTip.showText(where, folded(self.words_at(place)), self)
+
+    def words_at(self, place: int) -> str:
+        """Returns the tool tip of a frame."""
+        frame, steps = self._frames[place], self._overview.steps[self._frames[place].block]
+        if self._reads:
+            return frame_words(frame, steps, None, self._reads)
+        if frame.step == NOISE:
+            return tr("Block {block}, before the first step", block=frame.block + 1)
+        if frame.step >= steps:
+            return tr("Block {block}, finished", block=frame.block + 1)
+        return frame_words(frame, steps, None)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        theme, middle = themes.current(), self._middle
+        left, right = self.x_of(0), self.x_of(self.maximum())
+        painter.fillRect(QRectF(left, middle - 1, right - left, 2), color(theme.line_strong))
+        if self._frames:
+            here = self.x_of(self.value())
+            painter.fillRect(QRectF(left, middle - 1, here - left, 2), color(theme.accent))
+            self._paint_blocks(painter, event.rect())
+            if self._pointed >= 0:
+                painter.fillRect(QRectF(self.x_of(self._pointed) - 0.5, 4, 1, 28), color(theme.faint_ink))
+            set_inks(painter, QPen(color(theme.surface), 2), color(theme.ink))
+            painter.drawEllipse(QPointF(here, middle), 8, 8)
+        if is_ringed(self):
+            set_inks(painter, QPen(color(theme.focus), 2), Qt.BrushStyle.NoBrush)
+            painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), 4, 4)
+        painter.end()
+
+    def _paint_blocks(self, painter: QPainter, clip: QRect) -> None:
+        replay = self._player.replay
+        assert replay is not None
+        theme, middle = themes.current(), self._middle
+        painter.setFont(QFont(self._label))
+        last_label = -1e9
+        for block, steps in enumerate(self._overview.steps):
+            first = replay.first_of(block)
+            start, end = self.x_of(first), self.x_of(first + steps + (1 if replay.committed(block) else 0))
+            if start - last_label >= LEAST_LABEL:
+                last_label = start
+                first_text = tr("read {number}", number=1) if self._reads else tr("block {number}", number=1)
+                painter.setPen(color(theme.faint_ink))
+                painter.drawText(QPointF(start, self.height() - 5), str(block + 1) if block else first_text)
+            if end < clip.left() - 12 or start > clip.right() + 12:
+                continue
+            painter.fillRect(QRectF(start - 0.5, middle - 5, 1, 10), color(theme.line_strong))
+            if replay.committed(block):
+                painter.fillRect(QRectF(end - 1, middle - 8, 2, 16), color(theme.faint_ink))
+            figures = self._overview[block]
+            if figures is None:
+                continue
+            shade = color(theme.remelted)
+            most = max(1, int(figures.remelts.max(initial=1)))
+            for step in figures.bursts.tolist():
+                high = 3 + 7 * figures.remelts[step] / most
+                painter.fillRect(QRectF(self.x_of(first + 1 + step) - 1.5, middle - 4 - high, 3, high), shade)
+            if figures.stopped_early and replay.committed(block):
+                paint_diamond(painter, QPointF(end, middle - 13), theme)
+
+    def sliderChange(self, _change: QAbstractSlider.SliderChange) -> None:
+        """Does nothing: Qt would repaint all, while ``_on_placed`` repaints only the changed part."""
+
+
+def paint_diamond(painter: QPainter, middle: QPointF, theme: Theme) -> None:
+    set_inks(painter, Qt.PenStyle.NoPen, color(theme.accepted))
+    points = ((0, -5), (5, 0), (0, 5), (-5, 0))
+    painter.drawPolygon(QPolygonF([middle + QPointF(*point) for point in points]))
+
+
+def key_entries() -> tuple[LegendEntry, ...]:
+    """Returns the key of the timeline's marks."""
+    return (
+        LegendEntry(tr("end of a block"), _draw_end),
+        LegendEntry(tr("stopped early"), lambda painter, rect, theme: paint_diamond(painter, rect.center(), theme)),
+        LegendEntry(tr("many taken back at once"), _draw_burst),
+    )
+
+
+def _draw_end(painter: QPainter, rect: QRectF, theme: Theme) -> None:
+    painter.fillRect(QRectF(rect.center().x() - 1, rect.top() + 1, 2, rect.height() - 2), color(theme.faint_ink))
+
+
+def _draw_burst(painter: QPainter, rect: QRectF, theme: Theme) -> None:
+    painter.fillRect(QRectF(rect.center().x() - 1.5, rect.center().y() - 5, 3, 10), color(theme.remelted))
 
 
 class Transport(QWidget):
@@ -121,8 +341,7 @@ class Transport(QWidget):
         title = tr("Pause") if playing else tr("Play")
         made.setAccessibleName(title)
         tip = _tip(title, "Space")
-        made.setToolTip(tip)
-        made.setAccessibleDescription(tip)
+        describe(made, tip)
         self._set_icons()
 
     @Slot(float)

@@ -125,7 +125,8 @@ class Answer:
 
     def fold(self, event: Event, decode: Decode) -> None:
         """Applies one event of the run."""
-        self.stats.fold(event)
+        self.canvas.fold(event)
+        self.stats.count(event)
         self._draft.fold(event)
         if isinstance(event, PrefillFinished | TextArrived):
             self.status = "developing"

@@ -5,7 +5,10 @@ Knows neither Qt nor tokens.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from typing import Literal
 
 from app.system.i18n import tr
@@ -16,11 +19,52 @@ from engine.service import LoadedModel
 from engine.text.message import Message
 from engine.text.outline import INSTRUCTION, REQUEST_END, Hole, Outline, parse
 
+MOST_PAIRS = 4_000_000  # of words, compared within about a second; longer texts are compared line by line
+_WORD = re.compile(r"\s+|\w+|[^\w\s]")
+
+
 Kind = Literal["rewrite", "shorten", "fill", "continue"]
 LONGER, SHORTER = 125, 50  # percent of the tokens that a part has, for what is written in its place
 LEAST_NOISE, USUAL_NOISE, MOST_NOISE = 0.1, 0.3, 0.8  # share of a text that is revised
 MOST_REVISED = 20_000  # characters; the difference of two texts takes quadratic time
 IMPROVE = "Improve this text:"
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A part of two texts: the same in both, or changed from ``old`` to ``new``."""
+
+    old: str
+    new: str
+
+    @property
+    def is_change(self) -> bool:
+        return self.old != self.new
+
+
+def differences(old: str, new: str) -> tuple[Stretch, ...]:
+    """Returns two texts as stretches, in order; changes with nothing but a space between them are one."""
+    before, behind = _WORD.findall(old), _WORD.findall(new)
+    if len(before) * len(behind) > MOST_PAIRS:
+        before, behind = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    found: list[Stretch] = []
+    for _, first, last, start, stop in SequenceMatcher(None, before, behind, autojunk=False).get_opcodes():
+        here = Stretch("".join(before[first:last]), "".join(behind[start:stop]))
+        if here.is_change and len(found) > 1 and found[-2].is_change and found[-1].old.isspace():
+            space, change = found.pop(), found.pop()
+            here = Stretch(change.old + space.old + here.old, change.new + space.new + here.new)
+        found.append(here)
+    return tuple(found)
+
+
+def places_of_changes(stretches: Sequence[Stretch]) -> list[int]:
+    """Returns the indices of the stretches that are changes."""
+    return [place for place, stretch in enumerate(stretches) if stretch.is_change]
+
+
+def merged(stretches: Sequence[Stretch], accepted: Collection[int]) -> str:
+    """Returns the text with the changes whose indices are ``accepted``, and without the others."""
+    return "".join(one.new if place in accepted else one.old for place, one in enumerate(stretches))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from app.state.run.answers import label_reads
 from app.state.run.canvas import CanvasState
 from engine import CanvasCommitted, Event, Recording
 from engine.events import SlotsRead
-from engine.service import DecisionRun, RunAdvanced, RunEnded, RunStarted, ServiceReply
+from engine.service import DecisionRun
 from engine.tasks.decisions.answers import LabelRead, TypedAnswer, answer_of
 from engine.tasks.decisions.layout import Slot
 from engine.tasks.decisions.questions import Question
@@ -30,7 +30,6 @@ class DecisionProgress:
     @property
     def questions(self) -> tuple[Question, ...]:
         """The questions that this run asks."""
-        assert self.request.decision is not None
         return self.request.decision.questions
 
     @property
@@ -44,22 +43,21 @@ class DecisionProgress:
         finished = self.canvas.finished
         return self.is_over and (finished is None or finished.reason == "cancelled")
 
-    def _fold(self, event: Event) -> None:
-        """Applies the run's next event. Commits are left out, as they would cut the canvas at an end token."""
-        if not isinstance(event, CanvasCommitted):
-            self.canvas.fold(event)
-        if isinstance(event, SlotsRead):
-            self.reads.append(label_reads(event))
+    def begin(self, trace: Recording) -> None:
+        """Begins to fold the events of a recording."""
+        self.trace = trace
 
-    def take(self, reply: RunStarted | RunAdvanced | RunEnded) -> None:
-        """Applies the run's next reply."""
-        match reply:
-            case RunStarted(_, trace):
-                self.trace = trace
-            case RunAdvanced(_, event):
-                self._fold(event)
-            case RunEnded(_, message):
-                self.is_over, self.problem = True, message
+    def fold(self, events: Iterable[Event]) -> None:
+        """Applies the run's next events. Commits are left out, as they would cut the canvas at an end token."""
+        for event in events:
+            if not isinstance(event, CanvasCommitted):
+                self.canvas.fold(event)
+            if isinstance(event, SlotsRead):
+                self.reads.append(label_reads(event))
+
+    def end(self, problem: str) -> None:
+        """Ends the run, with the problem if it failed."""
+        self.is_over, self.problem = True, problem
 
     def reads_of(self, question: int) -> tuple[LabelRead, ...]:
         """Returns all reads of the question at an index of this run."""
@@ -81,15 +79,6 @@ class DecisionReading:
             runs.append(DecisionProgress(request, first))
             first += len(runs[-1].questions)
         return DecisionReading(runs)
-
-    def take(self, reply: ServiceReply) -> bool:
-        """Applies a reply; returns False if it belongs to another run."""
-        if isinstance(reply, RunStarted | RunAdvanced | RunEnded):
-            for run in self.runs:
-                if run.request.run_id == reply.run_id:
-                    run.take(reply)
-                    return True
-        return False
 
     @property
     def is_over(self) -> bool:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from app.state.race.prompts import is_right
 from app.state.run.canvas import CanvasState
-from engine import CanvasCommitted, CanvasStarted, Event, GenerationFinished, Recording, StepFinished
+from engine import CanvasCommitted, CanvasStarted, Event, GenerationFinished, Recording, SafelightError, StepFinished
 from engine.service import (
     Lane,
     LanePassed,
@@ -23,6 +24,29 @@ from engine.service import (
 )
 
 MOST_COMPARED = 4_000  # characters of a text, as the time of a comparison grows with the product of both lengths
+
+
+@dataclass(frozen=True)
+class LaneReading:
+    """A lane's text, its agreement with the first lane's (0 to 1), and whether it is right (None if not checkable)."""
+
+    text: str
+    agreement: float | None
+    is_right: bool | None
+
+
+def read_lanes(race: RaceRun) -> list[LaneReading]:
+    """Reads and checks the lanes' texts. Takes time with long texts, and with a Sudoku, which is solved."""
+    prompt = str(race.request.messages[-1]["content"])
+    found: list[LaneReading] = []
+    for lane in race.lanes:
+        try:
+            text = lane.text
+        except SafelightError as error:  # the run's file cannot be read any more
+            text = str(error)
+        share = agreement(text, found[0].text) if found else None
+        found.append(LaneReading(text, share, is_right(prompt, text)))
+    return found
 
 
 @dataclass(frozen=True)
@@ -153,22 +177,16 @@ class RaceRun:
         """Returns the state before the first reply."""
         return RaceRun(request, [LaneRun(lane) for lane in request.lanes])
 
-    def take(self, reply: ServiceReply) -> bool:
-        """Applies a reply. Returns True if it belongs to this race."""
+    def take(self, reply: ServiceReply) -> None:
+        """Applies a reply to the race."""
         match reply:
             case RunStarted() | RunAdvanced() | LanePassed() | RunEnded():
                 self.loading = None
-                found = next((one for one in self.lanes if one.lane.run_id == reply.run_id), None)
-                if found is not None:
-                    found.take(reply)
-                return found is not None
-            case RaceLoading() if reply.race_id == self.request.race_id:
+                next(one for one in self.lanes if one.lane.run_id == reply.run_id).take(reply)
+            case RaceLoading():
                 self.loading = reply
-                return True
-            case RaceEnded(race_id, message) if race_id == self.request.race_id:
+            case RaceEnded(_, message):
                 self.loading, self.is_over, self.problem = None, True, message
-                return True
-        return False
 
     @property
     def was_stopped(self) -> bool:

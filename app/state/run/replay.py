@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ from engine import (
     SlotsRead,
     StepFinished,
     TraceHeader,
+    open_trace,
 )
 
 Floats = NDArray[np.float32]
@@ -37,6 +39,19 @@ NOISE = -1
 KEPT_BLOCKS = 6  # blocks whose arrays are in memory at once
 BLOCK_BYTES = 16 * 2**20  # of one block's arrays: about fourteen times that of 48 steps on a canvas of 256
 BLOCK_STEPS = 1_000  # most steps of a block that are read, as the window waits meanwhile
+
+
+def read_run(run: Recording | Path) -> tuple[Replay, Recording]:
+    """Returns a replay and the recording that it reads from. Meant for a thread, as a long run takes a while.
+
+    Raises:
+        SafelightError: its file cannot be read.
+    """
+    recording = open_trace(run) if isinstance(run, Path) else run
+    replay = Replay(recording)
+    for block in range(min(replay.blocks, KEPT_BLOCKS)):
+        replay.record(block)  # fills the replay's cache
+    return replay, recording
 
 
 class Frame(NamedTuple):

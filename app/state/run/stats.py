@@ -70,6 +70,10 @@ class RunStats:
     def fold(self, event: Event) -> None:
         """Applies the next event of the run."""
         self.canvases.fold(event)
+        self.count(event)
+
+    def count(self, event: Event) -> None:
+        """Counts an event that is folded into the canvases."""
         if isinstance(event, StepFinished):
             self.total_steps += 1
             self.step_seconds += event.seconds

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.state.run.canvas import BlockState, CellState
-from app.state.sudoku.board import BLANK, SIZE
-from app.state.sudoku.verdict import SolveVerdict, verdict
+from app.state.sudoku.board import BLANK, SIZE, SolveVerdict, verdict
 from engine.tasks import sudoku
 
 POSITIONS: tuple[int, ...] = tuple(10 * (cell // 9) + cell % 9 for cell in range(SIZE))

@@ -9,10 +9,21 @@ from PySide6.QtCore import QObject, Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QPushButton, QWidget
 
 from app.design.choice_box import ChoiceBox
-from app.design.controls import FocusGroup, Hairline, button, flow_of, label, show_stop
+from app.design.controls import (
+    FocusGroup,
+    Hairline,
+    button,
+    describe,
+    discard,
+    flow_of,
+    introduce,
+    label,
+    show_line,
+    show_stop,
+)
 from app.design.layouts import STRETCH, Gap, column_of, row_of
+from app.pictures.bar import PictureThumb
 from app.pictures.source import PictureSource
-from app.pictures.thumb import PictureThumb
 from app.state.chat.attachment import AttachedPicture
 from app.sudoku.words import bin_tip, bin_title
 from app.system.i18n import tr, trn
@@ -62,29 +73,23 @@ class Column(QWidget):
         self.clear = button(tr("Clear"), tr("Clear the board"))
         self.undo = button(tr("Undo"), tr("Undo the last change of the puzzle"))
         self.redo = button(tr("Redo"), tr("Redo the change of the puzzle"))
-        self.check = label("", "caption", wrap=True)
-        self.check.setAccessibleName(tr("Check of the puzzle"))
+        self.check = label("", "caption", wrap=True, name=tr("Check of the puzzle"))
         self.solve = button(tr("Solve"), tr("Solve the puzzle"), role="primary")
         self.stop = button(tr("Stop"), role="plain")
-        self.reason = label("", "caption", wrap=True)
-        self.reason.setAccessibleName(tr("Why the puzzle cannot be solved now"))
+        self.reason = label("", "caption", wrap=True, name=tr("Why the puzzle cannot be solved now"))
         tip = tr("Opens the Race page, where two models solve this puzzle side by side")
         self.race = button(tr("Race this"), tr("Race two models on this puzzle"), role="plain", tip=tip)
         self.load = button(tr("Load the small models"), role="plain")
         self.keep = QCheckBox(tr("Keep the given digits"))
         explanation = tr("Off, the model writes all 81 cells and may change a given digit. On, it cannot.")
-        self.keep.setAccessibleDescription(explanation)
-        self.keep.setToolTip(explanation)
+        describe(self.keep, explanation)
         self.adapter = ChoiceBox()
-        self.adapter.setAccessibleName(tr("Adapter"))
-        self.adapter.setAccessibleDescription(tr("A small addition to the loaded model's weights"))
+        introduce(self.adapter, tr("Adapter"), tr("A small addition to the loaded model's weights"))
         self.adapter.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.adapter.setMinimumContentsLength(10)
         self.adapter_title = label(tr("Adapter"), "setting")
-        self.verdict = label("", "verdict", wrap=True, selectable=True)
-        self.verdict.setAccessibleName(tr("Result"))
-        self.run_facts = label("", "caption", wrap=True)
-        self.run_facts.setAccessibleName(tr("Model and seed of the run"))
+        self.verdict = label("", "verdict", wrap=True, selectable=True, name=tr("Result"))
+        self.run_facts = label("", "caption", wrap=True, name=tr("Model and seed of the run"))
         self.again = button(tr("Try another seed"), tr("Solve again with another seed"), role="chip")
         self.inspect = button(tr("Open in the inspector"), tr("Open this run in the inspector"))
         self.back = button(tr("Back to the puzzle"), tip=tr("Shows the puzzle alone again, to edit it"))
@@ -140,8 +145,7 @@ class Column(QWidget):
             self.solve.setEnabled(can_run)
         self.again.setEnabled(can_run)
         self.solve.setToolTip(waits)
-        self.reason.setText(waits)
-        self.reason.setVisible(bool(waits))
+        show_line(self.reason, waits)
 
     def allow_adapters(self, can: bool, why: str = "") -> None:
         """Enables the choice of an adapter; ``why`` says why the model takes none."""
@@ -174,10 +178,8 @@ class Column(QWidget):
 
     def show_result(self, text: str, facts: str, *, has_run: bool, failed: bool) -> None:
         """Shows the result and the facts of the shown run; offers next steps if it ``failed`` to solve the puzzle."""
-        self.verdict.setText(text)
-        self.verdict.setVisible(bool(text))
-        self.run_facts.setText(facts)
-        self.run_facts.setVisible(bool(facts))
+        show_line(self.verdict, text)
+        show_line(self.run_facts, facts)
         self.inspect.setVisible(has_run)
         self.back.setVisible(has_run)
         self.again.setVisible(failed)
@@ -192,8 +194,7 @@ class PictureNote(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.thumb: PictureThumb | None = None
-        self.words = label("", "caption", wrap=True)
-        self.words.setAccessibleName(tr("Cells to check"))
+        self.words = label("", "caption", wrap=True, name=tr("Cells to check"))
         self._row = row_of((self.words, 1), spacing=12)
         self.setLayout(self._row)
         self.hide()
@@ -220,6 +221,5 @@ class PictureNote(QWidget):
     def _drop_thumb(self) -> None:
         if self.thumb is not None:
             self._row.removeWidget(self.thumb)
-            self.thumb.hide()
-            self.thumb.deleteLater()
+            discard(self.thumb)
             self.thumb = None

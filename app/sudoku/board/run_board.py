@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject, Signal, Slot
 
+from app.bridge.pacing import RunHandle
 from app.player.player import Player
 from app.state.sudoku.solve_frame import SolveFrame, frame
 from app.sudoku.board.view import BoardView
@@ -30,7 +31,7 @@ class RunBoard(QObject):
         self.is_live = False
         self.result = ""  # of the shown run, in words; empty until it has ended
         self.is_wrong = False  # the shown run has ended with an answer that does not solve the puzzle
-        self._share = 1.0  # shown share of the latest step's accepted tokens
+        self._handle: RunHandle | None = None
         self._waiting = later(self, self._take_in)
         self.player.placed.connect(self._show)
         self.player.revealed.connect(self._show)
@@ -46,22 +47,27 @@ class RunBoard(QObject):
         self.puzzle = puzzle
         self.is_live = True
 
+    def follow(self, handle: RunHandle) -> None:
+        """Shows what comes of a run; ``end`` must be called at its end."""
+        self._handle = handle
+        handle.started.connect(self._began)
+        handle.changed.connect(self._grow)
+        handle.revealed.connect(self._grow)
+
     @Slot(object)
-    def began(self, view: Recording) -> None:
+    def _began(self, view: Recording) -> None:
         self.trace = view
         self.player.open(view)
         self.started.emit()
 
-    @Slot(float)
-    def grew(self, share: float) -> None:
-        self._share = share
+    @Slot()
+    def _grow(self) -> None:
         if not self._waiting.isActive():
             self._waiting.start(REFRESH_MS)
 
-    @Slot(str)
-    def ended(self, problem: str) -> None:
+    def end(self, problem: str) -> None:
+        """Shows all of the run, or why it failed; empty if it did not."""
         self._waiting.stop()
-        self._share = 1.0
         self._take_in()
         self.is_live = False
         replay = self.player.replay
@@ -90,7 +96,7 @@ class RunBoard(QObject):
     @Slot()
     def _take_in(self) -> None:
         if self.trace is not None:
-            self.player.refresh(self._share)
+            self.player.refresh(1.0 if self._handle is None else self._handle.share)
 
     @Slot()
     def _show(self) -> None:

@@ -15,9 +15,8 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QWidget
 
-from app.board import keys
 from app.board.paint import paint_invitation
-from app.board.view import FrameView
+from app.board.view import FrameView, digit_of, edit_of, place_of
 from app.design import themes
 from app.design.drops import accept_drag, has_picture, local_files, take_drop
 from app.state.sudoku.board import BLANK, EMPTY, Board, BoardEntry
@@ -186,9 +185,9 @@ class BoardView(FrameView):
         self._take(self.entry.go(index))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        edit = keys.edit_of(event)
-        digit = keys.digit_of(event)
-        place = keys.place_of(event, self.entry.cursor)
+        edit = edit_of(event)
+        digit = digit_of(event)
+        place = place_of(event, self.entry.cursor)
         if edit == "copy":
             self.copy()
         elif place is not None:
@@ -207,4 +206,4 @@ class BoardView(FrameView):
     def _wants(self, event: QKeyEvent) -> bool:
         if super()._wants(event):
             return True
-        return not self.is_read_only and (keys.edit_of(event) is not None or keys.digit_of(event) is not None)
+        return not self.is_read_only and (edit_of(event) is not None or digit_of(event) is not None)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QDir, QObject, QTimer, Slot
+from PySide6.QtCore import QDir, QObject, Slot
 from PySide6.QtWidgets import QFileDialog
 
 from app.session.session import Session
 from app.session.transfers import Erasing, Exporting, Importing
 from app.system.i18n import tr
+from app.system.timers import every
 from app.window.sidebar import Sidebar
 from engine import SafelightError
 from engine.clock import this_moment
@@ -49,9 +50,7 @@ class SidebarController(QObject):
         self._erasing.erased.connect(self.refresh)
         self._lapsing = Erasing(session.library, self)  # at the start; what fails then is tried at the next one
         self._lapsing.erased.connect(self.refresh)
-        self._looking = QTimer(self)
-        self._looking.setInterval(LOOK_MS)
-        self._looking.timeout.connect(self._look)
+        self._looking = every(self, self._look, LOOK_MS)
         self.ask_save: AskSave = self._ask_save
         self.ask_open: AskOpen = self._ask_open
         sidebar.new_asked.connect(self.begin)

@@ -9,13 +9,13 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QAction, QKeyEvent
 from PySide6.QtWidgets import QAbstractItemView, QFrame, QListWidget, QListWidgetItem, QWidget
 
-from app.design.controls import button, flow_of, label
+from app.design.controls import button, flow_of, introduce, label
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.question import ask
 from app.library import Summary
 from app.library.library import KEPT_DAYS, KEPT_SECONDS
 from app.system.i18n import tr, trn
-from app.window.sidebar.rows import shown_title
+from app.window.sidebar.painting import shown_title
 
 ID = Qt.ItemDataRole.UserRole
 
@@ -32,8 +32,7 @@ class DeletedList(QWidget):
         self.back = button(tr("‹ Conversations"), tr("Back to the conversations"), clicked=self.closed)
         self.list = QListWidget()
         self.list.setObjectName("deleted")
-        self.list.setAccessibleName(tr("Recently deleted"))
-        self.list.setAccessibleDescription(tr("Enter restores, Delete deletes for good, Escape goes back"))
+        introduce(self.list, tr("Recently deleted"), tr("Enter restores, Delete deletes for good, Escape goes back"))
         self.list.setFrameShape(QFrame.Shape.NoFrame)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)

@@ -4,19 +4,68 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QEvent, QItemSelection, QModelIndex, QPoint, Qt, QTimer, Signal, Slot
-from PySide6.QtGui import QContextMenuEvent, QFocusEvent, QKeyEvent, QKeySequence, QResizeEvent
-from PySide6.QtWidgets import QAbstractItemView, QFrame, QListView
+from PySide6.QtCore import QEvent, QItemSelection, QModelIndex, QObject, QPoint, Qt, QTimer, Signal, Slot
+from PySide6.QtGui import QAction, QContextMenuEvent, QFocusEvent, QKeyEvent, QKeySequence, QResizeEvent
+from PySide6.QtWidgets import QAbstractItemView, QFrame, QListView, QMenu, QWidget
 
 from app.design import themes
+from app.design.controls import introduce
 from app.design.dots import DotsButton
 from app.design.tokens import SPACE_2
 from app.library import Summary
 from app.library.search import terms_of
 from app.system.i18n import tr
-from app.window.sidebar.menus import RowMenu
-from app.window.sidebar.painting import RowPainter
-from app.window.sidebar.rows import ConversationRows, Index, shown_title
+from app.window.sidebar.painting import ConversationRows, Index, RowPainter, shown_title
+
+EXPORTS = (("markdown", "Markdown"), ("json", "JSON"))
+
+
+class RowMenu(QObject):
+    """Rebuilds the menu for each row; emits ``chosen(id, choice)``.
+
+    Choices are ``open``, ``rename``, ``pin``, ``unpin``, ``delete``, ``import``, and ``export:FORMAT``.
+    """
+
+    chosen = Signal(int, str)
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.menu = QMenu(parent)
+        self.menu.triggered.connect(self._choose)
+        self._export = QMenu(tr("Export as"), self.menu)
+        self._id = -1
+
+    def fill(self, summary: Summary | None, title: str, count: int = 1) -> QMenu:
+        """Fills the menu for a conversation, for ``count`` selected ones, or for the empty space below the list."""
+        self.menu.clear()
+        self._id = -1 if summary is None else summary.id
+        if summary is not None and count > 1:
+            self.menu.setAccessibleName(tr("Actions for the list"))
+            self._add(self.menu, tr("Delete {count} conversations", count=count) + "\t" + tr("Del"), "delete")
+        elif summary is not None:
+            self.menu.setAccessibleName(tr("Actions for {title}", title=title))
+            self._add(self.menu, tr("Open") + "\t" + tr("Enter"), "open")
+            self._add(self.menu, tr("Rename") + "\t" + "F2", "rename")
+            self._add(self.menu, tr("Unpin") if summary.pinned else tr("Pin"), "unpin" if summary.pinned else "pin")
+            self._export.clear()
+            for format, name in EXPORTS:
+                self._add(self._export, name, f"export:{format}")
+            self.menu.addMenu(self._export)
+            self.menu.addSeparator()
+            self._add(self.menu, tr("Delete") + "\t" + tr("Del"), "delete")
+        else:
+            self.menu.setAccessibleName(tr("Actions for the list"))
+            self._add(self.menu, tr("Import…"), "import")
+        return self.menu
+
+    def _add(self, menu: QMenu, text: str, choice: str) -> None:
+        action = menu.addAction(text)
+        action.setData(choice)
+
+    def _choose(self, action: QAction) -> None:
+        choice = action.data()
+        if choice:
+            self.chosen.emit(self._id, choice)
 
 
 class ConversationList(QListView):
@@ -32,7 +81,7 @@ class ConversationList(QListView):
     typed = Signal(QKeyEvent)
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(resizeMode=QListView.ResizeMode.Adjust)
         self.rows = ConversationRows(self)
         self.rows.renamed.connect(self.renamed)
         self.painting = RowPainter(self.rows)
@@ -43,13 +92,11 @@ class ConversationList(QListView):
         self.button.hide()
         self.setModel(self.rows)
         self.setItemDelegate(self.painting)
-        self.setAccessibleName(tr("Conversations"))
-        self.setAccessibleDescription(tr("Enter opens, F2 renames, Delete deletes, the menu key has more"))
+        introduce(self, tr("Conversations"), tr("Enter opens, F2 renames, Delete deletes, the menu key has more"))
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.verticalScrollBar().setSingleStep(16)
-        self.setResizeMode(QListView.ResizeMode.Adjust)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.setTabKeyNavigation(False)

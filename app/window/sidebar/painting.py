@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPointF, QRect, QSize, Qt
+from PySide6.QtCore import (
+    QAbstractListModel,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    QPointF,
+    QRect,
+    QSize,
+    Qt,
+    Signal,
+)
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPen, QTextCharFormat, QTextLayout, QTextOption
 from PySide6.QtWidgets import QLineEdit, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
@@ -12,14 +24,111 @@ from app.design import themes
 from app.design.dots import BUTTON
 from app.design.focus_rings import is_ringed
 from app.design.fonts import TEXT_BODY, TEXT_SMALL, px
+from app.design.inks import set_inks
 from app.design.tokens import RADIUS, SPACE_1, SPACE_2, SPACE_3, SPACE_4, color
 from app.library import Summary
+from app.library.listing import group
 from app.library.search import Term, spans
 from app.system.i18n import tr
-from app.window.sidebar.rows import ConversationRows, shown_title
 
+Index = QModelIndex | QPersistentModelIndex
+Row = Summary | str  # a conversation, or the title of a group
+LONGEST = 300  # characters of a title that are used; no row is as wide
+NO_INDEX = QModelIndex()
 LEFT, RIGHT = SPACE_3, SPACE_2  # pixels around the text, within a row
 LEAST_ROW = 36
+
+
+def shown_title(summary: Summary) -> str:
+    """Returns a title in one line, never empty."""
+    return " ".join(summary.title[:LONGEST].split()) or tr("Untitled")
+
+
+class ConversationRows(QAbstractListModel):
+    """The list model; emits ``renamed(id, title)`` when a title was edited, and changes the row at once."""
+
+    renamed = Signal(int, str)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.rows: list[Row] = []
+        self.current: int | None = None  # the conversation that is open
+        self._places: dict[int, int] = {}
+
+    def show(self, summaries: Sequence[Summary], current: int | None, now: float) -> None:
+        """Replaces all rows; does nothing if they are equal."""
+        rows: list[Row] = []
+        for part in group(summaries, now):
+            rows += [part.title, *part.summaries]
+        if rows == self.rows and current == self.current:
+            return
+        self.beginResetModel()
+        self.rows, self.current = rows, current
+        self._places = {row.id: place for place, row in enumerate(rows) if isinstance(row, Summary)}
+        self.endResetModel()
+
+    def summary(self, index: Index) -> Summary | None:
+        """Returns the conversation of a row; None for a header or an invalid index."""
+        row = self.rows[index.row()] if index.isValid() else ""
+        return row if isinstance(row, Summary) else None
+
+    def index_of(self, id: int | None) -> QModelIndex:
+        """Returns the index of a conversation; invalid if it is not shown."""
+        place = self._places.get(-1 if id is None else id)
+        return QModelIndex() if place is None else self.index(place)
+
+    def nearest(self, row: int) -> QModelIndex:
+        """Returns the conversation at a row, or else the next one, or else the last."""
+        places = self._places.values()
+        if not places:
+            return QModelIndex()
+        return self.index(next((place for place in places if place >= row), max(places)))
+
+    def rowCount(self, parent: Index = NO_INDEX) -> int:
+        return 0 if parent.isValid() else len(self.rows)
+
+    def flags(self, index: Index) -> Qt.ItemFlag:
+        if self.summary(index) is None:
+            return Qt.ItemFlag.ItemNeverHasChildren
+        return (
+            Qt.ItemFlag.ItemIsEnabled
+            | Qt.ItemFlag.ItemIsSelectable
+            | Qt.ItemFlag.ItemIsEditable
+            | Qt.ItemFlag.ItemNeverHasChildren
+        )
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        if not index.isValid():
+            return None
+        row = self.rows[index.row()]
+        if isinstance(row, str):
+            return row if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole) else None
+        if role == Qt.ItemDataRole.DisplayRole:
+            return shown_title(row)
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return shown_title(row)
+        if role == Qt.ItemDataRole.EditRole:
+            return row.title
+        if role == Qt.ItemDataRole.AccessibleTextRole:
+            return self._spoken(row)
+        if role == Qt.ItemDataRole.AccessibleDescriptionRole:
+            return row.snippet
+        return None
+
+    def setData(self, index: Index, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:
+        summary = self.summary(index)
+        title = " ".join(str(value).split())
+        if summary is None or role != Qt.ItemDataRole.EditRole or not title or title == summary.title:
+            return False
+        self.rows[index.row()] = replace(summary, title=title)
+        self.dataChanged.emit(index, index)
+        self.renamed.emit(summary.id, title)
+        return True
+
+    def _spoken(self, summary: Summary) -> str:
+        title = shown_title(summary)
+        title = tr("{title}, pinned", title=title) if summary.pinned else title
+        return tr("{title}, open", title=title) if summary.id == self.current else title
 
 
 class RowPainter(QStyledItemDelegate):
@@ -95,8 +204,7 @@ class RowPainter(QStyledItemDelegate):
         if is_open:
             painter.fillRect(QRect(box.left(), box.top() + SPACE_2, 3, box.height() - 2 * SPACE_2), color(theme.accent))
         if has_cursor and is_ringed:
-            painter.setPen(QPen(color(theme.focus), 2))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
+            set_inks(painter, QPen(color(theme.focus), 2), Qt.BrushStyle.NoBrush)
             painter.drawRoundedRect(box.adjusted(1, 1, -1, -1), RADIUS, RADIUS)
         title = self._title_rect(rect)
         if is_hovered or has_cursor:
@@ -144,10 +252,9 @@ class RowPainter(QStyledItemDelegate):
     def createEditor(
         self, parent: QWidget, _option: QStyleOptionViewItem, _index: QModelIndex | QPersistentModelIndex
     ) -> QWidget:
-        editor = QLineEdit(parent)
+        editor = QLineEdit(parent, maxLength=200)
         editor.setObjectName("rename")
         editor.setAccessibleName(tr("Title of the conversation"))
-        editor.setMaxLength(200)
         return editor
 
     def updateEditorGeometry(

@@ -2,26 +2,139 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QSizePolicy, QStackedWidget, QWidget
+from PySide6.QtCore import QEvent, Qt, Signal, Slot
+from PySide6.QtGui import QAccessible, QAccessibleEvent, QKeyEvent, QKeySequence, QShortcut
+from PySide6.QtWidgets import QFrame, QLineEdit, QSizePolicy, QStackedWidget, QWidget
 
 from app.design import themes
-from app.design.controls import button, label
+from app.design.controls import Elided, button, introduce, label
 from app.design.dots import DotsButton
 from app.design.fonts import TEXT_BODY, px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.tokens import Theme
 from app.library import Summary
-from app.system.i18n import tr
+from app.system.i18n import tr, trn
+from app.system.timers import later
 from app.window.sidebar.deleted import DeletedList
 from app.window.sidebar.listing import ConversationList
-from app.window.sidebar.rows import shown_title
-from app.window.sidebar.search_field import SearchField
-from app.window.sidebar.undo import UndoBar
+from app.window.sidebar.painting import shown_title
 
+REST_MS = 150
+STAYS_MS = 10_000
 WIDTH, MOST_WIDTH = 248, 340  # pixels, at 100 % and with large text
+
+
+class SearchField(QLineEdit):
+    """A search field. Emits ``searched(query)`` when the query changed, ``entered`` for Enter, ``left_down`` for
+    Down."""
+
+    searched = Signal(str)
+    entered = Signal()
+    left_down = Signal()
+
+    def __init__(self) -> None:
+        super().__init__(placeholderText=tr("Search"), maxLength=200, clearButtonEnabled=True)
+        self.query = ""  # the query emitted last
+        introduce(self, tr("Search conversations"), tr("Searches titles and messages; Escape clears"))
+        self._rest = later(self, self._search, REST_MS)
+        self.textChanged.connect(self._changed)
+
+    def event(self, event: QEvent) -> bool:
+        # Escape is also the window's shortcut; while the field has text, it clears the field.
+        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent) and self._clears(event):
+            event.accept()
+            return True
+        return super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if self._clears(event):
+            self.clear()
+        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self._search()
+            self.entered.emit()
+        elif event.key() == Qt.Key.Key_Down:
+            self._search()
+            self.left_down.emit()
+        else:
+            super().keyPressEvent(event)
+
+    def _clears(self, event: QKeyEvent) -> bool:
+        return event.key() == Qt.Key.Key_Escape and bool(self.text())
+
+    @Slot()
+    def _changed(self) -> None:
+        if self.text().strip():
+            self._rest.start()
+        else:
+            self._search()
+
+    @Slot()
+    def _search(self) -> None:
+        self._rest.stop()
+        query = self.text().strip()
+        if query != self.query:
+            self.query = query
+            self.searched.emit(query)
+
+
+class UndoBar(QFrame):
+    """Emits ``undone(ids)``, the latest deletion first. Stays while hovered or focused."""
+
+    undone = Signal(list)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("undo")
+        self._deleted: list[tuple[list[int], str]] = []
+        self.line = Elided("")
+        self.button = button(tr("Undo"), tr("Undo the deletion"), tip=tr("Ctrl+Z"), clicked=self.undo)
+        self.setLayout(row_of((self.line, 1), self.button, margins=(12, 4, 12, 4), spacing=8))
+        self.timer = later(self, self._expire, STAYS_MS)
+        self.shortcut = QShortcut(QKeySequence(QKeySequence.StandardKey.Undo), self)
+        self.shortcut.activated.connect(self.undo)
+        self._show()
+
+    def offer(self, ids: list[int], title: str) -> None:
+        """Offers undo of a deletion; ``title`` is that of the conversation, if it is one."""
+        said = trn("Deleted “{title}”", "Deleted {count} conversations", len(ids), title=title)
+        self._deleted.append((ids, said))
+        self._show()
+
+    def drop(self, ids: Collection[int]) -> None:
+        """Withdraws the offer for these conversations."""
+        left = [deleted for deleted in self._deleted if not set(deleted[0]) & set(ids)]
+        if left != self._deleted:
+            self._deleted = left
+            self._show()
+
+    @Slot()
+    def undo(self) -> None:
+        """Undoes the latest deletion."""
+        if self._deleted:
+            ids, _said = self._deleted.pop()
+            self._show()
+            self.undone.emit(ids)
+
+    def _show(self) -> None:
+        if self._deleted:
+            self.line.set_whole(self._deleted[-1][1])
+            self.timer.start()
+        else:
+            self.timer.stop()
+        self.shortcut.setEnabled(bool(self._deleted))
+        self.setVisible(bool(self._deleted))
+        if self._deleted:  # announced by screen readers without focus
+            QAccessible.updateAccessibility(QAccessibleEvent(self.line, QAccessible.Event.Alert))
+
+    @Slot()
+    def _expire(self) -> None:
+        if self.underMouse() or self.button.hasFocus():
+            self.timer.start()
+            return
+        self._deleted.clear()
+        self._show()
 
 
 def style(theme: Theme) -> str:

@@ -93,9 +93,7 @@ async def decide(call: ServedCall, asked: DecideArguments) -> ToolReply:
     """Answers a question with given answers."""
     plan = await asyncio.to_thread(_plan_decision, call.context, asked)
     answering = DecisionAnswering(call.context, plan)
-    async with answering.run(PATH, call.client) as run:
-        if call.receive is not None:
-            run.watch(call.receive)
+    async with answering.run(PATH, call.client, call.receive) as run:
         decided = await answering.decided(run)
         run_id = run.id
     [answer] = decided.answers

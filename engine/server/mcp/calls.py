@@ -69,9 +69,7 @@ async def written(call: ServedCall, plan: RunPlan) -> ToolReply:
     """
     answering, parts = Answering(call.context, (plan,)), list[OutputPart]()
     draft, steps = Draft(plan.request.config.eos_token_ids), 0
-    async with answering.run(PATH, call.client) as run:
-        if call.receive is not None:
-            run.watch(call.receive)
+    async with answering.run(PATH, call.client, call.receive) as run:
         async for news in answering.advance(run, None):
             if news is None:
                 continue

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, Qt
 
-from app.board.block_board import BlockBoard
-from app.board.pane import BoardPane
+from app.board.legend import BoardPane
+from app.board.view import BlockBoard
 from app.board.words import cell_name
 from app.canvas.heat import Heat
 from app.design import motion

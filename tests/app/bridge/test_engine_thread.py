@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from app.bridge import engine_thread
 from app.bridge.engine_thread import EngineLink
-from app.bridge.mailbox import Mailbox
+from app.bridge.pacing import Handle
 from engine import (
     CanvasCommitted,
     CanvasStarted,
@@ -20,7 +20,7 @@ from engine import (
     PrefillFinished,
     StepFinished,
 )
-from engine.service import ChatRun, MemoryUsed, ModelLoaded, RunAdvanced, RunEnded, RunRequest, RunStarted
+from engine.service import ChatRun, LoadFailed, ModelLoaded, RunAdvanced, RunEnded, RunRequest, RunStarted
 
 MESSAGES = ({"role": "user", "content": "hello"},)
 
@@ -44,6 +44,11 @@ class Reader(QObject):
         self.in_own_thread &= QThread.currentThread() is self.thread()
         self.messages += [message.event if isinstance(message, RunAdvanced) else message for message in messages]
 
+    def follow(self, handle: Handle) -> Handle:
+        """Hears what comes of a request."""
+        handle.replied.connect(self.take)
+        return handle
+
     def has(self, kind: type) -> bool:
         return any(isinstance(message, kind) for message in self.messages)
 
@@ -57,9 +62,8 @@ def reader(qapp: QCoreApplication) -> Reader:  # noqa: ARG001 - no QObject befor
 
 
 @pytest.fixture
-def link(fake: Any, reader: Reader) -> Iterator[EngineLink]:
+def link(fake: Any, reader: Reader) -> Iterator[EngineLink]:  # noqa: ARG001 - the application first
     link = EngineLink(fake, mailbox_limit=4)
-    link.pacing.released.connect(reader.take)
     yield link
     fake.hold = False
     fake.gate.release(1000)
@@ -68,19 +72,18 @@ def link(fake: Any, reader: Reader) -> Iterator[EngineLink]:
 
 
 def loaded(qtbot: QtBot, link: EngineLink, reader: Reader) -> None:
-    link.load("safelight-skills", "Skills")
+    handle = reader.follow(link.load("safelight-skills", "Skills"))
     qtbot.waitUntil(lambda: reader.has(ModelLoaded))
+    assert handle is not None
     reader.messages.clear()
 
 
 def test_a_run_arrives_in_order_and_whole(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
     loaded(qtbot, link, reader)
     fake.steps = 40  # ten times the mailbox
-    link.run(chat(fake.defaults))
+    reader.follow(link.run(chat(fake.defaults)))
     qtbot.waitUntil(lambda: reader.has(RunEnded))
-    started, *told, _ = reader.messages
-    events = [message for message in told if not isinstance(message, MemoryUsed)]
-    assert len(events) == len(told) - 1
+    started, *events, _ = reader.messages
     assert isinstance(started, RunStarted)
     assert list(started.trace.events) == events
     assert started.trace.seed == 7
@@ -97,7 +100,7 @@ def test_the_worker_is_never_further_ahead_than_the_mailbox_is_large(
     loaded(qtbot, link, reader)
     reader.largest_batch = 0
     fake.steps = 400
-    link.run(chat(fake.defaults))
+    reader.follow(link.run(chat(fake.defaults)))
     qtbot.waitUntil(lambda: reader.has(GenerationFinished))
     assert reader.count(StepFinished) == 400
     assert reader.largest_batch <= 4
@@ -108,9 +111,9 @@ def test_cancel_frees_a_worker_that_waits_for_the_reader(
 ) -> None:
     loaded(qtbot, link, reader)
     fake.steps = 10_000
-    link.run(chat(fake.defaults))
+    run = reader.follow(link.run(chat(fake.defaults)))
     qtbot.waitUntil(lambda: reader.has(StepFinished))
-    link.stop()
+    run.stop()
     qtbot.waitUntil(lambda: reader.has(RunEnded))
     assert reader.messages[-2].reason == "cancelled"
 
@@ -118,7 +121,7 @@ def test_cancel_frees_a_worker_that_waits_for_the_reader(
 def test_shutdown_in_the_middle_of_a_run(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
     loaded(qtbot, link, reader)
     fake.steps = 100_000
-    link.run(chat(fake.defaults))
+    reader.follow(link.run(chat(fake.defaults)))
     qtbot.waitUntil(lambda: reader.has(StepFinished))
     link.shutdown()
     assert not link.is_alive
@@ -131,7 +134,7 @@ def test_shutdown_leaves_behind_what_answers_to_nobody(
     monkeypatch.setattr(engine_thread, "ENDING_SECONDS", 0.05)
     loaded(qtbot, link, reader)
     fake.hold = True
-    link.run(chat(fake.defaults))
+    reader.follow(link.run(chat(fake.defaults)))
     qtbot.waitUntil(lambda: reader.has(CanvasStarted))
     link.shutdown()
     assert link.is_alive
@@ -141,26 +144,27 @@ def test_shutdown_leaves_behind_what_answers_to_nobody(
     assert not link.is_alive
 
 
-def test_mailbox_tells_only_the_first_item() -> None:
-    box: Mailbox[int] = Mailbox(8)
-    assert [box.put(i) for i in range(3)] == [True, False, False]
-    assert box.drain() == [0, 1, 2]
-    assert box.put(3)
-    box.close()
-    assert not box.put(4)
-    assert box.drain() == []
+def test_a_run_is_found_by_its_recording_until_it_ends(
+    qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any
+) -> None:
+    loaded(qtbot, link, reader)
+    fake.hold = True
+    run = link.run(chat(fake.defaults))
+    reader.follow(run)
+    qtbot.waitUntil(lambda: run.recording is not None)
+    recording = run.recording
+    assert recording is not None
+    assert link.handle_of(recording) is run
+    fake.gate.release(1000)
+    qtbot.waitUntil(lambda: reader.has(RunEnded))
+    assert link.handle_of(recording) is None
+    assert not link.pacing.runs
+    run.stop()  # once more is harmless
 
 
-def test_a_full_mailbox_says_so_until_it_is_drained() -> None:
-    box: Mailbox[int] = Mailbox(2)
-    drained: list[int] = []
-    box.on_drained = lambda: drained.append(1)
-    box.put(0)
-    assert not box.is_full
-    box.put(1)
-    assert box.is_full
-    assert box.drain() == [0, 1]
-    assert not box.is_full
-    assert drained == [1]
-    box.drain()
-    assert drained == [1]  # there was nothing
+def test_what_nobody_waits_for_is_dropped(qtbot: QtBot, link: EngineLink, reader: Reader) -> None:
+    reader.follow(link.load("missing", "Missing"))  # held by nobody
+    kept = reader.follow(link.load("safelight-skills", "Skills"))
+    qtbot.waitUntil(lambda: reader.has(ModelLoaded))
+    assert not reader.has(LoadFailed)
+    assert kept is not None

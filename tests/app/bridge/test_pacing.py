@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QObject, Slot
 
-from app.bridge.mailbox import Mailbox
-from app.bridge.pacing import Pacing
+from app.bridge.pacing import Pacing, RunHandle
 from app.state.run.pace import FULL_SPEED, NOISE_SECONDS, block_seconds
 from engine import Event, Fork, GenerationConfig, PrefixPinned
 from engine.service import (
@@ -39,9 +38,10 @@ class Paced(QObject):
 
     def __init__(self, speed: float = 1.0, *, is_smooth: bool = True) -> None:
         super().__init__()
-        self.hands, self.box = Hands(), Mailbox[ServiceReply](1000)
-        self.pacing = Pacing(self.box, self, self.hands)
-        self.pacing.released.connect(self._take)
+        self.hands = Hands()
+        self.pacing = Pacing(1000, self, self.hands)
+        self.run: RunHandle
+        self.follow(is_paced=False)
         self.pacing.set_speed(speed, is_smooth=is_smooth)
         self.told: list[Any] = []
         self.times: list[float] = []  # of the frames among them, since the start
@@ -53,9 +53,15 @@ class Paced(QObject):
             self.told.append(reply.event if isinstance(reply, RunAdvanced) else reply)
             self.times += [self.hands.time - self.start] * isinstance(reply, RunAdvanced)
 
+    def follow(self, request: RunRequest = REQUEST, *, is_paced: bool = True) -> None:
+        """The replies from now on are those of this request."""
+        self.run = RunHandle(request, self.pacing.drain, is_paced=is_paced)
+        self.run.replied.connect(self._take)
+        self._outlet = self.pacing.outlet(self.run)
+
     def put(self, *replies: ServiceReply) -> None:
         for reply in replies:
-            self.box.put(reply)
+            self._outlet.put(reply)
         self.pacing.drain()
 
     def turn(self, seconds: float) -> None:
@@ -73,7 +79,7 @@ def replies(events: list[Event], request: RunRequest = REQUEST, **trace: Any) ->
 
 def test_a_run_that_is_there_at_once_is_shown_in_its_time() -> None:
     paced = Paced()
-    paced.pacing.expect(REQUEST)
+    paced.follow()
     paced.put(*replies(run(2)), ModelUnloaded())
     view = paced.told[0].trace
     assert (len(paced.told), len(view.entries)) == (2, 1)  # the noise
@@ -93,7 +99,7 @@ def test_a_run_that_is_there_at_once_is_shown_in_its_time() -> None:
 
 def test_what_a_round_pins_comes_with_the_step_behind_it() -> None:
     paced = Paced()
-    paced.pacing.expect(REQUEST)
+    paced.follow()
     events = list(structured())
     paced.put(*replies(events))
     paced.turn(block_seconds(3) + 0.1)
@@ -105,7 +111,7 @@ def test_what_a_round_pins_comes_with_the_step_behind_it() -> None:
 
 def test_what_comes_late_is_delivered_when_it_comes() -> None:
     paced = Paced()
-    paced.pacing.expect(REQUEST)
+    paced.follow()
     arrivals = []
     for reply in replies(run(1)):
         paced.put(reply)
@@ -118,11 +124,11 @@ def test_what_comes_late_is_delivered_when_it_comes() -> None:
 @pytest.mark.parametrize("decoder", ["autoregressive", "causal_parallel", "self_speculation"])
 def test_text_from_left_to_right_is_shown_as_it_comes(decoder: str) -> None:
     paced, request = Paced(), dataclasses.replace(REQUEST, config=GenerationConfig(decoder=decoder))
-    paced.pacing.expect(request)
+    paced.follow(request)
     *most, end = replies(written_run([5, 6, 7, 8, 9, 10], 4), request)
     paced.put(*most)
     assert paced.told[1:] == [reply.event for reply in most[1:] if isinstance(reply, RunAdvanced)]
-    assert (paced.pacing.share, paced.pacing.is_computed) == (1.0, False)
+    assert (paced.run.share, paced.pacing.is_computed) == (1.0, False)
     paced.put(end)
     assert not paced.pacing._held
 
@@ -130,7 +136,7 @@ def test_text_from_left_to_right_is_shown_as_it_comes(decoder: str) -> None:
 def test_of_a_mixed_run_only_the_blocks_of_noise_are_paced() -> None:
     config = GenerationConfig(token_thoughts=True)
     paced, request = Paced(), dataclasses.replace(REQUEST, config=config)
-    paced.pacing.expect(request)
+    paced.follow(request)
     noise = run(2)[: STEPS + 2]
     grown = written_run([5, 6, 7, 8], 4)[1:-1]
     paced.put(*replies([*grown, *noise, *grown], request))
@@ -143,29 +149,29 @@ def test_of_a_mixed_run_only_the_blocks_of_noise_are_paced() -> None:
 def test_a_share_of_a_step_is_shown_until_the_next() -> None:
     shares: list[float] = []
     paced = Paced()
-    paced.pacing.expect(REQUEST)
-    paced.pacing.revealed.connect(shares.append)
+    paced.follow()
+    paced.run.revealed.connect(shares.append)
     paced.put(*replies(run(1)))
     paced.turn(NOISE_SECONDS + 0.3)
-    assert 0 < paced.pacing.share < 1
+    assert 0 < paced.run.share < 1
     assert len(set(shares)) > 10
     paced.turn(10)
-    assert paced.pacing.share == 1
+    assert paced.run.share == 1
 
 
 def test_stop_delivers_what_was_computed() -> None:
     paced = Paced()
-    paced.pacing.expect(REQUEST)
+    paced.follow()
     *computed, end = replies(run(2))
     paced.put(*computed[:-2])
-    paced.pacing.skip(REQUEST)
+    paced.run.stop()
     assert len(paced.told) == len(computed) - 2
-    assert paced.pacing.share == 1
+    assert paced.run.share == 1
     paced.put(*computed[-2:], end)  # and what comes after, at once
     assert paced.told[-1] == end
     assert paced.told[0].trace.result is None
     another = ChatRun(GenerationConfig(), 1, REQUEST.messages)
-    paced.pacing.expect(another)
+    paced.follow(another)
     paced.put(*replies(run(1), another))
     assert paced.pacing._held
 
@@ -173,22 +179,23 @@ def test_stop_delivers_what_was_computed() -> None:
 def test_it_is_known_that_a_run_is_computed_and_only_shown() -> None:
     paced = Paced()
     told: list[bool] = []
-    paced.pacing.computed.connect(lambda: told.append(paced.pacing.is_computed))
-    for ends in (lambda: paced.pacing.skip(REQUEST), lambda: paced.turn(60.0)):
-        paced.pacing.expect(REQUEST)
+    paced.pacing.delivered.connect(lambda: told.append(paced.pacing.is_computed))
+    told_anew = lambda: [now for now, before in zip(told, [False, *told], strict=False) if now != before]  # noqa: E731
+    for ends in (lambda: paced.run.stop(), lambda: paced.turn(60.0)):
+        paced.follow()
         *developing, end = replies(run(1))
         paced.put(*developing)
-        assert told == []  # it may still be stopped
+        assert told_anew() == []  # it may still be stopped
         paced.put(end)
-        assert told == [True]
+        assert told_anew() == [True]
         ends()
-        assert told == [True, False]
+        assert told_anew() == [True, False]
         told.clear()
 
 
 def test_full_speed_lets_go_of_what_is_held() -> None:
     paced = Paced(0.25)
-    paced.pacing.expect(REQUEST)
+    paced.follow()
     paced.put(*replies(run(1)))
     paced.pacing.set_speed(FULL_SPEED)
     assert paced.told[-1] == RunEnded(REQUEST.run_id)
@@ -198,7 +205,7 @@ def test_a_run_that_nobody_watches_and_an_infill_are_not_held() -> None:
     for watched in (None, InfillRun.of(Recorded(run(1)), (), 0)):
         paced = Paced()
         if watched is not None:
-            paced.pacing.expect(watched)
+            paced.follow(watched)
         paced.put(*replies(run(1), watched or REQUEST))
         assert isinstance(paced.told[-1], RunEnded)
 
@@ -209,7 +216,7 @@ def test_a_fork_shows_what_it_has_of_its_source_from_the_start() -> None:
     header = dataclasses.replace(source.header, parent=Parent(source.header.id, 1, 0), changes=request.changes)
     copied = STEPS + 2
     paced = Paced()
-    paced.pacing.expect(request)
+    paced.follow(request)
     started, *told = replies(list(source.events), request, header=header)
     paced.put(started, *told[copied:])
     view = paced.told[0].trace

@@ -11,7 +11,8 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.chat.controller import ChatController, build
-from app.context import AppContext, ModelChoice
+from app.context import AppContext
+from app.session.model_slot import ModelChoice
 from app.state.chat.attachment import Attachment
 from engine import BASE, GAPS, SKILLS, SUDOKU, catalog
 from engine.catalog import SMALL, TALK
@@ -120,7 +121,7 @@ def test_another_part_is_asked_instead_and_its_answer_is_a_version(qtbot: QtBot,
     assert answered(qtbot, chat, 1) == [TALK.id]
     assert view.versions.place.text() == "2/2"
     assert [act.text() for act in view.others.menu().actions()] == [f"Ask {tasks} instead"]
-    chat.again_last()  # by the one that wrote it
+    chat.commands.again(chat._session.chat.turns[-1])  # by the one that wrote it
     qtbot.waitUntil(lambda: len(view.turn.answers) == 3)
     assert answered(qtbot, chat, 1) == [TALK.id]
     view.turn.prompt, view.turn.answer.text = "Sort 9 4 3.", "3 9 4"
@@ -131,7 +132,7 @@ def test_another_part_is_asked_instead_and_its_answer_is_a_version(qtbot: QtBot,
     qtbot.waitUntil(lambda: len(view.turn.answers) == 4)
     assert answered(qtbot, chat, 1) == [TASKS]
     assert not view.taught.isVisible()
-    chat.edit(view.turn, "Spell banana")
+    chat.commands.edit(view.turn, "Spell banana")
     qtbot.waitUntil(lambda: chat._context.session.chat.turns[0].prompt == "Spell banana")
     assert answered(qtbot, chat, 1) == [TASKS]
 
@@ -139,7 +140,7 @@ def test_another_part_is_asked_instead_and_its_answer_is_a_version(qtbot: QtBot,
 def test_after_a_single_model_the_small_ones_can_be_asked_and_stay(qtbot: QtBot, chat: ChatController) -> None:
     context = chat._context
     context.load(BASE)
-    qtbot.waitUntil(lambda: context.choice == ModelChoice(BASE))
+    qtbot.waitUntil(lambda: context.slot.choice == ModelChoice(BASE))
     ask(qtbot, chat, TASK)
     assert answered(qtbot, chat, 1) == [BASE]
     view = chat.page.turns[0].answer
@@ -148,16 +149,15 @@ def test_after_a_single_model_the_small_ones_can_be_asked_and_stay(qtbot: QtBot,
     act.trigger()
     qtbot.waitUntil(lambda: len(view.turn.answers) == 2)
     assert answered(qtbot, chat, 1) == [TASKS]
-    assert context.choice == ModelChoice(SMALL)
+    assert context.slot.choice == ModelChoice(SMALL)
 
 
 def test_what_talk_is_and_the_way_to_larger_models_stand_under_the_field(qtbot: QtBot, chat: ChatController) -> None:
     composer = chat.page.composer
     assert composer.hint.text() == "Safelight Talk has 135 million parameters: fluent, often wrong."
-    with qtbot.waitSignal(chat._context.page_asked) as asked:
-        composer.larger.click()
-    assert asked.args == ["models"]
+    composer.larger.click()
+    assert chat._context.navigator.calls == [("show_page", "models")]  # type: ignore[attr-defined]
     chat._context.load(SKILLS)
-    qtbot.waitUntil(lambda: chat._context.choice == ModelChoice(SKILLS))
+    qtbot.waitUntil(lambda: chat._context.slot.choice == ModelChoice(SKILLS))
     assert not composer.larger.isVisible()
     assert composer.hint.text().startswith("Enter sends")

@@ -7,8 +7,8 @@ from unittest.mock import Mock
 import pytest
 from pytestqt.qtbot import QtBot
 
+from app.chat.commands import ViewOptions
 from app.chat.messages.turn import TurnView
-from app.chat.view_options import ViewOptions
 from app.design import motion, themes
 from app.design.tokens import PAPER
 from app.state.chat.conversation import Answer, ChatState

@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from app.chat.controller import ChatController, build
 from app.chat.messages.calls import CallView
 from app.context import AppContext
-from app.library.pages import to_markdown
+from app.library.transfer import to_markdown
 from engine.tools.declared import ToolServer
 from engine.tools.tool import MOST_ROUNDS, REFUSED
 from tests.fake_engine import END, LENGTH, FakeEngine, FakeTokenizer
@@ -110,9 +110,8 @@ def test_a_call_waits_for_leave_and_the_answer_goes_on_from_its_result(
     assert view.line.text() == "add(first: 2, second: 40) → 42"
     view.fold.click()
     assert view.result.isVisible()
-    with qtbot.waitSignal(chat._context.inspect_asked) as asked_for:
-        view.inspect.click()
-    assert asked_for.args[0] is made.trace
+    view.inspect.click()
+    assert chat._context.navigator.calls == [("inspect", made.trace, -1)]  # type: ignore[attr-defined]
 
     ask(qtbot, chat, "Thanks.")
     qtbot.waitUntil(lambda: len(chat._context.session.chat.turns) == 2)
@@ -198,7 +197,7 @@ def test_a_model_whose_template_writes_no_tools_is_offered_none(
     qtbot: QtBot, chat: ChatController, fake: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.fake_engine.written", lambda messages, *_, **__: messages[-1]["content"])
-    chat._context.load(chat._context.present)
+    chat._context.load(chat._context.slot.present)
     qtbot.waitUntil(lambda: chat._context.loading is None)
     ask(qtbot, chat, "Hello.")
     ended(qtbot, chat)

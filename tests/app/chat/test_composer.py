@@ -16,10 +16,9 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.bridge.background import Background
-from app.chat.composer.attachments import MOST_FILES
+from app.chat.composer.attachments import LIMIT, MOST_FILES, decode, read_text_file, size_in_words
 from app.chat.composer.composer import Composer
 from app.chat.composer.edit import PromptHistory
-from app.chat.composer.text_files import LIMIT, decode, read_text_file, size_in_words
 from app.design.drops import local_files
 from app.design.text_field import LONGEST_LINE, MOST_LINES, fits
 from app.state.chat.attachment import Attachment

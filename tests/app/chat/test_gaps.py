@@ -90,15 +90,15 @@ def test_again_writes_a_changed_answer_in_the_same_manner(qtbot: QtBot, open_cha
     session = chat._context.session
     (turn,) = session.chat.turns
     first = turn.answer.text
-    chat.rewriting.rewrite(turn, revision(first, 0.5))
+    chat.commands.rewrite(turn, revision(first, 0.5))
     idle(qtbot, chat)
     assert fake.requests[-1].outline == (first,)
-    chat.again(turn)
+    chat.commands.again(turn)
     idle(qtbot, chat)
     assert (fake.requests[-1].outline, fake.requests[-1].noise) == ((first,), 0.5)
     assert fake.seeds[-1] != fake.seeds[-2]
     session.choose_answer(turn, 0)
-    chat.again(turn)
+    chat.commands.again(turn)
     idle(qtbot, chat)
     assert fake.requests[-1].outline == ()
 
@@ -110,7 +110,7 @@ def test_a_persons_own_version_needs_an_idle_conversation(qtbot: QtBot, open_cha
     session = chat._context.session
     (turn,) = session.chat.turns
     fake.hold = True
-    chat.again(turn)
+    chat.commands.again(turn)
     qtbot.waitUntil(lambda: session.active is not None)
     with pytest.raises(SafelightError, match="being written"):
         session.put(turn, "mine")

@@ -15,9 +15,9 @@ from PySide6.QtGui import QDropEvent, QGuiApplication
 from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
+from app.chat.commands import ViewOptions
 from app.chat.page import ChatPage
 from app.chat.prose.widget import Prose
-from app.chat.view_options import ViewOptions
 from app.design import motion
 from app.design.text_field import LONGEST_LINE
 from app.state.chat.attachment import Attachment

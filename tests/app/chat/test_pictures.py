@@ -20,7 +20,8 @@ from app.chat.controller import ChatController, build
 from app.context import AppContext
 from app.library import pictures
 from app.pictures import bar
-from app.pictures.thumb import PictureThumb, PictureWindow
+from app.pictures.bar import PictureThumb, PictureWindow
+from app.session.model_slot import Ready
 from app.state.chat.counting import PromptCount
 from engine.pictures import Picture
 from engine.text.message import image_digests, image_of
@@ -167,8 +168,8 @@ def test_the_model_is_shown_what_was_dropped(chat: ChatController, fake: FakeEng
     assert composer.pictures.pictures == ()
     assert fake.configs[-1].image_tokens == 280
     turn = chat._session.chat.turns[-1]
-    assert sent(chat, qtbot, lambda: chat.again(turn)) == (RED,)
-    assert sent(chat, qtbot, lambda: chat.edit(turn, "And now?")) == (RED,)
+    assert sent(chat, qtbot, lambda: chat.commands.again(turn)) == (RED,)
+    assert sent(chat, qtbot, lambda: chat.commands.edit(turn, "And now?")) == (RED,)
     composer.set_text("Go on.")
     assert sent(chat, qtbot, composer.send.click) == (RED,)
     first, last = chat._session.chat.turns
@@ -180,7 +181,8 @@ def test_a_question_to_a_model_that_reads_no_history_takes_the_last_picture_alon
 ) -> None:
     model = chat._context.model
     assert model is not None
-    monkeypatch.setattr(chat._context, "model", dataclasses.replace(model, reads_history=False, reads_system=False))
+    blind = dataclasses.replace(model, reads_history=False, reads_system=False)
+    monkeypatch.setattr(chat._context.slot, "state", Ready(blind))
     put(qtbot, chat.page.composer, red)
     chat.page.composer.set_text("What is it?")
     assert sent(chat, qtbot, chat.page.composer.send.click) == (RED,)

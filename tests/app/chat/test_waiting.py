@@ -107,9 +107,9 @@ def test_what_waits_is_taken_back_by_button_key_and_typing(qtbot: QtBot, chat: C
     composer = chat.page.composer
     for take_back in (composer.send.click, chat.stop, lambda: qtbot.keyClicks(composer.edit, "!")):
         enter(qtbot, chat, "hello")
-        assert chat.is_waiting
+        assert chat.sending.is_waiting
         take_back()
-        assert not chat.is_waiting
+        assert not chat.sending.is_waiting
         assert composer.text.strip("!") == "hello"
         assert composer.send.text() == "Send"
         assert "Your prompt" not in line(chat)
@@ -126,18 +126,18 @@ def test_a_model_that_does_not_load_leaves_the_prompt_in_the_composer(
     enter(qtbot, chat, "hello")
     slow.gate.release(2)
     qtbot.waitUntil(lambda: chat._context.loading is None, timeout=30_000)
-    qtbot.waitUntil(lambda: not chat.is_waiting, timeout=30_000)
+    qtbot.waitUntil(lambda: not chat.sending.is_waiting, timeout=30_000)
     assert "cannot be loaded" in chat.notice.message.text()
     assert chat.page.composer.text == "hello"
     assert prompts(chat) == []
 
 
 def test_another_model_or_none_is_not_asked_what_waited(qtbot: QtBot, chat: ChatController, slow: Slow) -> None:
-    for go_elsewhere in (lambda: chat._context.load(SUDOKU), chat._context.unload):
+    for go_elsewhere in (lambda: chat._context.load(SUDOKU), chat._context.slot.unload):
         enter(qtbot, chat, "hello")
-        assert chat.is_waiting
+        assert chat.sending.is_waiting
         go_elsewhere()
-        qtbot.waitUntil(lambda: not chat.is_waiting, timeout=30_000)
+        qtbot.waitUntil(lambda: not chat.sending.is_waiting, timeout=30_000)
         assert chat.page.composer.text == "hello"
         chat._context.load(SKILLS)
     slow.gate.release(5)
@@ -148,7 +148,7 @@ def test_another_model_or_none_is_not_asked_what_waited(qtbot: QtBot, chat: Chat
 def test_what_waits_is_not_sent_into_another_conversation(qtbot: QtBot, chat: ChatController, slow: Slow) -> None:
     enter(qtbot, chat, "hello")
     chat._session.begin()
-    assert not chat.is_waiting
+    assert not chat.sending.is_waiting
     slow.gate.release()
     loaded(qtbot, chat)
     assert prompts(chat) == []
@@ -157,11 +157,11 @@ def test_what_waits_is_not_sent_into_another_conversation(qtbot: QtBot, chat: Ch
 
 def test_nothing_waits_that_could_not_be_sent(qtbot: QtBot, chat: ChatController) -> None:
     enter(qtbot, chat, "  ")
-    assert not chat.is_waiting
+    assert not chat.sending.is_waiting
     assert line(chat) == "Write something first."
     chat._context.load(SUDOKU)
     enter(qtbot, chat, "hello")
-    assert not chat.is_waiting
+    assert not chat.sending.is_waiting
     assert "only reads Sudoku puzzles" in line(chat)
 
 
@@ -181,7 +181,7 @@ Cause = Callable[[QtBot, ChatController], object]
 
 
 def ask_again(qtbot: QtBot, chat: ChatController) -> None:
-    chat.again_last()
+    chat.commands.again(chat._session.chat.turns[-1])
     answered(qtbot, chat)
 
 
@@ -210,7 +210,7 @@ def test_a_line_goes_with_what_caused_it(qtbot: QtBot, ready: ChatController, sl
 def test_a_line_about_an_answer_goes_with_the_answer(qtbot: QtBot, ready: ChatController, slow: Slow) -> None:
     slow.fake.hold = True
     enter(qtbot, ready, "two")
-    ready.delete(ready._session.chat.turns[0])
+    ready.commands.delete(ready._session.chat.turns[0])
     assert line(ready).startswith("Stop the answer first")
     slow.fake.hold = False
     slow.fake.gate.release(10)

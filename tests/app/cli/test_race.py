@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.race_lanes import read_lane
+from app.cli.race import read_lane
 from engine import SKILLS, SafelightError
 from engine.catalog import title
 from engine.service import Racing, small

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.cli import sudoku_picture
+from app.cli import sudoku
 from app.cli.main import main
 from engine.tasks.sudoku_pictures import ReadRow
 from tests.app.cli.calling import Capture, refused
@@ -30,7 +30,7 @@ def reads(monkeypatch: pytest.MonkeyPatch, board: str) -> None:
     def rows(*_given: Any) -> Iterator[ReadRow]:
         yield from (ReadRow(board[start : start + 9], (0.99,) * 8 + (0.2,)) for start in range(0, 81, 9))
 
-    monkeypatch.setattr(sudoku_picture, "read_rows", rows)
+    monkeypatch.setattr(sudoku, "read_rows", rows)
 
 
 def test_what_was_read_is_printed_and_solved(capsys: Capture, file: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 from rich.text import Text
 
 from app.cli import main as command_line
-from app.cli import terminal, watch
+from app.cli import running, terminal
 from app.state.run.canvas import BlockState, CanvasState, CellState
 from engine import (
     CanvasCommitted,
@@ -83,8 +83,8 @@ def play(err: io.StringIO, out: io.StringIO | None = None) -> str:
     """Watch the run with these as standard error and output; returns what went to standard error."""
     args = argparse.Namespace(watch=True, pace=0, raw=False)
     with redirect_stderr(err), redirect_stdout(out or io.StringIO()):
-        watcher = watch.watcher(args, Letters(), GenerationConfig())
-        assert isinstance(watcher, watch.Watcher)
+        watcher = running.watcher(args, Letters(), GenerationConfig())
+        assert isinstance(watcher, running.Watcher)
         with watcher:
             for event in events():
                 watcher(event)
@@ -96,18 +96,18 @@ def test_a_round_is_seen_as_it_pins() -> None:
     first, second, *rest = events()
     current = CanvasState.from_events([first, second, pinned]).current
     assert current is not None
-    said = watch.status(current, GenerationConfig(), 1).plain
+    said = running.status(current, GenerationConfig(), 1).plain
     assert "round 2, 2 hold" in said
-    legend = watch.legend(current, calm=True).plain
+    legend = running.legend(current, calm=True).plain
     assert "given 1" in legend
     assert "fitting 1" in legend
-    with watch.watcher(argparse.Namespace(watch=True, pace=0, raw=False), Letters(), GenerationConfig()) as watcher:
+    with running.watcher(argparse.Namespace(watch=True, pace=0, raw=False), Letters(), GenerationConfig()) as watcher:
         for event in (first, second, pinned, *rest):
             watcher(event)
 
 
 def test_without_watch_there_is_no_observer() -> None:
-    with watch.watcher(argparse.Namespace(watch=False), Letters(), GenerationConfig()) as observer:
+    with running.watcher(argparse.Namespace(watch=False), Letters(), GenerationConfig()) as observer:
         assert observer is None
 
 
@@ -146,35 +146,35 @@ def test_standard_output_takes_the_canvas_only_where_it_alone_is_a_terminal() ->
 
 
 def test_states_differ_by_more_than_colour() -> None:
-    styles = [watch.STYLES[state] for state in CellState if state is not CellState.PADDING]
+    styles = [running.STYLES[state] for state in CellState if state is not CellState.PADDING]
     shapes = [" ".join(w for w in style.split() if w not in ("red", "cyan")) for style in styles]
     assert len(set(shapes)) == len(shapes)
 
 
 def test_the_calm_canvas_shows_guesses_and_the_raw_one_noise() -> None:
-    calm = watch.canvas(block(2), Letters(), 72, None, calm=True)
-    raw = watch.canvas(block(2), Letters(), 72, None, calm=False)
+    calm = running.canvas(block(2), Letters(), 72, None, calm=True)
+    raw = running.canvas(block(2), Letters(), 72, None, calm=False)
     assert (calm.plain, raw.plain) == ("cantzz", "caqtzz")
     assert [span.style for span in raw.spans] == ["underline", "underline", "dim", "underline", "dim", "dim"]
 
 
 def test_remelted_and_settled_cells() -> None:
-    text = watch.canvas(block(3), Letters(), 72, None, calm=False)
+    text = running.canvas(block(3), Letters(), 72, None, calm=False)
     assert "strike" in str(next(span.style for span in text.spans if span.start == 3))
     assert next(span.style for span in text.spans if span.start == 0) == "bold"
-    assert watch.legend(block(3), calm=False).plain == "noise 1  accepted 2  remelted 1  settled 2"
+    assert running.legend(block(3), calm=False).plain == "noise 1  accepted 2  remelted 1  settled 2"
 
 
 def test_a_committed_canvas_hides_its_padding() -> None:
-    assert watch.canvas(block(4), Letters(), 72, None, calm=True).plain == "cano  "
-    assert "finished" in watch.status(block(4), GenerationConfig(), 1).plain
-    assert "block 0" in watch.status(block(4), GenerationConfig(), 2).plain
+    assert running.canvas(block(4), Letters(), 72, None, calm=True).plain == "cano  "
+    assert "finished" in running.status(block(4), GenerationConfig(), 1).plain
+    assert "block 0" in running.status(block(4), GenerationConfig(), 2).plain
 
 
 def test_tokens_cannot_write_to_the_terminal() -> None:
-    assert watch.glyph(28, CellState.NOISE, Letters()) == "\N{REPLACEMENT CHARACTER}[2J"
-    assert watch.glyph(27, CellState.NOISE, Letters()) == watch.BREAK
-    assert watch.glyph(26, CellState.NOISE, Letters()) == watch.CONTROL
+    assert running.glyph(28, CellState.NOISE, Letters()) == "\N{REPLACEMENT CHARACTER}[2J"
+    assert running.glyph(27, CellState.NOISE, Letters()) == running.BREAK
+    assert running.glyph(26, CellState.NOISE, Letters()) == running.CONTROL
     assert terminal.printable("a\x07\tb\n\x9b") == "a\N{REPLACEMENT CHARACTER}\tb\n\N{REPLACEMENT CHARACTER}"
 
 
@@ -194,8 +194,8 @@ def test_names_cannot_write_to_the_terminal(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_canvas_is_broken_into_rows() -> None:
-    assert watch.canvas(block(1), Letters(), 72, 2, calm=True).plain == "qw\ner\nty"
-    assert watch.canvas(block(1), Letters(), 4, None, calm=True).plain == "qwer\nty"
+    assert running.canvas(block(1), Letters(), 72, 2, calm=True).plain == "qw\ner\nty"
+    assert running.canvas(block(1), Letters(), 4, None, calm=True).plain == "qwer\nty"
 
 
 def test_notes_only_on_terminals_and_taken_away() -> None:

@@ -11,8 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from app.context import AppContext
 from app.decisions.controller import NAME, DecisionsController, read_questions
-from app.state.decisions.drafts import QuestionDraft
-from app.state.decisions.samples import samples
+from app.state.decisions.drafts import QuestionDraft, samples
 from engine import SKILLS
 from engine.tasks.decisions.questions import Option, YesNo
 from tests.app.decisions.far_engine import FarEngine
@@ -123,7 +122,7 @@ def test_a_decision_that_fails_or_is_stopped_says_so(
     idle(qtbot, page)
     assert one.fault.text() == "the server has gone"
     fake.problem, fake.hold = "", True
-    with qtbot.waitSignal(page.decider.changed):  # it has begun
+    with qtbot.waitSignal(page._context.backend.pacing.delivered):  # it has begun
         one.decide.click()
     assert one.fault.text() == ""
     assert page.reason_to_wait() != ""

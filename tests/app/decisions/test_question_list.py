@@ -8,10 +8,9 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from app.decisions.one.editor import QuestionEditor
 from app.decisions.page import DecisionsPage
-from app.state.decisions.drafts import QuestionDraft
-from app.state.decisions.samples import samples
+from app.decisions.questions import QuestionEditor
+from app.state.decisions.drafts import QuestionDraft, samples
 from engine.tasks.decisions.answers import LabelRead, answer_of
 from engine.tasks.decisions.questions import Option
 

@@ -12,11 +12,12 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.composer.composer import Composer
-from app.chat.messages.change_panel import ChangePanel
+from app.chat.messages.changing import ChangePanel
 from app.chat.messages.prompt_editor import PromptEditor
 from app.design.action import Action, Actions
 from app.design.text_field import PlainText, TextField
 from app.race.page import RacePage
+from tests.app.conftest import Asked
 
 ODD = "10\u00a0km\u2028a\u202fb\u200bc\u00add\u3000e"
 Shown = Callable[[QWidget], Any]
@@ -123,7 +124,7 @@ def test_what_is_composed_is_in_an_edit_a_wish_and_a_race(qtbot: QtBot, shown: S
         panel.ask_about(part)
         compose(panel.wish, "短く")
         press.click()
-    bar = shown(RacePage(QWidget()))
+    bar = shown(RacePage(QWidget(), Asked()))
     bar.race_asked.connect(sent.append)
     bar.show_doing(is_busy=False, message="", fault="", can_race=True)
     qtbot.keyClicks(bar.field, "a ")

@@ -14,8 +14,8 @@ from pytestqt.qtbot import QtBot
 from app.design.controls import TIP_SIGNS, Elided, folded
 from app.design.stylesheet import chrome
 from app.design.tokens import DARKROOM
+from app.pictures.bar import PictureThumb
 from app.pictures.source import PictureSource
-from app.pictures.thumb import PictureThumb
 from app.state.chat.attachment import AttachedPicture
 
 MARKUP = "<img src='file://elsewhere/share/x.png'> &amp; <b>\nand more"

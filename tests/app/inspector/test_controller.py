@@ -89,9 +89,8 @@ def test_a_kept_run_is_opened_and_stands_in_the_tree(qtbot: QtBot, context: AppC
     one, _ = keep(context, "one", "two")
     inspector = open_inspector()
     qtbot.waitUntil(lambda: len(offered(inspector)) == 2)
-    with qtbot.waitSignal(context.page_asked) as asked:
-        inspector.page.welcome.runs.cards[0].click()
-    assert asked.args == [INSPECTOR]
+    inspector.page.welcome.runs.cards[0].click()
+    assert context.navigator.calls == [("show_page", INSPECTOR)]  # type: ignore[attr-defined]
     assert inspector.page.player.trace is not None
     assert inspector.page.player.trace.path == one
     qtbot.waitUntil(lambda: inspector.forks.tree.topLevelItemCount() == 1)

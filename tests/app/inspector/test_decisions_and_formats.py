@@ -248,8 +248,7 @@ def test_a_read_of_the_decisions_page_is_the_one_on_show(
     decisions, inspector = build_decisions(context), build(context)
     for made in (decisions, inspector):
         qtbot.addWidget(made.widget)
-    context.inspect_asked.connect(inspector.inspect)
-    monkeypatch.setattr(context, "show_page", lambda _page: None)
+    monkeypatch.setattr(context.navigator, "inspect", inspector.inspect, raising=False)
     for read in (2, 0):
         decisions.page.strip.inspect_asked.emit((trace_of(DECIDED), read))
         assert inspector.page.player.frame == Frame(read, 0)

@@ -8,9 +8,9 @@ import engine
 from app.design import motion
 from app.inspector.page import ANSWER, InspectorPage
 from app.inspector.story_words import doubts_in_words, end_in_words
-from app.inspector.timeline.ending import EndWords
+from app.inspector.tabs import EndWords
 from app.state.run.replay import Replay
-from app.state.run.settling import doubts_of
+from app.state.run.story import doubts_of
 from engine import GenerationFinished
 from tests.app.inspector.made_up import Recorded, run
 

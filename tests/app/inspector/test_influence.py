@@ -9,9 +9,8 @@ from PySide6.QtGui import QColor, QMouseEvent
 
 from app.design import themes
 from app.design.tokens import DARKROOM, PAPER, color, entropy_color
-from app.inspector.forks.token_choice import TokenChoice
-from app.inspector.influence.scale import ShownInfluence
-from app.inspector.influence.view import InfluenceView
+from app.inspector.forks.panel import TokenChoice
+from app.inspector.influence.view import InfluenceView, ShownInfluence
 from app.inspector.words import in_nats
 from app.player.player import Player
 from tests.app.inspector import made_up

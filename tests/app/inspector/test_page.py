@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 from app.design import motion, themes
 from app.design.stylesheet import chrome
 from app.design.tokens import DARKROOM, PAPER
-from app.inspector.canvas.layers import LAYERS, Seen, heat
+from app.inspector.canvas.canvas import LAYERS, Seen, heat
 from app.inspector.cell.history import CellHistory
 from app.inspector.page import InspectorPage
 from app.player.player import NOTHING

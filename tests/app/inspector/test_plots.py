@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, Qt
 
-from app.inspector.timeline.plots import Plots, round_up
+from app.inspector.tabs import Plots, round_up
 from app.player.player import Player
 from tests.app.inspector.made_up import Recorded, run
 

@@ -13,8 +13,7 @@ from PySide6.QtWidgets import QWidget
 from app.design import themes
 from app.design.tokens import DARKROOM, PAPER
 from app.inspector.timeline.overview import Overview, figures_of
-from app.inspector.timeline.timeline import Timeline
-from app.inspector.timeline.transport import Transport
+from app.inspector.timeline.transport import Timeline, Transport
 from app.player.player import SPEEDS, Player
 from app.state.run.replay import Replay
 from tests.app.inspector.made_up import LENGTH, STEPS, Recorded, run

@@ -10,7 +10,7 @@ import pytest
 
 from app.library import Attachment, Library, LibraryError, NewMessage, StoredMessage
 from app.library.library import KEPT_DAYS
-from app.library.pages import path_on_show
+from app.library.transfer import path_on_show
 
 
 def said(messages: list[StoredMessage]) -> list[str]:

@@ -18,7 +18,7 @@ class NotingContext(QObject):
     load_asked = Signal(str)
     unload_asked = Signal()
     models_changed = Signal(object)
-    model_changed = Signal()
+    changed = Signal()
     offline_changed = Signal()
 
     def __init__(self, folder: Path, settings: QSettings) -> None:
@@ -28,6 +28,7 @@ class NotingContext(QObject):
         self.machine: Callable[[], Machine] = lambda: Machine(16 * 2**30)
         self.model: SimpleNamespace | None = None
         self.loading: SimpleNamespace | None = None
+        self.slot = self  # a context and its slot in one
         self.models: Sequence[tuple[str, str]] = ()
         self._endings: list[Callable[[], object]] = []
 
@@ -38,7 +39,7 @@ class NotingContext(QObject):
         for ending in self._endings:
             ending()
 
-    def offer_models(self, models: Sequence[tuple[str, str]]) -> None:
+    def offer(self, models: Sequence[tuple[str, str]]) -> None:
         self.models = models
         self.models_changed.emit(models)
 
@@ -53,7 +54,7 @@ class NotingContext(QObject):
         self.model, self.loading = (
             None if each is None else SimpleNamespace(path_or_id=each) for each in (path_or_id, loading)
         )
-        self.model_changed.emit()
+        self.changed.emit()
 
     def set_offline(self, offline: bool) -> None:
         self.preferences.offline = self.remote.is_offline = offline

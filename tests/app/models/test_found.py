@@ -79,7 +79,7 @@ def test_one_click_uses_what_was_found(
     assert asked.args == [str(blob)]
     assert list(section.rows) == [str(cached), str(studio)]
     assert models.page.rows[str(blob)].title.text() == "smollm2:135m"
-    assert (str(blob), "smollm2:135m") in models._context.models
+    assert (str(blob), "smollm2:135m") in models._context.slot.models
     models._do(str(blob), "remove")
     assert list(section.rows) == [str(cached), str(studio), str(blob)]
 

@@ -92,7 +92,7 @@ def test_it_is_planned_imported_and_loadable(
     until(qtbot, row, "Import", "Remove from the list")
     press(qtbot, row, "Import")
     packed = models._folder / "tiny-packed"
-    qtbot.waitUntil(lambda: (str(packed), "tiny, packed") in models._context.models, timeout=SOON)
+    qtbot.waitUntil(lambda: (str(packed), "tiny, packed") in models._context.slot.models, timeout=SOON)
     until(qtbot, models.page.rows[str(packed)], "Load", "Delete from disk…")
     until(qtbot, row, "Remove from the list")  # it is imported already
     assert row.progress.text() == "✓ Packed into 4 bits"
@@ -111,7 +111,7 @@ def test_one_that_loads_as_it_is_offers_that(
     qtbot.waitUntil(lambda: "of memory" in row.memory.text(), timeout=SOON)
     until(qtbot, row, "Load", "Import", "Remove from the list")
     assert row.purpose.text() == "A GGUF file of your own; loads as it is"
-    assert (str(file), "small") in models._context.models
+    assert (str(file), "small") in models._context.slot.models
     with qtbot.waitSignal(models._context.load_asked) as asked:
         press(qtbot, row, "Load")
     assert asked.args == [str(file)]
@@ -119,7 +119,7 @@ def test_one_that_loads_as_it_is_offers_that(
     until(qtbot, row, "Unload", "Import", "Remove from the list")
     press(qtbot, row, "Import")  # to make a folder of it
     packed = models._folder / "small-packed"
-    qtbot.waitUntil(lambda: (str(packed), "small, packed") in models._context.models, timeout=SOON)
+    qtbot.waitUntil(lambda: (str(packed), "small, packed") in models._context.slot.models, timeout=SOON)
 
 
 def test_any_part_or_the_folder_is_one_row(
@@ -148,7 +148,7 @@ def test_any_part_or_the_folder_is_one_row(
     monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_args: str(tmp_path / "mine"))
     qtbot.mouseClick(models.page.add, Qt.MouseButton.LeftButton)
     assert rows() == [str(first)]
-    assert [title for path, title in models._context.models if "small-0" in path] == ["small"]
+    assert [title for path, title in models._context.slot.models if "small-0" in path] == ["small"]
     assert not models.page.notice.isVisibleTo(models.page)
     shutil.copy(first, tmp_path / "mine" / "other.gguf")  # named like no part, which is found out when it is loaded
     qtbot.mouseClick(models.page.add, Qt.MouseButton.LeftButton)

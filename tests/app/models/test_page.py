@@ -143,7 +143,7 @@ def test_two_interruptions_and_then_it_can_be_loaded(qtbot: QtBot, hub: Hub, mod
     assert row.buttons["download"].text() == "Download 3.2 MB"
     hub.drops = [1_000_000, 500_000]
     press(qtbot, row, "download")
-    with qtbot.waitSignal(models._context.models_changed, timeout=SOON) as changed:
+    with qtbot.waitSignal(models._context.slot.models_changed, timeout=SOON) as changed:
         until(qtbot, row, "load", "convert", "delete")
     assert (str(place), "Skills") in changed.args[0]
     assert [sent.start for sent in hub.sent_of(WEIGHTS)] == [0, 1_000_000, 1_500_000]
@@ -174,7 +174,7 @@ def test_pause_restart_resume(
     assert (row.status.text(), offered(row)) == ("Paused", ["resume", "cancel"])
     known = sum(path.stat().st_size for path in part.parent.iterdir())
     assert row.disk.text().startswith(f"✓ Disk: {known / 1e6:.1f} MB are here; the other ")
-    assert REPO not in dict(again._context.models)
+    assert REPO not in dict(again._context.slot.models)
     press(qtbot, row, "resume")
     until(qtbot, row, "load", "convert", "delete")
     assert hub.sent_of(WEIGHTS)[-1].start == here
@@ -296,7 +296,7 @@ def test_convert_load_delete(qtbot: QtBot, models: ModelsController, tmp_path: P
     made = models.page.rows[str(packed)]
     until(qtbot, made, "load", "delete")
     assert offered(row) == ["load", "remove"]  # it is converted already
-    assert (str(packed), "my-model, packed") in (models._context.models)
+    assert (str(packed), "my-model, packed") in (models._context.slot.models)
     press(qtbot, made, "delete")
     size = sum(path.stat().st_size for path in packed.iterdir())
     assert f"This frees {size / 1e6:.1f} MB on disk" in answer(qtbot, models, "Keep")

@@ -143,7 +143,7 @@ def test_what_only_a_canvas_allows_is_off_and_says_why(qtbot: QtBot, open_window
     qtbot.waitUntil(lambda: context.session.active is None, timeout=SOON)
     trace = context.session.chat.turns[0].answer.trace
     assert trace is not None
-    context.inspect(trace)
+    context.navigator.inspect(trace)
     assert "sent only text" in window.notices.notice.message.text()
 
 

@@ -89,7 +89,7 @@ def test_from_words_to_a_model_that_can_be_loaded(qtbot: QtBot, hub: Hub, models
     assert snapshot is not None
     assert REPO not in models.page.rows
     assert models.page.rows[str(snapshot)].title.text() == REPO
-    assert (str(snapshot), REPO) in models._context.models
+    assert (str(snapshot), REPO) in models._context.slot.models
     assert (row.use.text(), row.use.isEnabled()) == ("On your list", False)
     models.found.look()
     qtbot.waitUntil(lambda: models.jobs.phase("", "find") is None, timeout=SOON)

@@ -68,7 +68,7 @@ def test_lanes_are_added_changed_and_removed(qtbot: QtBot, page: RaceController)
 
 
 def test_a_lane_is_one_model(page: RaceController) -> None:
-    page._context.offer_models([(SMALL, "Small models"), ("/models/mine", "Mine")])
+    page._context.slot.offer([(SMALL, "Small models"), ("/models/mine", "Mine")])
     offered = page.lanes.rows[0].model
     assert offered.findData("/models/mine") > 0
     assert offered.findData(SMALL) < 0

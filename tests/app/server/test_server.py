@@ -127,7 +127,7 @@ def test_another_model_ends_what_is_asked_of_this_one(qtbot: QtBot, open_window:
     fake.hold = True
     asked = Asking(window)
     qtbot.waitUntil(lambda: bool(page.requests.rows), timeout=SOON)
-    window.context.unload()
+    window.context.slot.unload()
     fake.gate.release(100)
     qtbot.waitUntil(lambda: asked.is_over, timeout=SOON)
     assert asked.status == 503

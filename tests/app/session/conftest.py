@@ -24,7 +24,7 @@ def library(tmp_path: Path) -> Iterator[Library]:
 @pytest.fixture
 def desk(qtbot: QtBot, fake: Any, library: Library) -> Iterator[Desk]:
     desk = Desk(fake, library)
-    desk.link.load(SKILLS, "Skills")
+    desk.slot.load(SKILLS)
     qtbot.waitUntil(lambda: desk.model is not None)
     yield desk
     fake.gate.release(1000)

@@ -188,3 +188,18 @@ def test_nothing_is_counted_in_the_thread_of_the_window(
     ask(qtbot, desk, "hello")
     assert threads
     assert threading.main_thread() not in threads
+
+
+def test_the_late_end_of_a_run_is_not_that_of_the_next(qtbot: QtBot, desk: Desk, fake: Any) -> None:
+    fake.hold = True
+    desk.session.ask("one", (), desk.loaded)
+    assert desk.session._run is not None
+    first = desk.session._run.handle
+    fake.gate.release(10)
+    qtbot.waitUntil(lambda: desk.session.active is None)
+    desk.session.ask("two", (), desk.loaded)
+    first.ended.emit("", "")  # as if it had waited in the queue
+    assert desk.session.active is desk.session.chat.turns[1].answer
+    fake.gate.release(10)
+    qtbot.waitUntil(lambda: desk.session.active is None)
+    assert desk.session.chat.turns[1].answer.status == "done"

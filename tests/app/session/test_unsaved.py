@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from app.library import Library, LibraryError, opening
 from app.library.conversations import ConversationStore
-from app.session import rescue, saving
+from app.session import saving
 from engine import SafelightError
 from tests.app.desk import Desk, Lock, shape, stored
 
@@ -29,7 +29,7 @@ def lock(library: Library) -> Iterator[Lock]:
 @pytest.fixture
 def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
     monkeypatch.setattr(saving, "CLOSING_SECONDS", 0.1)
-    monkeypatch.setattr(rescue.tempfile, "gettempdir", lambda: str(tmp_path / "temporary"))
+    monkeypatch.setattr(saving.tempfile, "gettempdir", lambda: str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
     library = Library.open(tmp_path / "data")
     yield library
@@ -192,27 +192,27 @@ def test_what_cannot_be_saved_at_the_end_is_there_at_the_next_start(
     desk.session.ask("three", (), desk.loaded)
     with monkeypatch.context() as patched:
         if is_full:
-            write = rescue.write_text
+            write = saving.write_text
 
             def full(path: Path, text: str, *, private: bool) -> None:
                 if path.parent == folder:
                     raise SafelightError("the disk is full")
                 write(path, text, private=private)
 
-            patched.setattr(rescue, "write_text", full)
+            patched.setattr(saving, "write_text", full)
         desk.session.close()
     kept = list((folder.parent / "temporary" if is_full else folder).glob("library-rescued-*.json"))
     assert len(kept) == 2
     assert all(path.stat().st_mode & 0o077 == 0 for path in kept)
     lock.let_go()
     again = Library.open(folder)
-    assert "2 conversations" in rescue.bring_in(again)
+    assert "2 conversations" in saving.bring_in(again)
     shapes = [shape(ConversationStore(again).open(summary.id)) for summary in again.summaries()]
     assert all(shape(chat) in shapes for chat in (one, desk.session.chat))
     assert len(shapes) == 3  # and what was saved before stands
     assert sorted(summary.system_prompt for summary in again.summaries()) == ["", "Be brief.", "Be long."]
     assert saved[0][0] == "one"
-    assert rescue.bring_in(again) == ""
+    assert saving.bring_in(again) == ""
     again.close()
 
 
@@ -221,7 +221,7 @@ def test_a_rescued_file_that_cannot_be_read_is_named_and_left(library: Library) 
     bad = library.folder / "library-rescued-x.json"
     bad.write_text(json.dumps({"format": "other"}))
     (library.folder / "library-rescued-link.json").symlink_to("/etc/passwd")
-    assert str(bad) in rescue.bring_in(library)
+    assert str(bad) in saving.bring_in(library)
     assert bad.exists()
     assert library.summaries() == []
 
@@ -235,7 +235,7 @@ def test_a_start_under_a_lock_shows_what_there_is_and_saves_later(
     late = Library.open(library.folder)
     assert "another program uses the library" in late.notice
     second = Desk(fake, late)
-    second.model = desk.model
+    second.slot.state = desk.slot.state
     second.session.open(late.summaries()[0].id)
     assert shape(second.session.chat) == shape(desk.session.chat)
     second.session.ask("two", (), second.loaded)
@@ -261,7 +261,7 @@ def test_another_window_leaves_the_answer_that_develops_here_alone(
     second = Desk(fake, Library.open(library.folder))
     status = "SELECT status FROM messages WHERE id = ?"
     assert library._connection.execute(status, (answer.id,)).fetchone() == ("developing",)
-    second.model = desk.model
+    second.slot.state = desk.slot.state
     second.session.open(desk.session.conversation)
     for act in (
         lambda: second.session.ask("three", (), desk.loaded),

@@ -88,7 +88,7 @@ def test_a_large_seed_reaches_the_run_and_is_kept_with_the_answer(
     window = open_window(seed=LARGEST_SEED)
     assert window.strip.seed.value() == LARGEST_SEED
     session = window.context.session
-    window.pages.chat().send("hello")
+    window.pages.chat().sending.send("hello")
     qtbot.waitUntil(lambda: session.active is None)
     assert fake.seeds == [LARGEST_SEED]
     stored = session.library.conversation(session.conversation)

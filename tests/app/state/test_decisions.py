@@ -8,12 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.state.decisions.drafts import KINDS, QuestionDraft
+from app.state.decisions.drafts import KINDS, QuestionDraft, samples
 from app.state.decisions.reading import DecisionReading
-from app.state.decisions.samples import samples
 from engine import CanvasStarted, GenerationConfig, GenerationFinished, StepFinished
 from engine.events import SlotsRead
-from engine.service import DecisionRun, RunAdvanced, RunEnded
+from engine.service import DecisionRun
 from engine.tasks.decisions.questions import Decision, OneOf, Option, YesNo
 
 WHO = OneOf("Who?", (Option("Ann"), Option("Ben")))
@@ -65,8 +64,7 @@ def test_replies_become_answers_canvas_by_canvas() -> None:
     reading = DecisionReading.from_requests(asked)
     assert reading.answers == [None] * 3
     for block, shares in enumerate(((0.9, 0.1), (0.5, 0.5))):
-        for event in events_of(block, shares, (0.2, 0.3)):
-            assert reading.take(RunAdvanced(asked[0].run_id, event))  # type: ignore[arg-type]
+        reading.runs[0].fold(events_of(block, shares, (0.2, 0.3)))
     who, _, last = reading.answers
     assert who is not None
     assert who.probabilities == pytest.approx((0.7, 0.3))
@@ -74,12 +72,11 @@ def test_replies_become_answers_canvas_by_canvas() -> None:
     assert last is None
     assert [reading.run_of(place) for place in (1, 2, 3)] == [*reading.runs, None]
     assert len(reading.runs[0].canvas.blocks) == 2
-    assert not reading.take(RunEnded("another"))
     end = GenerationFinished("eos", np.zeros(0, dtype=np.int32), 2, 2, 0.1)
-    reading.take(RunAdvanced(asked[0].run_id, end))
-    reading.take(RunEnded(asked[0].run_id))
+    reading.runs[0].fold([end])
+    reading.runs[0].end("")
     assert not reading.is_over
-    reading.take(RunEnded(asked[1].run_id, "it failed", "why"))
+    reading.runs[1].end("it failed")
     assert reading.is_over
     assert reading.problem == "it failed"
     assert not reading.was_stopped

@@ -6,8 +6,17 @@ import random
 
 import pytest
 
-from app.state.chat.differences import differences, merged, places_of_changes
-from app.state.chat.rewriting import MOST_REVISED, of_draft, of_prompt, of_selection, revision, source_span
+from app.state.chat.rewriting import (
+    MOST_REVISED,
+    differences,
+    merged,
+    of_draft,
+    of_prompt,
+    of_selection,
+    places_of_changes,
+    revision,
+    source_span,
+)
 from engine import SafelightError
 from engine.text.outline import INSTRUCTION, Hole
 

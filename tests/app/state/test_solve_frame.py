@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from app.state.run.canvas import CellState
-from app.state.sudoku.board import SIZE
+from app.state.sudoku.board import SIZE, verdict
 from app.state.sudoku.solve_frame import DOMINATES, LEAST_MARK, POSITIONS, SolveFrame, entered, frame
-from app.state.sudoku.verdict import verdict
 from tests.app.sudoku.scripted import NOISE, PUZZLE, SOLVED, Script, piece
 
 ALL = set(range(SIZE))

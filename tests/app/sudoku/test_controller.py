@@ -9,11 +9,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
-from app.context import ModelChoice
+from app.session.model_slot import ModelChoice
 from app.state.sudoku.board import Board
 from app.sudoku.board.column import OPEN_FOLDER
+from app.sudoku.controller import race_models
 from app.sudoku.page import SudokuPage
-from app.sudoku.solving import race_models
 from app.sudoku.words import SAMPLE
 from app.system.i18n import use
 from engine import BASE, SKILLS
@@ -235,11 +235,10 @@ def test_after_a_wrong_answer_another_seed_is_a_click_away(qtbot: QtBot, open_su
 
 def test_a_race_is_asked_for_with_the_puzzle_and_two_models(open_sudoku: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = open_sudoku(MODEL)
-    asked: list[tuple[str, object]] = []
-    opened.context.race_asked.connect(lambda prompt, models: asked.append((prompt, models)))
     opened.page.column.race.click()
-    assert asked == [(sudoku.to_prompt(SAMPLE), (ModelChoice(BASE), ModelChoice(BASE, "sudoku-lora")))]
-    monkeypatch.setattr("app.sudoku.solving.adapters_for", lambda _model: ())
+    asked = opened.context.navigator.calls
+    assert asked == [("start_race", sudoku.to_prompt(SAMPLE), (ModelChoice(BASE), ModelChoice(BASE, "sudoku-lora")))]
+    monkeypatch.setattr("app.sudoku.controller.adapters_for", lambda _model: ())
     assert race_models() == (ModelChoice(BASE), ModelChoice(MODEL))
     opened.page.board.set_puzzle(Board("0" * 81))
     opened.controller.race()

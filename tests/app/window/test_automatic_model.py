@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import QSettings
 from pytestqt.qtbot import QtBot
 
-from app.context import ModelChoice
+from app.session.model_slot import ModelChoice
 from app.settings import store
 from app.window.main_window import MainWindow
 from engine import SKILLS, SUDOKU
@@ -35,7 +35,7 @@ def test_a_fresh_install_and_an_older_one_take_the_small_models(
     window = open_window(None)
     chooser, status = window.topbar.chooser, window.status.labels["model"]
     assert start(qtbot, window) == chooser.currentText() == status.text() == "Small models"
-    assert window.context.choice == ModelChoice(SMALL)
+    assert window.context.slot.choice == ModelChoice(SMALL)
     assert store.read_model(settings) == (SMALL, None)
 
 
@@ -46,6 +46,6 @@ def test_a_single_model_stays_the_choice_at_the_next_start(
     window = open_window(None)
     assert start(qtbot, window) == "Safelight Sudoku"
     window.topbar.chooser.model_chosen.emit(SKILLS)
-    qtbot.waitUntil(lambda: window.context.choice == ModelChoice(SKILLS))
+    qtbot.waitUntil(lambda: window.context.slot.choice == ModelChoice(SKILLS))
     assert window.topbar.chooser.currentText() == "Safelight Skills"
     assert store.read_model(settings) == (SKILLS, None)

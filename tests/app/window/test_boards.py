@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.messages.answer import AnswerView
 from app.state.chat.conversation import ChatState
-from app.state.sudoku.verdict import verdict
+from app.state.sudoku.board import verdict
 from app.sudoku.words import SAMPLE
 from app.window.main_window import MainWindow
 from engine import SUDOKU as MODEL
@@ -28,7 +28,7 @@ def fake() -> SolverEngine:
 
 def begin(window: MainWindow, prompt: str) -> AnswerView:
     window.context.apply_values()
-    window.pages.chat().send(prompt)
+    window.pages.chat().sending.send(prompt)
     return last(window)
 
 
@@ -113,7 +113,7 @@ def test_what_is_stopped_stays_on_its_board(qtbot: QtBot, open_window: Open, fak
     assert view.board.board.frame.verdict is None
     assert not view.canvas_toggle.isChecked()
     assert "Stopped before the end." in view.remarks.text()
-    window.pages.chat().inspect_last()
+    window.pages.chat().commands.inspect(window.context.session.chat.turns[-1].answer, 0)
     inspector = window.pages["inspector"].page
     assert inspector.canvas.board.isVisible()
     assert inspector.canvas.board.frame.puzzle == SAMPLE

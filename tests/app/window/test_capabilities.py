@@ -27,7 +27,7 @@ def inspect_a_run(qtbot: QtBot, window: MainWindow) -> None:
     context.session.ask("hello", (), context.model)
     qtbot.waitUntil(lambda: context.session.active is None)
     window.show_page(INSPECTOR)
-    window.pages.chat().inspect(context.session.chat.turns[-1])
+    window.pages.chat().commands.inspect(context.session.chat.turns[-1].answer, 0)
 
 
 def test_a_run_is_forked_and_measured_where_both_are_known(qtbot: QtBot, open_window: Open, fake: FakeEngine) -> None:

@@ -11,7 +11,8 @@ from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.context import CHAT, INSPECTOR, MODELS, SUDOKU, ModelChoice
+from app.context import CHAT, INSPECTOR, MODELS, SUDOKU
+from app.session.model_slot import ModelChoice
 from app.settings import store
 from app.window.main_window import MainWindow
 from engine import BASE, SKILLS
@@ -37,7 +38,7 @@ def test_place_page_model_and_adapter_come_back(qtbot: QtBot, open_window: Open,
     assert not window.frameGeometry().isEmpty()
     window.setGeometry(30, 40, 700, 650)
     window.context.load(BASE, "sudoku-lora")
-    qtbot.waitUntil(lambda: window.context.choice == ModelChoice(BASE, "sudoku-lora"))
+    qtbot.waitUntil(lambda: window.context.slot.choice == ModelChoice(BASE, "sudoku-lora"))
     assert window.topbar.facts.text().endswith(" · the sudoku-lora adapter")
     assert window.status.labels["model"].text() == "Safelight Base with the sudoku-lora adapter"
     window.show_page(SUDOKU)
@@ -51,7 +52,7 @@ def test_place_page_model_and_adapter_come_back(qtbot: QtBot, open_window: Open,
     assert again.context.loading is not None
     assert again.topbar.chooser.currentData() == BASE
     again.reopening.load_model()
-    qtbot.waitUntil(lambda: again.context.choice == ModelChoice(BASE, "sudoku-lora"))
+    qtbot.waitUntil(lambda: again.context.slot.choice == ModelChoice(BASE, "sudoku-lora"))
 
 
 @pytest.mark.parametrize("page", [INSPECTOR, "none"])
@@ -69,7 +70,7 @@ def test_a_remembered_model_that_is_gone_is_replaced_and_said(
     window.reopening.expect_model()
     window.reopening.load_model()
     assert store.read_loading(settings) == "missing"
-    qtbot.waitUntil(lambda: window.context.choice == ModelChoice(SMALL))
+    qtbot.waitUntil(lambda: window.context.slot.choice == ModelChoice(SMALL))
     assert said(window).endswith("there is no model at missing. The small models are loaded instead.")
     assert store.read_loading(settings) == ""
     assert store.read_model(settings) == (SMALL, None)
@@ -131,6 +132,6 @@ def test_every_place_has_the_same_model_at_every_moment(
     loads = len(fake.loads)
     window.topbar.chooser._choose(window.topbar.chooser.currentIndex())  # the one that is there
     assert len(fake.loads) == loads
-    window.context.unload()
+    window.context.slot.unload()
     qtbot.waitUntil(lambda: window.context.model is None)
     assert shown(window) == (None, [], "Solve")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from PySide6.QtCore import QSettings
 from pytestqt.qtbot import QtBot
 
-from app.chat.first_run import RUN, SPEED, FirstRun
+from app.chat.welcome import RUN, SPEED, FirstRun
 from app.window.main_window import MainWindow
 from engine import SKILLS, gallery, open_trace
 from engine.tasks import skills
@@ -72,7 +72,7 @@ def test_typing_sending_and_another_page_stop_it(qtbot: QtBot, open_window: Open
     assert is_at_its_end(shown)
     window.show_page("chat")
     shown.play()
-    chat.pick(skills.suggestions()[0])
+    chat.sending.pick(skills.suggestions()[0])
     assert is_at_its_end(shown)
     assert not shown.isVisible()  # not beside messages
     qtbot.waitUntil(lambda: window.context.session.active is None)

@@ -35,7 +35,7 @@ def window(qtbot: QtBot, open_window: Open) -> MainWindow:
     context.apply_values()
     context.session.ask("hello", (), context.model)
     qtbot.waitUntil(lambda: context.session.active is None)
-    made.pages.chat().inspect(context.session.chat.turns[-1])
+    made.pages.chat().commands.inspect(context.session.chat.turns[-1].answer, 0)
     return made
 
 

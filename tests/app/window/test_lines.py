@@ -66,7 +66,7 @@ def test_a_times_table_keeps_its_lines_in_chat_inspector_and_page(
     qtbot: QtBot, window: MainWindow, tmp_path: Path
 ) -> None:
     page = window.pages.chat().page
-    window.pages.chat().send(PROMPT)
+    window.pages.chat().sending.send(PROMPT)
     session = window.context.session
     qtbot.waitUntil(lambda: session.chat.active is None and page.turns[-1].answer.text.isVisible(), timeout=30_000)
     answer, view = session.chat.turns[-1].answer, page.turns[-1].answer
@@ -77,7 +77,7 @@ def test_a_times_table_keeps_its_lines_in_chat_inspector_and_page(
     assert "".join(laid).split("\n") == LINES
     assert all(row.endswith("\n") for row in rows(view.canvases[0], answer)[:-1])
 
-    window.pages.chat().inspect_last()
+    window.pages.chat().commands.inspect(window.context.session.chat.turns[-1].answer, 0)
     inspected = window.findChild(CanvasView, "inspector-canvas")
     qtbot.waitUntil(lambda: inspected.block is not None and inspected.isVisible())
     replay = Replay(answer.trace)

@@ -195,7 +195,7 @@ def test_no_part_of_a_page_is_a_window_of_its_own(open_window: Open) -> None:
     assert application is not None
     application.installEventFilter(watch)
     for entry in PAGES:
-        window.context.show_page(entry.name)
+        window.context.navigator.show_page(entry.name)
         QApplication.processEvents()
     window.pages.race().lanes.add.click()  # a lane more, with a card of its own
     application.removeEventFilter(watch)

@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from app.window.model_list import MANAGE, ONE_BY_ONE, OPEN_FOLDER, PURPOSE, ModelList
+from app.window.topbar import MANAGE, ONE_BY_ONE, OPEN_FOLDER, PURPOSE, ModelList
 from engine import PUBLISHED, SKILLS, SUDOKU
 from engine.catalog import SMALL, installed
 

@@ -47,7 +47,7 @@ def ask(qtbot: QtBot, window: MainWindow) -> None:
 def await_end(qtbot: QtBot, window: MainWindow) -> None:
     """Wait until all of the run is computed."""
     held = window.context.backend.pacing._held
-    qtbot.waitUntil(lambda: bool(held) and isinstance(held[-1], RunEnded))
+    qtbot.waitUntil(lambda: bool(held) and isinstance(held[-1][1], RunEnded))
 
 
 def turned(window: MainWindow, hands: Hands, busy: Callable[[], bool]) -> Iterator[float]:
@@ -114,7 +114,7 @@ def test_the_inspector_sees_no_more_of_a_run_than_the_chat(
     fake.steps = 3
     window = open_paced()
     ask(qtbot, window)
-    window.pages.chat().inspect_last()
+    window.pages.chat().commands.inspect(window.context.session.chat.turns[-1].answer, 0)
     page = window.pages.inspector().page
     answer = window.context.session.chat.turns[0].answer
     accepted = set()

@@ -10,8 +10,8 @@ from pytestqt.qtbot import QtBot
 from app.context import CHAT, DECISIONS, INSPECTOR, MODELS, RACE, SERVER, SUDOKU
 from app.settings.decoders import DecodingChoice
 from app.window.main_window import MainWindow
-from app.window.model_list import MANAGE
 from app.window.pages import PAGES, PLACES
+from app.window.topbar import MANAGE
 
 Open = Callable[..., MainWindow]
 CONTROL = Qt.KeyboardModifier.ControlModifier
@@ -23,7 +23,7 @@ def lit(window: MainWindow) -> list[str]:
 
 
 def ask(qtbot: QtBot, window: MainWindow, text: str) -> None:
-    window.pages.chat().send(text)
+    window.pages.chat().sending.send(text)
     qtbot.waitUntil(lambda: window.context.session.active is None)
 
 

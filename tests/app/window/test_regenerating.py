@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.context import ModelChoice
+from app.session.model_slot import ModelChoice
 from app.state.chat.conversation import Answer
 from app.window.main_window import MainWindow
 from engine import BASE, SKILLS, SUDOKU
@@ -40,7 +40,7 @@ def fake() -> FakeEngine:
 
 def load(qtbot: QtBot, window: MainWindow, model: str, adapter: str | None = None) -> None:
     window.context.load(model, adapter)
-    qtbot.waitUntil(lambda: window.context.choice == ModelChoice(model, adapter))
+    qtbot.waitUntil(lambda: window.context.slot.choice == ModelChoice(model, adapter))
 
 
 def answers(window: MainWindow) -> list[Answer]:
@@ -51,7 +51,7 @@ def test_the_loaded_model_answers_again_whoever_wrote_the_answer(qtbot: QtBot, o
     window = open_window(SKILLS)
     ask(qtbot, window, "hello")
     load(qtbot, window, BASE)
-    window.pages.chat().again_last()
+    window.pages.chat().commands.again(window.context.session.chat.turns[-1])
     qtbot.waitUntil(lambda: len(answers(window)) == 2 and window.context.session.active is None)
     assert [answer.model for answer in answers(window)] == [SKILLS, BASE]
 
@@ -59,8 +59,8 @@ def test_the_loaded_model_answers_again_whoever_wrote_the_answer(qtbot: QtBot, o
 def test_what_was_asked_for_lapses_with_its_model(qtbot: QtBot, open_window: Open) -> None:
     window = open_window(SKILLS)
     ask(qtbot, window, "hello")
-    window.pages.chat().ask_other(window.context.session.chat.turns[0], SMALL)
+    window.pages.chat().commands.ask_other(window.context.session.chat.turns[0], SMALL)
     window.context.load(SUDOKU)  # another is chosen meanwhile
-    qtbot.waitUntil(lambda: window.context.choice == ModelChoice(SUDOKU))
+    qtbot.waitUntil(lambda: window.context.slot.choice == ModelChoice(SUDOKU))
     load(qtbot, window, SMALL)
     assert len(answers(window)) == 1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.session import rescue, saving
+from app.session import saving
 from app.window.main_window import MainWindow
 from engine import SafelightError
 from tests.app.desk import Lock, stored
@@ -19,7 +19,7 @@ def test_the_window_says_as_long_as_something_is_not_saved(open_window: Callable
     assert folder is not None
     lock = Lock(folder)
     lock.hold()
-    window.pages.chat().send("hello")
+    window.pages.chat().sending.send("hello")
     notice = window.pages.chat().page.notice
     assert window.status.text("unsaved") == "Not saved yet"
     assert "Safelight keeps trying" in notice.message.text()
@@ -45,10 +45,10 @@ def test_closing_is_put_off_once_where_nothing_can_be_saved(
 
     lock = Lock(folder)
     lock.hold()
-    window.pages.chat().send("hello")
+    window.pages.chat().sending.send("hello")
     notice = window.pages.chat().page.notice
     with monkeypatch.context() as patched:
-        patched.setattr(rescue, "write_text", full)
+        patched.setattr(saving, "write_text", full)
         assert not window.close()
         assert window.isVisible()
         assert "if you close Safelight again, the rest is lost" in notice.message.text()

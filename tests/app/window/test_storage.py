@@ -11,7 +11,7 @@ from PySide6.QtGui import QDesktopServices
 from pytestqt.qtbot import QtBot
 
 from app.system.folders import Folders
-from app.window.storage import Storage, sizes_of
+from app.window.dialogs import Storage, sizes_of
 
 
 def of(path: Path, size: int) -> None:

@@ -200,7 +200,7 @@ def test_infilling_by_programs() -> None:
         ([(1, 5, 11)], 3, "the marked position 10 is outside the canvas of 10 tokens"),
         ([(0, 0, 1)], 0, "no block is finished yet"),
         ([(0, 3, 3)], 3, "the marked span is empty"),
-        ([(0, -1, 3)], 3, "must be whole numbers, not -1"),
+        ([(0, -1, 3)], 3, "must be a whole number between 0 and 16777216, not -1"),
     ],
 )
 def test_marks_that_cannot_be(model: Counting, marks: list[tuple[int, int, int]], blocks: int, message: str) -> None:

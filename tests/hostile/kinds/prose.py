@@ -293,7 +293,7 @@ def _make_paste(random: Random, _folder: Path) -> Attempt:
         from app.settings.values import SettingsValues
         from app.state.sudoku.placing import board_in
         from app.window.palette import Palette
-        from app.window.sidebar.search_field import SearchField
+        from app.window.sidebar.sidebar import SearchField
 
         held = _Held()
         shown: QWidget
