@@ -21,14 +21,14 @@ LayerKind = Literal["sliding_attention", "full_attention"]
 Activation = Literal["silu", "gelu_pytorch_tanh"]
 GELU: Final[Activation] = "gelu_pytorch_tanh"
 
-MOST_LAYERS = 160  # Llama 405B has 126
-MOST_TOKENS = 2**21  # of a vocabulary
-MOST_POSITIONS = 2**24
-MOST_CANVAS = 65_536
-MOST_HEADS, MOST_HEAD_DIM, MOST_EXPERTS = 4_096, 16_384, 4_096
-MOST_TILE = 128  # pixels along a side of a soft token: 1120 of them are 18 megapixels
-MOST_THREADS = 256  # of a processor
-MOST_NAME = 64  # characters of a decoder's name
+MAX_LAYERS = 160  # Llama 405B has 126
+MAX_TOKENS = 2**21  # of a vocabulary
+MAX_POSITIONS = 2**24
+MAX_CANVAS = 65_536
+MAX_HEADS, MAX_HEAD_DIM, MAX_EXPERTS = 4_096, 16_384, 4_096
+MAX_TILE = 128  # pixels along a side of a soft token: 1120 of them are 18 megapixels
+MAX_THREADS = 256  # of a processor
+MAX_NAME = 64  # characters of a decoder's name
 USUAL_HOLE = 16  # tokens of a hole whose length is not given
 GAP_LENGTHS = (8, 16, 32)  # of a gap's hole, in tokens, in models that were trained to pad it
 SMALLEST_CANVAS = 64  # of answers whose length is asked for, or that have a format; as mlx-vlm has it
@@ -45,16 +45,16 @@ def is_decoder(name: Any) -> bool:
 
 def _check_decoder(name: str, value: Any) -> None:
     if not is_decoder(value):
-        raise SafelightError(f"{name} must be a name of at most {MOST_NAME} characters, not {quoted(value)}")
+        raise SafelightError(f"{name} must be a name of at most {MAX_NAME} characters, not {quoted(value)}")
 
 
 Width = Annotated[int, whole(1, 2**17)]  # this and the next: several times what published models have
 Inner = Annotated[int, whole(1, 2**20)]
-Heads = Annotated[int, whole(1, MOST_HEADS)]
-Positions = Annotated[int, whole(1, MOST_POSITIONS)]
-Canvas = Annotated[int, whole(1, MOST_CANVAS)]
-Token = Annotated[int, whole(0, MOST_TOKENS)]
-Tokens = Annotated[tuple[int, ...], ids(MOST_TOKENS, MOST_TOKENS)]
+Heads = Annotated[int, whole(1, MAX_HEADS)]
+Positions = Annotated[int, whole(1, MAX_POSITIONS)]
+Canvas = Annotated[int, whole(1, MAX_CANVAS)]
+Token = Annotated[int, whole(0, MAX_TOKENS)]
+Tokens = Annotated[tuple[int, ...], ids(MAX_TOKENS, MAX_TOKENS)]
 Positive = Annotated[float, real(0.0, exclusive=True)]
 
 
@@ -63,7 +63,7 @@ class LayerConfig:
     """The settings in which sliding and full attention layers differ."""
 
     kind: LayerKind
-    head_dim: Annotated[int, whole(2, MOST_HEAD_DIM)]
+    head_dim: Annotated[int, whole(2, MAX_HEAD_DIM)]
     num_key_value_heads: Heads
     rope_theta: Positive
     partial_rotary_factor: Share  # 1.0 rotates the whole head, 0.0 nothing
@@ -89,8 +89,8 @@ class ExpertRouting:
     """
 
     scores: Annotated[str, one_of(("softmax", "sigmoid"))] = "softmax"
-    groups: Annotated[int, whole(1, MOST_EXPERTS)] = 1
-    chosen_groups: Annotated[int, whole(1, MOST_EXPERTS)] = 1
+    groups: Annotated[int, whole(1, MAX_EXPERTS)] = 1
+    chosen_groups: Annotated[int, whole(1, MAX_EXPERTS)] = 1
     has_bias: Flag = False
     is_normed: Flag = True
     scale: Positive = 1.0
@@ -124,12 +124,12 @@ class VisionConfig:
 
     hidden_size: Width
     intermediate_size: Inner
-    num_hidden_layers: Annotated[int, whole(1, MOST_LAYERS)]
+    num_hidden_layers: Annotated[int, whole(1, MAX_LAYERS)]
     num_attention_heads: Heads
     num_key_value_heads: Heads
-    head_dim: Annotated[int, whole(1, MOST_HEAD_DIM)]
-    patch_size: Annotated[int, whole(1, MOST_TILE)]
-    pooling_kernel_size: Annotated[int, whole(1, MOST_TILE)]
+    head_dim: Annotated[int, whole(1, MAX_HEAD_DIM)]
+    patch_size: Annotated[int, whole(1, MAX_TILE)]
+    pooling_kernel_size: Annotated[int, whole(1, MAX_TILE)]
     position_embedding_size: Annotated[int, whole(1, 2**17)]
     begin_token_id: Token
     image_token_id: Token
@@ -147,7 +147,7 @@ class VisionConfig:
                 f"config.json: vision_config has {self.num_key_value_heads} key-value heads, which do not divide "
                 f"{self.num_attention_heads} query heads"
             )
-        check_whole("config.json: vision_config: pixels along a side of a token", self.tile_size, 1, MOST_TILE)
+        check_whole("config.json: vision_config: pixels along a side of a token", self.tile_size, 1, MAX_TILE)
 
     @property
     def tile_size(self) -> int:
@@ -170,14 +170,14 @@ class ModelConfig:
     as values. Else it has prefill and prediction only, and every layer has its own values.
     """
 
-    vocab_size: Annotated[int, whole(1, MOST_TOKENS)]
+    vocab_size: Annotated[int, whole(1, MAX_TOKENS)]
     hidden_size: Width
     intermediate_size: Inner
     num_attention_heads: Heads
     layers: tuple[LayerConfig, ...]
     sliding_window: Positions
-    num_experts: Annotated[int, whole(0, MOST_EXPERTS)]
-    top_k_experts: Annotated[int, whole(0, MOST_EXPERTS)]
+    num_experts: Annotated[int, whole(0, MAX_EXPERTS)]
+    top_k_experts: Annotated[int, whole(0, MAX_EXPERTS)]
     moe_intermediate_size: Annotated[int, whole(0, 2**20)]
     canvas_length: Canvas
     max_position_embeddings: Positions
@@ -203,7 +203,7 @@ class ModelConfig:
             raise SafelightError(
                 f"config.json: top_k_experts {self.top_k_experts} is more than num_experts {self.num_experts}"
             )
-        check_whole("config.json: num_hidden_layers", len(self.layers), 1, MOST_LAYERS)
+        check_whole("config.json: num_hidden_layers", len(self.layers), 1, MAX_LAYERS)
         for index, layer in enumerate(self.layers):
             where = f"config.json: layer {index}:"
             check_fields(layer, f"{where} ")
@@ -252,12 +252,12 @@ class GenerationConfig(MaskSettings, SamplingSettings, DenoisingSettings):
 
     thinking_tokens: Annotated[
         int | None,
-        whole(0, MOST_POSITIONS),
+        whole(0, MAX_POSITIONS),
         Setting("Thinking", "tokens", "The longest thought. For models that think.", 1, 65536, 256, none="No limit"),
     ] = None
     max_new_tokens: Annotated[
         int,
-        whole(1, MOST_POSITIONS),
+        whole(1, MAX_POSITIONS),
         Setting("Length", "tokens", "The longest answer, rounded up to whole blocks.", 1, 65536, 64, rank=5),
         CliOption("--max-new-tokens", "most tokens to write, rounded up to whole canvases"),
     ] = 256
@@ -265,12 +265,12 @@ class GenerationConfig(MaskSettings, SamplingSettings, DenoisingSettings):
     pad_token_id: Token = 0
     canvas_length: Annotated[
         int | None,
-        whole(1, MOST_CANVAS),
+        whole(1, MAX_CANVAS),
         CliOption("--canvas-length", "tokens in a canvas (default: the model's own)", "canvas_length"),
     ] = None
     smallest_canvas: Annotated[
         int | None,
-        whole(1, MOST_CANVAS),
+        whole(1, MAX_CANVAS),
         CliOption(
             "--smallest-canvas",
             "give an answer of few new tokens a canvas of N tokens, or 2, 4, 8 … times N (default: the model's own; "
@@ -383,10 +383,10 @@ def _drawing(raw: dict[str, Any]) -> dict[str, Any]:
 
 def _check_pinned(pinned: Any) -> None:
     pairs = isinstance(pinned, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in pinned)
-    if not pairs or len(pinned) > MOST_CANVAS:
+    if not pairs or len(pinned) > MAX_CANVAS:
         raise SafelightError(f"pinned must be a tuple of (position, token id) pairs, not {quoted(pinned)}")
     for position, token in pinned:
-        check_whole("a pinned position", position, 0, MOST_CANVAS - 1)
-        check_whole("a pinned token", token, 0, MOST_TOKENS)
+        check_whole("a pinned position", position, 0, MAX_CANVAS - 1)
+        check_whole("a pinned token", token, 0, MAX_TOKENS)
     if len(dict(pinned)) < len(pinned):
         raise SafelightError("a position is pinned twice; pin each one once")

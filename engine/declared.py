@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, cast, ge
 from engine.errors import SafelightError, quoted
 from engine.files import storable
 
-MOST_REAL = 1e30  # also fits a float on a graphics card
+MAX_REAL = 1e30  # also fits a float on a graphics card
 LOCAL = {"is_local": True}
 """The metadata of a field that is no part of the JSON."""
 
@@ -168,7 +168,7 @@ def whole(low: int, high: int) -> Check:
     return lambda name, value: check_whole(name, value, low, high)
 
 
-def real(low: float, high: float = MOST_REAL, *, exclusive: bool = False) -> Check:
+def real(low: float, high: float = MAX_REAL, *, exclusive: bool = False) -> Check:
     """Declares a finite number from ``low``, or above it if that is ``exclusive``, to ``high``."""
 
     def check(name: str, value: Any) -> None:
@@ -237,7 +237,7 @@ def check_real(name: str, value: Any, low: float, *, exclusive: bool = False) ->
     Raises:
         SafelightError: it is no finite number of at least ``low``, or, if that is ``exclusive``, above it.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST_REAL:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MAX_REAL:
         raise SafelightError(f"{name} must be a finite number, not {quoted(value)}")
     if value < low or (exclusive and value == low):
         raise SafelightError(f"{name} must be {'above' if exclusive else 'at least'} {low:g}, not {quoted(value)}")

@@ -13,7 +13,7 @@ from engine.settings import Choice, CliOption, Setting, Switch
 
 BLOCK_DIFFUSION = "block_diffusion"  # the decoder whose blocks begin as uniform noise
 BY_TOKEN = "autoregressive"
-MOST_PENALTY = 100  # of a repetition; checkpoints have 1.0 to 1.3
+MAX_PENALTY = 100  # of a repetition; checkpoints have 1.0 to 1.3
 REMASKING = (
     "low_confidence_dynamic",
     "low_confidence_static",
@@ -335,7 +335,7 @@ class SamplingSettings:
     ] = 0.0
     repetition_penalty: Annotated[
         float,
-        real(0.0, MOST_PENALTY, exclusive=True),
+        real(0.0, MAX_PENALTY, exclusive=True),
         CliOption(
             "--repetition-penalty",
             "above 1 makes tokens of prompt and text less likely to be drawn again",

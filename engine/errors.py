@@ -6,9 +6,9 @@ import os
 import re
 from typing import Any, Self
 
-MOST_CHARACTERS = 700
+MAX_CHARACTERS = 700
 """Longer messages are cut in the middle: that part quotes somebody's input, and the advice stands at the end."""
-MOST_SPOKEN = 200  # characters of an unexpected exception's own message
+MAX_SPOKEN = 200  # characters of an unexpected exception's own message
 
 _REPR = re.compile(r"<[^<>]{1,200} at 0x[0-9A-Fa-f]{1,16}>")  # Python's repr of an object without its own
 
@@ -70,7 +70,7 @@ def spoken(error: BaseException) -> str:
             text = f"{text}: {error.filename}"
     elif isinstance(error, RuntimeError) and not isinstance(error, RecursionError | NotImplementedError):
         text = str(error)
-    text = " ".join(_one_line(text).split())[:MOST_SPOKEN].rstrip(".")
+    text = " ".join(_one_line(text).split())[:MAX_SPOKEN].rstrip(".")
     return text or f"an unexpected fault, {type(error).__name__}"
 
 
@@ -92,7 +92,7 @@ def _one_line(message: str) -> str:
     An object's default ``repr`` with its address is removed, as it means nothing to a reader.
     """
     message = _REPR.sub("…", message)
-    if len(message) > MOST_CHARACTERS:
-        half = MOST_CHARACTERS // 2
+    if len(message) > MAX_CHARACTERS:
+        half = MAX_CHARACTERS // 2
         message = f"{message[:half]} … {message[-half:]}"
     return "".join(sign if sign.isprintable() else " " for sign in message)

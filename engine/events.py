@@ -28,11 +28,11 @@ BlockEnd = Literal["converged", "step_cap", "stalled"]
 """Why a block took no more denoising steps."""
 Kind = Literal["prefill", "canvas", "step", "pins", "slots", "commit", "text", "end"]
 
-MOST_ANSWER = 2**20  # tokens of a prompt, and of an answer
-MOST_BLOCKS = 4_096  # four contexts of the largest model in canvases of 256
-MOST_STEPS = 10_000  # of a block, as in the settings
-MOST_RECORDS = 30_000  # events of a run: thirty times what ten blocks of 48 steps take
-MOST_END = 1_000  # bytes of why a run ended early
+MAX_ANSWER = 2**20  # tokens of a prompt, and of an answer
+MAX_BLOCKS = 4_096  # four contexts of the largest model in canvases of 256
+MAX_STEPS = 10_000  # of a block, as in the settings
+MAX_RECORDS = 30_000  # events of a run: thirty times what ten blocks of 48 steps take
+MAX_END = 1_000  # bytes of why a run ended early
 
 
 class EventRecord(NamedTuple):
@@ -78,7 +78,7 @@ class PrefillFinished:
     """The prompt is in the cache."""
 
     record: ClassVar = EventRecord(b"PREF", "prefill", "at the prompt")
-    prompt_tokens: Annotated[int, Figure("Q", MOST_ANSWER)]
+    prompt_tokens: Annotated[int, Figure("Q", MAX_ANSWER)]
     reused_tokens: Annotated[int, Figure("Q", "prompt_tokens")]  # number of these that were already in the cache
     seconds: Seconds
 
@@ -163,7 +163,7 @@ class CanvasCommitted:
     block_index: int
     tokens: Canvas
     text_length: Position  # tokens before the end token; without one C
-    steps: Annotated[int, Figure("I", MOST_STEPS)]
+    steps: Annotated[int, Figure("I", MAX_STEPS)]
     # Earlier versions had a fourth reason.
     reason: Annotated[BlockEnd, Figure("I", 3, ("converged", "step_cap", "stalled", "converged"))]
 
@@ -175,7 +175,7 @@ class TextArrived:
     record: ClassVar = EventRecord(b"PART", "text", "in the middle of the text", ("counted", "is_thought", "text"))
     text: Annotated[str, Row("text")]
     is_thought: Annotated[bool, Figure("I", 1, (False, True))] = False  # it belongs to the thinking, not to the answer
-    counted: Annotated[int, Figure("I", MOST_ANSWER)] = 0  # tokens that arrived with it, if the backend says so
+    counted: Annotated[int, Figure("I", MAX_ANSWER)] = 0  # tokens that arrived with it, if the backend says so
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,11 +187,11 @@ class GenerationFinished:
     )
     reason: Annotated[Literal["eos", "length", "cancelled"], Figure("I", 2, ("eos", "length", "cancelled"))]
     tokens: Annotated[Tokens, Row(is_counted=True)]  # (N,)
-    blocks: Annotated[int, Figure("I", MOST_BLOCKS)]  # committed
-    steps: Annotated[int, Figure("I", MOST_RECORDS)]  # of all blocks
+    blocks: Annotated[int, Figure("I", MAX_BLOCKS)]  # committed
+    steps: Annotated[int, Figure("I", MAX_RECORDS)]  # of all blocks
     seconds: Seconds  # of the engine, without prefill and without waiting for the consumer
     # The cause in a sentence if the reason is "length" but the length did not end the run.
-    why: Annotated[str, Row("text", most=MOST_END)] = ""
+    why: Annotated[str, Row("text", most=MAX_END)] = ""
 
     @property
     def tokens_per_forward(self) -> float:

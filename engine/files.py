@@ -30,7 +30,7 @@ JSON_BYTES = 8 * 2**20  # a config is a few kB; the index of a checkpoint with 4
 JSON_VALUES = 300_000  # a value takes up to 72 bytes once it is parsed, and as little as 2 in the file
 JSON_DEPTH = 32
 JSON_DIGITS = 40  # published tokenizer configs write 10^30 for "no limit"
-MOST_NAMES = 5000  # entries of a folder that are looked at
+MAX_NAMES = 5000  # entries of a folder that are looked at
 
 _SMALL = 10_000  # characters of JSON that make few objects
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -214,10 +214,10 @@ def _check(raw: Any, name: str, depth: int, surrogates: bool) -> None:
 
 
 def listed(folder: Path) -> list[str]:
-    """Returns the printable names in a folder, at most ``MOST_NAMES``; none if it cannot be read."""
+    """Returns the printable names in a folder, at most ``MAX_NAMES``; none if it cannot be read."""
     try:
         with os.scandir(folder) as found:
-            return [each.name for each in itertools.islice(found, MOST_NAMES) if each.name.isprintable()]
+            return [each.name for each in itertools.islice(found, MAX_NAMES) if each.name.isprintable()]
     except (OSError, ValueError):
         return []
 

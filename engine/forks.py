@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from engine.config import LARGEST_SEED, MOST_CANVAS, MOST_POSITIONS, MOST_TOKENS, GenerationConfig, Tokens
+from engine.config import LARGEST_SEED, MAX_CANVAS, MAX_POSITIONS, MAX_TOKENS, GenerationConfig, Tokens
 from engine.declared import Form, check_fields, check_whole, plain, read, real, whole
 from engine.decoders import DenoisingSettings
 from engine.errors import SafelightError
@@ -24,7 +24,7 @@ SETTINGS = (
 MASK_SETTINGS = ("sampling_temperature", "accept_probability", "entropy_bound")  # and in a run over masks
 _GONE = {"margin", "stall_fall"}  # settings of earlier versions
 _check_amount = real(0.0, 2**31 - 1)  # a spin box may show it
-Place = Annotated[int, whole(0, MOST_POSITIONS)]
+Place = Annotated[int, whole(0, MAX_POSITIONS)]
 Cells = tuple[tuple[int, int], ...]  # (position, token id)
 
 
@@ -68,8 +68,8 @@ class Fork:
         cells = (*self.pinned, *self.edits)
         check_fields(self, "a fork's ")
         for position, token in cells:
-            check_whole("a fork's position", position, 0, MOST_CANVAS - 1)
-            check_whole("a fork's token", token, 0, MOST_TOKENS)
+            check_whole("a fork's position", position, 0, MAX_CANVAS - 1)
+            check_whole("a fork's token", token, 0, MAX_TOKENS)
         if len(dict(cells)) < len(cells):
             raise SafelightError("a fork names a position twice; pin it or edit it, once")
         for name, value in self.settings:

@@ -30,11 +30,11 @@ from engine.model_files import (
 
 Store = Literal["Hugging Face", "LM Studio", "Ollama", "llama.cpp", "Jan", "added"]
 Why = Literal["", "family", "form", "damaged", "none", "size"]  # a search leaves the last one to its caller
-MOST_FOLDERS = 20_000  # that are listed in one search
-MOST_MODELS = 2_000
+MAX_FOLDERS = 20_000  # that are listed in one search
+MAX_MODELS = 2_000
 DEEPEST = 4  # folders below a store
 CONFIG_BYTES = 2**18
-MOST_ADDED = 200  # folders of the user's
+MAX_ADDED = 200  # folders of the user's
 LONGEST = 120  # characters of a name out of a file
 IMPORTED_GGUF = ("diffusion-gemma",)
 """The ``general.architecture`` of GGUF files that have to be imported."""
@@ -139,7 +139,7 @@ def keep(added: Sequence[Path]) -> None:
     Raises:
         SafelightError: the list cannot be written.
     """
-    wanted = [str(path) for path in added[:MOST_ADDED]]
+    wanted = [str(path) for path in added[:MAX_ADDED]]
     if wanted == [str(path) for path in kept()]:
         return
     try:
@@ -157,7 +157,7 @@ def kept() -> tuple[Path, ...]:
     except (SafelightError, RuntimeError):
         return ()
     return (
-        tuple(Path(each) for each in listing[:MOST_ADDED] if isinstance(each, str)) if isinstance(listing, list) else ()
+        tuple(Path(each) for each in listing[:MAX_ADDED] if isinstance(each, str)) if isinstance(listing, list) else ()
     )
 
 
@@ -170,7 +170,7 @@ class _Search:
 
     def look(self, folder: Path, store: Store, deeper: int) -> None:
         """Adds the models in a folder, and in folders below it."""
-        if len(self._seen) >= MOST_FOLDERS or len(self.found) >= MOST_MODELS:
+        if len(self._seen) >= MAX_FOLDERS or len(self.found) >= MAX_MODELS:
             return
         if is_gguf(folder):  # one that the user added
             self._add_file(folder, store)

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from engine.errors import SafelightError
-from engine.files import MOST_NAMES, listed, open_regular, read_json, read_up_to
+from engine.files import MAX_NAMES, listed, open_regular, read_json, read_up_to
 from engine.hub_cache import REPOSITORY, snapshot_in
 
-MOST_PARTS = 1000  # files of a GGUF model
+MAX_PARTS = 1000  # files of a GGUF model
 MANIFEST_BYTES = 2**16  # of a manifest of Ollama's
 LOADABLE_GGUF = ("llama", "smollm3", "mistral3", "qwen2", "qwen3", "gemma3", "llada", "llada-moe", "dream")
 """The ``general.architecture`` of GGUF files that load without an import."""
@@ -57,7 +57,7 @@ def loads_directly(path: Path) -> bool:
 def gguf_parts(path: Path) -> list[Path]:
     """Returns the files of a GGUF model: as many as the name says (NAME-00001-of-00003.gguf), or this one."""
     found = _PART.fullmatch(path.name)
-    if found is None or not 1 <= int(found[2]) <= MOST_PARTS:
+    if found is None or not 1 <= int(found[2]) <= MAX_PARTS:
         return [path]
     return [path.with_name(f"{found[1]}-{number:05}-of-{found[2]}{found[3]}") for number in range(1, int(found[2]) + 1)]
 
@@ -123,7 +123,7 @@ def ollama_models(store: Path) -> Iterator[tuple[str, Path | None]]:
     weights; None of a model that is not one file, but of several, or of one and an adapter.
     """
     manifests = store / "manifests"
-    for manifest in sorted(itertools.islice(manifests.glob("*/*/*/*"), MOST_NAMES)):
+    for manifest in sorted(itertools.islice(manifests.glob("*/*/*/*"), MAX_NAMES)):
         host, space, name, tag = manifest.relative_to(manifests).parts
         where = [host, space] if host != "registry.ollama.ai" else [] if space == "library" else [space]
         try:

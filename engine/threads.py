@@ -11,7 +11,7 @@ from functools import cache
 
 import torch
 
-from engine.config import MOST_THREADS, ModelConfig
+from engine.config import MAX_THREADS, ModelConfig
 from engine.errors import SafelightError
 
 LEAST_WORK = 4 * 10**9
@@ -49,13 +49,13 @@ def choose_threads(config: ModelConfig, asked: int = 0) -> int:
     """Returns the threads for a model's passes: as many as asked for, or, for 0, one or all by the work of a pass.
 
     Args:
-        asked: 1 to ``MOST_THREADS``; 0 decides by the work. "All" means the machine's cores, or OMP_NUM_THREADS.
+        asked: 1 to ``MAX_THREADS``; 0 decides by the work. "All" means the machine's cores, or OMP_NUM_THREADS.
 
     Raises:
         SafelightError: ``asked`` is out of range.
     """
-    if not 0 <= asked <= MOST_THREADS:
-        raise SafelightError(f"the number of threads must be from 0 (by the model) to {MOST_THREADS}, not {asked}")
+    if not 0 <= asked <= MAX_THREADS:
+        raise SafelightError(f"the number of threads must be from 0 (by the model) to {MAX_THREADS}, not {asked}")
     every = available_threads()  # called even if not needed: before any pass changes torch's own number
     if config.denoises:
         is_large = work_of(config) >= LEAST_WORK

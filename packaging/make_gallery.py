@@ -59,7 +59,7 @@ from engine.text.output_format import OutputFormat
 from engine.text.tokenizer import Tokenizer
 from engine.trace.folder import GALLERY, GALLERY_LIST
 
-MOST_BYTES = 300_000
+MAX_BYTES = 300_000
 EASY = "000020000360070000428001070039000700070009602000617059900082067004000280080700401"
 HARD = "003100064080000302000500087070005000000009400805000000004000030050007000700801096"
 TOO_HARD = "040290800080603100900857006028000960000000000004008005000020073065700001030000000"
@@ -344,8 +344,8 @@ def main() -> None:
                 made = family_runs.make(example)
         made.save(path)
         size = path.stat().st_size
-        if size > MOST_BYTES:
-            raise SystemExit(f"{path.name} has {size} bytes; {MOST_BYTES} are allowed")
+        if size > MAX_BYTES:
+            raise SystemExit(f"{path.name} has {size} bytes; {MAX_BYTES} are allowed")
         trace = open_trace(path, check=True)
         print(f"{path.name:24} {size:8} bytes {len(trace.steps):4} steps  {trace.text!r}")
     text = json.dumps({"traces": listed}, indent=2, ensure_ascii=False) + "\n"

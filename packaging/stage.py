@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from app.bridge.engine_thread import EngineLink
 from app.bridge.remote_access import RemoteAccess
-from app.chat.prose.aside import aside
+from app.chat.markdown_view.side_process import side_process
 from app.main import application, make_link, make_window
 from app.window.main_window import MainWindow
 from engine.service import LocalBackend, PassWanted, ServiceReply
@@ -97,7 +97,7 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 
 def settle(milliseconds: int = 400) -> None:
     """Let fades and layouts come to rest, with formulas and the colours of programs."""
-    wait_for(lambda: aside().is_idle, "formulas")
+    wait_for(lambda: side_process().is_idle, "formulas")
     loop = QEventLoop()
     QTimer.singleShot(milliseconds, loop.quit)
     loop.exec()

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from tests import strings
 
 ROOT = Path(__file__).resolve().parent.parent
-MOST_WORDS = 40  # of a sentence
+MAX_WORDS = 40  # of a sentence
 PAGES = "*.md", ".github/*.md", "*/*.md", "engine/**/*.md", "packaging/**/*.md", "assets/**/*.md"
 
 OPENING = re.compile(
@@ -126,7 +126,7 @@ def _unplain(text: str) -> Iterator[str]:
         yield f"says {phrase[0]!r}"
     for sentence in re.split(r"[.!?:;](?=\s)|\n\s*\n|\n\s*[-*\d]", prose):
         words = sentence.split()
-        if len(words) > MOST_WORDS:
+        if len(words) > MAX_WORDS:
             yield f"has a sentence of {len(words)} words: {' '.join(words[:8])} …"
 
 
@@ -204,7 +204,7 @@ def test_the_documents_are_in_plain_english() -> None:
 def test_what_is_ruled_out_in_a_document_is_found(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setitem(globals(), "ROOT", tmp_path)
     page = tmp_path / "some.md"
-    long = " ".join(["word"] * (MOST_WORDS + 1))
+    long = " ".join(["word"] * (MAX_WORDS + 1))
     page.write_text(
         f"# A page\n```\nbeside {long}\n```\n`remelted`\n\nIt is remelted.\n\n| beside {long} |\n\n{long}\n"
     )
@@ -214,7 +214,7 @@ def test_what_is_ruled_out_in_a_document_is_found(tmp_path: Path, monkeypatch) -
 def test_what_is_ruled_out_is_found(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setitem(globals(), "ROOT", tmp_path)
     file = tmp_path / "some.py"
-    long = " ".join(["word"] * (MOST_WORDS + 1))
+    long = " ".join(["word"] * (MAX_WORDS + 1))
     file.write_text(f'"""Whether it is."""\ndef told(x):\n    """Returns ``way``, and tells it."""\n    # {long}\n')
     assert [fault.line for fault in faults(file)] == [1, 2, 3, 4]
 

@@ -32,7 +32,7 @@ SMALLEST_NOISE = 36
 """Smaller cells, in pixels, have no room for noise next to marks or a digit."""
 SMALLEST_MARKED = 22
 """Smaller cells, in pixels, have no room for pencil marks next to a digit."""
-MOST_TOP_MARKS = 4
+MAX_TOP_MARKS = 4
 """The largest number of pencil marks along the top of a cell with a dominating digit."""
 _TAG = 0.34
 """The side of the tag with a changed given, as a share of the cell's."""
@@ -156,7 +156,7 @@ def _ink(cell: ShownCell, theme: Theme) -> QColor:
 
 def _top_marks(drawn: list[Drawn], rect: Rect, cell: ShownCell, theme: Theme) -> None:
     """Adds the other candidates in small digits along the top."""
-    others = [mark for mark in cell.marks if mark.digit != cell.digit][:MOST_TOP_MARKS]
+    others = [mark for mark in cell.marks if mark.digit != cell.digit][:MAX_TOP_MARKS]
     for place, mark in enumerate(sorted(others)):
         drawn.append(
             _text(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 ServerPhase = Literal["off", "starting", "on"]
 LOOK_MS = 100  # between two reads of the requests, while they change or one is unfinished
-MOST_EARLIER = 50  # requests of earlier servers that stay on the list
+MAX_EARLIER = 50  # requests of earlier servers that stay on the list
 CLOSING_SECONDS = 8.0  # most time for the server to stop when the app ends
 OUTSIDE = "192.0.2.1"  # reserved for documentation (RFC 5737); finds our outgoing address without sending anything
 CONTAINER_HOST = "host.docker.internal"  # the name of this machine in containers
@@ -161,7 +161,7 @@ class ServerLink(QObject):
         server, self._server = self._server, None
         if server is not None:
             server.stop()
-            self._earlier = (*server.live.snapshot(), *self._earlier)[:MOST_EARLIER]
+            self._earlier = (*server.live.snapshot(), *self._earlier)[:MAX_EARLIER]
 
     def _fulfil(self, wanted: Wanted) -> ServerState:
         try:

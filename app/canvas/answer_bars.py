@@ -19,7 +19,7 @@ from engine.tasks.decisions.answers import LabelRead, TypedAnswer
 ROW = 22  # pixels at 100 %
 BAR = 8
 TICK = 14  # the height of a read's tick
-MOST_NAME = 0.34  # of the width
+MAX_NAME = 0.34  # of the width
 
 
 class ReadBars(QWidget):
@@ -60,7 +60,7 @@ class ReadBars(QWidget):
         bold = QFont(font)
         bold.setBold(True)
         widest = max((QFontMetrics(bold).horizontalAdvance(name) for name in self._names), default=0)
-        name_width = min(widest + 1, int(MOST_NAME * self.width()))
+        name_width = min(widest + 1, int(MAX_NAME * self.width()))
         figure_width = QFontMetrics(bold).horizontalAdvance(self._figure(1.0, 0.1)) + 1
         left, gap = px(14), px(SPACE_2)
         track = QRectF(left + name_width + gap, 0, self.width() - left - name_width - figure_width - 2 * gap, px(BAR))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 MARGIN = 16
 GAP = 2
-MOST_COLUMNS = 64
+MAX_COLUMNS = 64
 
 
 class Rect(NamedTuple):
@@ -39,7 +39,7 @@ def fitting_columns(available: int, cell_width: int, count: int) -> int:
 
     A number near the most that fit is preferred if it fills all rows; otherwise the result is a multiple of 4.
     """
-    fit = max(1, min((available + GAP) // (cell_width + GAP), MOST_COLUMNS))
+    fit = max(1, min((available + GAP) // (cell_width + GAP), MAX_COLUMNS))
     if fit >= count > 0:
         return count
     if fit < 8:

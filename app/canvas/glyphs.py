@@ -12,7 +12,7 @@ from PySide6.QtGui import QFont, QFontMetricsF, QStaticText, QTransform
 
 from app.design.fonts import TEXT_SMALL, px, ui_font
 
-MOST_CHARACTERS = 10
+MAX_CHARACTERS = 10
 """Longer pieces are elided."""
 _ENDS = {"<eos>", "<pad>", "<turn|>", "</s>", "<|endoftext|>", "<|im_end|>", "<end_of_turn>", "<tool_response|>"}
 _SIGNS = {"\n": "↲", "\r": "␍", "\t": "⇥", " ": "·", "\u00a0": "·"}
@@ -83,11 +83,11 @@ class CellGlyphs:
         return 4 * math.ceil((self.line_height + 8) / 4)
 
     def cell_width(self, texts: Sequence[str], least: int = 0) -> int:
-        """Returns the width in pixels that fits the longest text, in whole characters up to ``MOST_CHARACTERS``."""
+        """Returns the width in pixels that fits the longest text, in whole characters up to ``MAX_CHARACTERS``."""
         unit = self.character_width
         # Signs come from a wider typeface but are drawn small, so they count as digits.
         widest = max((self.width(text.translate(_AS_WIDE)) for text in texts), default=unit)
-        characters = min(max(1, math.ceil(widest / unit - 0.25)), MOST_CHARACTERS)
+        characters = min(max(1, math.ceil(widest / unit - 0.25)), MAX_CHARACTERS)
         return max(least, math.ceil(characters * unit) + 8)
 
     def is_narrow(self, cell_width: int) -> bool:

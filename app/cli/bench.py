@@ -10,7 +10,7 @@ from typing import Any
 
 from app.cli import options, running, terminal
 from engine import SafelightError, catalog
-from engine.config import MOST_POSITIONS
+from engine.config import MAX_POSITIONS
 from engine.service.small import TASKS
 
 EPILOG = """\
@@ -39,7 +39,7 @@ def add(commands: options.Commands) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     parser.add_argument(
         "--prompt-tokens",
-        type=options.number("the prompt's tokens", 1, MOST_POSITIONS),
+        type=options.number("the prompt's tokens", 1, MAX_POSITIONS),
         metavar="N",
         help=f"time reading a prompt of N tokens, and writing --max-new-tokens (default: {NEW_TOKENS}), one a pass",
     )

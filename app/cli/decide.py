@@ -25,7 +25,7 @@ from engine.files import replacing
 from engine.pictures import read_picture
 from engine.tasks.decisions.answers import TypedAnswer
 from engine.tasks.decisions.forms import REPEATS, QuestionFile, answer_to_json, read_question_file
-from engine.tasks.decisions.questions import MOST_REPEATS, OneOf, Option, Question, Score, YesNo
+from engine.tasks.decisions.questions import MAX_REPEATS, OneOf, Option, Question, Score, YesNo
 
 DELIMITERS = ",;\t"
 STATE_COLUMNS = ("state", "text")
@@ -50,7 +50,7 @@ examples:
   safelight decide --csv assets/examples/table.csv --questions assets/examples/questions.json --out answers.csv
   safelight decide --image photo.jpg --yes-no "Is the light on?" --model ~/models/diffusiongemma-26B-A4B-it
 """
-BAR, MOST_NAME = 24, 44  # columns
+BAR, MAX_NAME = 24, 44  # columns
 
 
 def add_table(parser: argparse.ArgumentParser) -> None:
@@ -197,7 +197,7 @@ def add_questions(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--joint", action="store_true", help="ask all questions in one canvas, which is faster")
     how.add_argument(
         "--repeat",
-        type=options.number("the repeats", 0, MOST_REPEATS),
+        type=options.number("the repeats", 0, MAX_REPEATS),
         metavar="N",
         help=f"re-check unsure answers N times, with new noise (default: {REPEATS})",
     )
@@ -331,7 +331,7 @@ def _show(answers: tuple[TypedAnswer, ...]) -> None:
     for answer in answers:
         screen.print(Text(answer.question.instructions, "bold"))
         frame = Table.grid(padding=(0, 2))
-        frame.add_column(max_width=MOST_NAME, no_wrap=True)
+        frame.add_column(max_width=MAX_NAME, no_wrap=True)
         for place, (option, share) in enumerate(zip(answer.question.options, answer.probabilities, strict=True)):
             is_best = place == answer.best
             cells = (f"{'  → ' if is_best else '    '}{option.name}", f"{100 * share:5.1f} %", "█" * round(share * BAR))

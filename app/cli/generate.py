@@ -17,10 +17,10 @@ from engine.pictures import read_picture
 from engine.service import ChatRun, LoadedModel, is_remote, small
 from engine.text.message import message_of
 from engine.text.output import content_and_thought
-from engine.text.output_format import MOST_SCHEMA, OutputFormat
+from engine.text.output_format import MAX_SCHEMA, OutputFormat
 from engine.text.tags import end_of_thought, starts_in_thought
 
-MOST_FILE = 8 * MOST_SCHEMA  # bytes of a schema's file, with its white space
+MAX_FILE = 8 * MAX_SCHEMA  # bytes of a schema's file, with its white space
 EPILOG = (
     f"The model may be on another machine: --model http://HOST:PORT/v1#MODEL, with its key in {options.KEY_VARIABLE}."
     """
@@ -66,9 +66,9 @@ def output_format(args: argparse.Namespace) -> OutputFormat | None:
 
 def _schema(given: str) -> dict[str, object]:
     if not given.lstrip().startswith("{"):
-        return files.read_json(Path(given).expanduser(), most=MOST_FILE)
-    if len(given) > MOST_FILE:
-        raise SafelightError(f"--json-schema has more than {MOST_FILE:,} characters; make it smaller")
+        return files.read_json(Path(given).expanduser(), most=MAX_FILE)
+    if len(given) > MAX_FILE:
+        raise SafelightError(f"--json-schema has more than {MAX_FILE:,} characters; make it smaller")
     raw = files.parse_json(given, "--json-schema")
     assert isinstance(raw, dict)
     return raw

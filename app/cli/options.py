@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from engine import GenerationConfig, SafelightError, files
 from engine.catalog import SMALL
-from engine.config import LARGEST_SEED, MOST_POSITIONS, MOST_THREADS
+from engine.config import LARGEST_SEED, MAX_POSITIONS, MAX_THREADS
 from engine.errors import quoted
 from engine.service import is_remote
 from engine.settings import CliOption, declared
@@ -155,7 +155,7 @@ def add_loading(parser: argparse.ArgumentParser, default: str = SMALL) -> argpar
     add_quantization(group)
     group.add_argument(
         "--threads",
-        type=number("the number of threads", 0, MOST_THREADS),
+        type=number("the number of threads", 0, MAX_THREADS),
         default=0,
         metavar="N",
         help="CPU threads (default: 0: one for a small model, all for a large one)",
@@ -220,7 +220,7 @@ def add_thinking(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--think", action="store_true", help="let the model think before it answers")
     parser.add_argument(
         "--thinking-tokens",
-        type=number("the number of thinking tokens", 0, MOST_POSITIONS),
+        type=number("the number of thinking tokens", 0, MAX_POSITIONS),
         metavar="N",
         help="the longest thought (default: no limit)",
     )

@@ -27,7 +27,7 @@ from engine.errors import quoted
 from engine.files import write_text
 from engine.pictures import read_picture
 from engine.service import RaceRequest, Racing, is_remote
-from engine.service.requests import FEWEST_LANES, MOST_LANES
+from engine.service.requests import FEWEST_LANES, MAX_LANES
 from engine.service.small import TASKS
 from engine.text.message import message_of
 
@@ -36,7 +36,7 @@ _NAMES = {option.flag.removeprefix("--"): name for name, option in OPTIONS.items
 EPILOG = f"""\
 A lane is MODEL:DECODER,setting=value, with any number of settings; what is left out is the model's default. Without
 --lane, each decoder of --model is a lane. Lanes take turns, one pass each; times are a lane's own, without reading the
-prompt. {FEWEST_LANES} to {MOST_LANES} lanes.
+prompt. {FEWEST_LANES} to {MAX_LANES} lanes.
 
 examples:
   safelight race "Reverse the word robot." --model safelight-masked
@@ -135,8 +135,8 @@ def run(args: argparse.Namespace) -> int:
     prompts, count = _prompts(args, seed)
     lanes = [read_lane(text, model) for text in args.lane] if args.lane else _every_decoder(model)
     titles = [lane.title for lane in lanes]
-    if not FEWEST_LANES <= len(lanes) <= MOST_LANES:
-        raise SafelightError(f"a race has {FEWEST_LANES} to {MOST_LANES} lanes, not {len(lanes)}; give --lane for each")
+    if not FEWEST_LANES <= len(lanes) <= MAX_LANES:
+        raise SafelightError(f"a race has {FEWEST_LANES} to {MAX_LANES} lanes, not {len(lanes)}; give --lane for each")
     if twice := next((title for title in titles if titles.count(title) > 1), None):
         raise SafelightError(f"two lanes are {twice}; give one of them another decoder or setting")
     results: list[RaceResult] = []
@@ -231,7 +231,7 @@ def _every_decoder(model: str) -> list[LaneSpec]:
     decoders = run_settings(model).decoders
     if len(decoders) < FEWEST_LANES:
         raise SafelightError(f"{model} has only one decoder; give --lane twice, with different models or settings")
-    return [LaneSpec(model, decoder) for decoder in decoders[:MOST_LANES]]
+    return [LaneSpec(model, decoder) for decoder in decoders[:MAX_LANES]]
 
 
 def _show_one(race: RaceRun, titles: Sequence[str]) -> None:

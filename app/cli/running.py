@@ -111,7 +111,7 @@ class Watcher:
 
     def frame(self, block: BlockState) -> Text:
         """Returns the status line, the legend and the canvas."""
-        width = min(terminal.MOST_COLUMNS, self.console.width - 1)
+        width = min(terminal.MAX_COLUMNS, self.console.width - 1)
         text = Text(overflow="ellipsis", no_wrap=True)
         text.append(status(block, self.config, len(self.state.blocks)))
         text.append("\n")

@@ -17,7 +17,7 @@ from engine.service import LoadedModel, Scheduler
 if TYPE_CHECKING:
     from engine.server import ServerOptions
 
-MOST_PARALLEL = 16
+MAX_PARALLEL = 16
 EPILOG = f"""\
 Enter the printed address and key in any program that takes an OpenAI-compatible server. Without --api-key and
 {options.KEY_VARIABLE}, a key is made for this run. Others on this machine can read a key that is given on the command
@@ -64,7 +64,7 @@ def add(commands: options.Commands) -> None:
     )
     parser.add_argument(
         "--parallel",
-        type=options.number("the runs", 1, MOST_PARALLEL),
+        type=options.number("the runs", 1, MAX_PARALLEL),
         metavar="N",
         help="most answers at a time; others wait (default: depends on the model)",
     )

@@ -23,7 +23,7 @@ from app.system.windows_start import enable_escape_codes
 from engine import windows
 
 CLEAR_LINE = "\r\x1b[2K"
-MOST_COLUMNS = 72  # columns of text
+MAX_COLUMNS = 72  # columns of text
 PIPED_COLUMNS = 120
 
 

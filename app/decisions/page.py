@@ -19,11 +19,11 @@ from app.state.decisions.reading import DecisionProgress, DecisionReading
 from app.system.i18n import tr, trn
 
 LEAST_STATE = 136  # pixels at 100 %
-LEAST, MOST = 72, 176  # bounds of a canvas's height in pixels at 100 %
+LEAST, MAX = 72, 176  # bounds of a canvas's height in pixels at 100 %
 HEAD = 40
 LEFT, TIGHT_LEFT = 320, 256  # pixels at 100 %
 TIGHT, NARROW = 760, 600  # pixels at 100 %; below the second everything is in one column
-MOST_CANVAS = 0.24  # share of the height
+MAX_CANVAS = 0.24  # share of the height
 LEAST_COLUMN = 360
 
 
@@ -74,7 +74,7 @@ class CanvasStrip(QWidget):
         super().__init__()
         self._reading: DecisionReading | None = None
         self._question = -1
-        self._most = MOST
+        self._most = MAX
         self.facts = Elided("caption")
         self.inspect = button(tr("Open in the inspector"), clicked=self._inspect)
         self.canvas = CanvasView()
@@ -145,7 +145,7 @@ class CanvasStrip(QWidget):
 
     def set_most(self, pixels: int) -> None:
         """Sets the greatest height of a canvas; a higher one scrolls."""
-        self._most = min(pixels, px(MOST))
+        self._most = min(pixels, px(MAX))
         self._fit()
 
     def _fit(self) -> None:
@@ -298,4 +298,4 @@ class DecisionsPage(QWidget):
         self._left.setMinimumHeight(px(LEAST_COLUMN) if is_narrow else 0)
         needed = self.questions.heightForWidth(self.width() - 40) if is_narrow else 0
         self._right.setMinimumHeight(max(0, needed))
-        self.strip.set_most(round(MOST_CANVAS * self.height()))
+        self.strip.set_most(round(MAX_CANVAS * self.height()))

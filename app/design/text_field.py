@@ -27,7 +27,7 @@ from app.system.i18n import tr
 LONGEST = 100_000  # characters
 LONGEST_LINE = 5_000
 """Layout of a line is quadratic: one of 5 000 letters that change direction takes 0.1 s, of 20 000 over 1 s."""
-MOST_LINES = 5_000
+MAX_LINES = 5_000
 STAYS = (Qt.FocusReason.PopupFocusReason, Qt.FocusReason.ActiveWindowFocusReason, Qt.FocusReason.MenuBarFocusReason)
 """Reasons for which a field loses the focus and will have it again, with what is being composed."""
 PARAGRAPH = "\u2029"
@@ -41,7 +41,7 @@ def fits(text: str) -> bool:
     if len(text) > LONGEST:
         return False
     breaks = sum(map(text.count, "\n\r\u2029"))  # the line breaks that Qt counts
-    return breaks < MOST_LINES and max(map(len, text.split("\n"))) <= LONGEST_LINE
+    return breaks < MAX_LINES and max(map(len, text.split("\n"))) <= LONGEST_LINE
 
 
 def refusal() -> str:
@@ -50,7 +50,7 @@ def refusal() -> str:
         "What was pasted is too long for this field: it takes {characters} characters, {lines} lines, and {line} "
         "characters in each.",
         characters=f"{LONGEST:,}",
-        lines=f"{MOST_LINES:,}",
+        lines=f"{MAX_LINES:,}",
         line=f"{LONGEST_LINE:,}",
     )
 

@@ -46,7 +46,7 @@ LEAST_WIDTH = 520  # logical pixels of a picture, so that the heading fits
 LEGEND_HEIGHT = 28
 CAPTION_HEIGHT = 28
 CAPTION_LINES = 4
-MOST_ANSWERS = 8  # answers of a decision in a caption
+MAX_ANSWERS = 8  # answers of a decision in a caption
 LARGEST_SIDE = 16_000  # pixels; most programs refuse larger pictures
 LARGEST_PIXELS = 2**27
 
@@ -188,7 +188,7 @@ class PictureSheet:
         read = tr("Read {read} of {reads}", read=frame.block + 1, reads=self.replay.blocks)
         if frame.step == NOISE:
             return tr("{read} · {what}", read=read, what=tr("noise at the slots"))
-        words = [*map(answer_words, answers[:MOST_ANSWERS]), *(["…"] if len(answers) > MOST_ANSWERS else [])]
+        words = [*map(answer_words, answers[:MAX_ANSWERS]), *(["…"] if len(answers) > MAX_ANSWERS else [])]
         return tr("{read} · {what}", read=read, what=tr(", ").join(words))
 
     def image(self, place: int) -> QImage:

@@ -15,8 +15,8 @@ from app.bridge.pacing import RunHandle
 from app.bridge.server_link import is_unfinished
 from app.context import INSPECTOR, AppContext, Lazy
 from app.design.notice import Notice
+from app.inspector.continuations import Continuations
 from app.inspector.export_dialog import ExportDialog
-from app.inspector.going_on import GoingOn
 from app.inspector.page import CELL, InspectorPage
 from app.inspector.run_cards import RunKeeping
 from app.inspector.run_catalog import RECENT, Listed, RunCatalog
@@ -64,10 +64,10 @@ class InspectorController(QObject):
         self._painting = Background(self, page.welcome.runs.show_pictures)
         self._painting.ask(lambda: pictures_of(gallery))
         self.forks, self.compare = page.change.forks, page.compare
-        self.going_on = GoingOn(context, page.player, self.forks, page.change.influence, page.change.opinion)
-        self.going_on.began.connect(self._began)
-        self.going_on.ended.connect(self._ended)
-        self.going_on.opined.connect(page.show_opinion)
+        self.continuations = Continuations(context, page.player, self.forks, page.change.influence, page.change.opinion)
+        self.continuations.began.connect(self._began)
+        self.continuations.ended.connect(self._ended)
+        self.continuations.opined.connect(page.show_opinion)
         self.forks.run_chosen.connect(self.open_key)
         self.forks.spans.marked.connect(page.canvas.set_marked)
         page.player.opened.connect(self._opened)
@@ -108,7 +108,7 @@ class InspectorController(QObject):
     def _make_guide(self) -> Guide:
         from app.inspector.guide.guide import Guide  # needed by those who ask for it only
 
-        made = Guide(self._context, self.page, self.going_on, self.open_key)
+        made = Guide(self._context, self.page, self.continuations, self.open_key)
         self._export_closed.connect(made.note_export)
         return made
 

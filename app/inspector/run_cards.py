@@ -29,7 +29,7 @@ CONTENT_WIDTH = 960  # pixels at 100 %
 CARD_WIDTH = 300  # least pixels at 100 %
 CARD_MARGINS = (16, 12, 16, 12)  # pixels: left, top, right, bottom
 GAP = 12
-MOST_COLUMNS = 3
+MAX_COLUMNS = 3
 FEW_ROWS = 2  # of cards in a folded section
 
 
@@ -355,7 +355,7 @@ class RunCards(QWidget):
         self.cards[0].setFocus()
 
     def _fitting(self) -> int:
-        return max(1, min(MOST_COLUMNS, (self.width() + GAP) // (px(CARD_WIDTH) + GAP)))
+        return max(1, min(MAX_COLUMNS, (self.width() + GAP) // (px(CARD_WIDTH) + GAP)))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -16,7 +16,7 @@ from engine import TRACE_SUFFIX, SafelightError, TraceHeader
 from engine.trace import name_of, read_header, trace_files
 
 LISTED_BYTES = 2 * 2**20  # unpacked, of one header; an ordinary one has some ten thousand
-MOST_ANCESTORS = 50  # most generations of forks that are followed upwards
+MAX_ANCESTORS = 50  # most generations of forks that are followed upwards
 RECENT = 60  # number of the user's runs that are listed
 
 Stamp = tuple[int, int]
@@ -65,7 +65,7 @@ class KeptRuns:
         """Yields the ancestors of runs whose files still exist, without those with an id in ``known``."""
         seen = set(known)
         waiting = [header.parent.id for header in of if header.parent is not None]
-        for _ in range(MOST_ANCESTORS):
+        for _ in range(MAX_ANCESTORS):
             wanted = [id for id in dict.fromkeys(waiting) if id not in seen]
             if not wanted:
                 return

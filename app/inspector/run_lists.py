@@ -8,7 +8,7 @@ from app.inspector.forks.panel import RunItem
 from app.inspector.run_cards import Offer
 from app.inspector.run_catalog import Listed
 from app.inspector.words import (
-    MOST_TITLE,
+    MAX_TITLE,
     Piece,
     asked_in_words,
     made_in_words,
@@ -33,7 +33,7 @@ def first_offers(
     """
     offers = []
     for header, key in recent:
-        title = (titles or {}).get(key, "")[:MOST_TITLE] or title_in_words(header)
+        title = (titles or {}).get(key, "")[:MAX_TITLE] or title_in_words(header)
         hint = _line(kind_words(header), _when(header), run_title(header))
         offers.append(Offer(title, hint, key, tr("Your runs"), is_own=True))
     shipped = (Offer(tr(one.title), tr(one.note), str(one.path), tr("Gallery"), has_picture=True) for one in gallery)

@@ -216,7 +216,7 @@ def _listed(tokens: Sequence[str]) -> str:
     return tr("{most} and {last}", most=tr(", ").join(tokens[:-1]), last=tokens[-1])
 
 
-MOST_DOUBTS = 4  # most doubtful tokens that are named
+MAX_DOUBTS = 4  # most doubtful tokens that are named
 
 
 def end_in_words(result: GenerationFinished | None) -> str:
@@ -237,8 +237,8 @@ def doubts_in_words(doubts: Sequence[Doubt], piece: Piece, *, is_written: bool =
     """Describes the doubtful tokens: their number, and the first of them. ``is_written``: each was written for good."""
     if not doubts:
         return tr("The model was sure of each token.") if is_written else tr("No token was left unsure.")
-    named = [_doubt(doubt, piece) for doubt in doubts[:MOST_DOUBTS]]
-    if len(doubts) > MOST_DOUBTS:
+    named = [_doubt(doubt, piece) for doubt in doubts[:MAX_DOUBTS]]
+    if len(doubts) > MAX_DOUBTS:
         named.append("…")
     one, many = "{count} token was left unsure: {list}.", "{count} tokens were left unsure: {list}."
     if is_written:

@@ -35,7 +35,7 @@ from app.state.run.task_words import has_rounds, kind_words, round_words, task_t
 from app.system.i18n import tr
 from engine import step_number
 
-LEAST_COLUMN, MOST_COLUMN = 4, 32  # pixels at 100 %
+LEAST_COLUMN, MAX_COLUMN = 4, 32  # pixels at 100 %
 GUTTER, ROW, GAP, NUMBERS = 48, 72, 16, 20  # pixels at 100 %
 WIDE = 760  # pixels at 100 %; from this width on the history is next to the map
 
@@ -60,7 +60,7 @@ class Curves(StepsArea):
     """Two plots over the same steps: mean entropy above, accepted cells and changed guesses below."""
 
     def __init__(self, player: Player) -> None:
-        super().__init__(player, LEAST_COLUMN, MOST_COLUMN)
+        super().__init__(player, LEAST_COLUMN, MAX_COLUMN)
         self.rows: tuple[tuple[StepLine, ...], ...] = ()
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName(tr("Plots over the steps"))

@@ -31,11 +31,11 @@ Name = Callable[[int], str]
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 NAMED_ONLY = ("weights", "adapter_weights", "prompt", "format", "eos_token_ids")
 """Differences that are shown by name only: their values mean nothing to people."""
-MOST_PROMPT = 1_000  # characters of a prompt that are read for its title
-MOST_TITLE = 200  # most characters of a title
-MOST_FORKED = 40  # characters of the prompt in the title of a fork
+MAX_PROMPT = 1_000  # characters of a prompt that are read for its title
+MAX_TITLE = 200  # most characters of a title
+MAX_FORKED = 40  # characters of the prompt in the title of a fork
 LITTLE = 0.001  # a probability below this is shown by its logarithm
-MOST_PINS = 6  # most pins of a fork that are named one by one
+MAX_PINS = 6  # most pins of a fork that are named one by one
 COUNTED = ("pinned", "banned_tokens")
 
 
@@ -278,7 +278,7 @@ def title_in_words(header: TraceHeader) -> str:
     prompt = prompt_in_line(header)
     if header.parent is None or not (header.marks or header.changes):
         return prompt
-    short = prompt if len(prompt) <= MOST_FORKED else f"{prompt[:MOST_FORKED].rstrip()}…"
+    short = prompt if len(prompt) <= MAX_FORKED else f"{prompt[:MAX_FORKED].rstrip()}…"
     if header.marks:
         changed = trn("rewrote {count} place", "rewrote {count} places", len(header.marks))
     else:
@@ -301,12 +301,12 @@ def prompt_in_line(header: TraceHeader) -> str:
     are named.
     """
     if header.decision is not None:
-        return tr(" · ").join(question_words(one) for one in header.decision.questions)[:MOST_TITLE]
+        return tr(" · ").join(question_words(one) for one in header.decision.questions)[:MAX_TITLE]
     puzzle = puzzle_in(header.prompt) if is_puzzle(header.prompt) else None
     if puzzle is not None:
         return tr("Sudoku, {count} givens", count=sudoku.givens(puzzle))
     names, prompt = apart(header.prompt)
-    return tr(" · ").join(filter(None, (" ".join(prompt[:MOST_PROMPT].split()), *names)))[:MOST_TITLE]
+    return tr(" · ").join(filter(None, (" ".join(prompt[:MAX_PROMPT].split()), *names)))[:MAX_TITLE]
 
 
 def change_in_words(change: Fork, piece: Piece | None = None, name: Name = str) -> str:
@@ -315,7 +315,7 @@ def change_in_words(change: Fork, piece: Piece | None = None, name: Name = str) 
     def text_of(token: int) -> str:
         return "" if piece is None else piece(token)
 
-    if len(change.pinned) > (1 if piece is None else MOST_PINS):
+    if len(change.pinned) > (1 if piece is None else MAX_PINS):
         said = [trn("{count} cell pinned", "{count} cells pinned", len(change.pinned))]
     else:
         said = [pinned_in_words(name(position), text_of(token)) for position, token in change.pinned]

@@ -22,7 +22,7 @@ COMPANIONS = ("", "-wal", "-shm", "-journal")  # suffixes of SQLite's files, the
 MAGIC = b"SQLite format 3\0"
 ROLLBACK_MODE, WAL_MODE = 1, 2  # at bytes 18 and 19 of the header
 LONGEST_STATEMENT = 20_000  # characters; none of our statements, schema included, is longer than 2 000
-MOST_SCHEMA_STEPS = 100_000  # SQLite's virtual machine steps to read a schema; ours takes a few hundred
+MAX_SCHEMA_STEPS = 100_000  # SQLite's virtual machine steps to read a schema; ours takes a few hundred
 
 
 class NoLibraryError(Exception):
@@ -130,7 +130,7 @@ def _check(connection: sqlite3.Connection, folder: Path) -> None:
     """
     connection.execute("BEGIN")  # one state of the file, since another window may be making or migrating it
     try:
-        connection.set_progress_handler(lambda: True, MOST_SCHEMA_STEPS)
+        connection.set_progress_handler(lambda: True, MAX_SCHEMA_STEPS)
         objects = schema.objects_of(connection)
         connection.set_progress_handler(None, 0)
         if not objects:

@@ -22,7 +22,7 @@ from app.library.records import StoredMessage
 from app.state.chat.conversation import Turn
 from engine import SafelightError
 from engine.files import is_plain_file, private_folder, read_bytes, replacing
-from engine.pictures import MOST_BYTES, Picture
+from engine.pictures import MAX_BYTES, Picture
 
 FOLDER = "pictures"
 RECENT_BYTES = 64 * 2**20  # of the pictures read last, which stay in memory
@@ -87,7 +87,7 @@ class PictureStore:
             found = self._in_use.get(digest)
         if found is None and self._folder is not None:
             with suppress(OSError, SafelightError):
-                data = read_bytes(self._folder / digest, MOST_BYTES, follow_links=False)
+                data = read_bytes(self._folder / digest, MAX_BYTES, follow_links=False)
                 if hashlib.sha256(data).hexdigest() == digest:
                     found = Picture(digest, data, width, height)
         if found is None:

@@ -16,7 +16,7 @@ from engine import SafelightError
 from engine.declared import LOCAL, many, plain, read, real, text, whole
 from engine.files import parse_json, storable
 from engine.pictures import Picture
-from engine.text.message import MOST_IMAGES
+from engine.text.message import MAX_IMAGES
 
 Role = Literal["user", "assistant"]
 Status = Literal["waiting", "developing", "done", "stopped", "failed"]
@@ -33,8 +33,8 @@ _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 LONGEST_TEXT = 2 * 2**20  # characters of any other text
 ROUNDS = "rounds"  # the key of the calls of tools in a message's settings
 LONGEST_DETAILS = 100_000  # characters of settings and of figures, which take a few hundred
-MOST_VALUES = 2_000_000  # commas and opening brackets in a parsed text; prose has about 1 per 40 characters
-MOST_ATTACHMENTS = 100  # per message; the composer takes ten
+MAX_VALUES = 2_000_000  # commas and opening brackets in a parsed text; prose has about 1 per 40 characters
+MAX_ATTACHMENTS = 100  # per message; the composer takes ten
 
 
 def details_of(text: str, name: str) -> dict[str, Any]:
@@ -88,8 +88,8 @@ class NewMessage:
     settings: Details = ""
     figures: Details = ""
     error: Text = ""
-    attachments: Annotated[tuple[Attachment, ...], many(MOST_ATTACHMENTS)] = ()
-    pictures: Annotated[tuple[AttachedPicture, ...], many(MOST_IMAGES)] = ()
+    attachments: Annotated[tuple[Attachment, ...], many(MAX_ATTACHMENTS)] = ()
+    pictures: Annotated[tuple[AttachedPicture, ...], many(MAX_IMAGES)] = ()
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def attached_of(text: str) -> tuple[tuple[Attachment, ...], tuple[AttachedPictur
     if not text:
         return (), ()
     try:
-        raw = parse_json(text, "attachments", values=MOST_VALUES)
+        raw = parse_json(text, "attachments", values=MAX_VALUES)
         files = tuple(Attachment(name, content) for name, content in (one for one in raw if not isinstance(one, dict)))
         pictures = tuple(read(AttachedPicture, one, "a picture") for one in raw if isinstance(one, dict))
         if all(isinstance(file.name, str) and isinstance(file.text, str) for file in files):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from app.library.records import SUMMARY_COLUMNS, Summary, summary_of
 
-MOST_TERMS = 8
+MAX_TERMS = 8
 LONGEST_TERM = 80  # characters
 BEFORE, LONGEST_EXCERPT = 16, 160  # characters
 _UNSPACED = re.compile("[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\U00020000-\U0003ffff]")
@@ -60,7 +60,7 @@ def terms_of(query: str) -> list[Term]:
     """Returns the terms of a query, all of which must be found, in any order."""
     said = unicodedata.normalize("NFC", query.replace("\0", " "))
     said = said.encode("utf-8", "replace").decode("utf-8")  # replaces lone surrogates, as from a paste
-    texts = [text[:LONGEST_TERM] for text in dict.fromkeys(said.split())][:MOST_TERMS]
+    texts = [text[:LONGEST_TERM] for text in dict.fromkeys(said.split())][:MAX_TERMS]
     return [Term(text, any(map(str.isalnum, text)) and not _UNSPACED.search(text)) for text in texts]
 
 

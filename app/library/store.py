@@ -32,7 +32,7 @@ from engine.files import storable
 GONE = "this conversation was deleted in another window. Choose another one"
 GONE_MESSAGE = "this message was deleted in another window. Open the conversation again"
 
-MOST_MESSAGES = 12_000
+MAX_MESSAGES = 12_000
 """Most messages that are read at once, in some 0.4 s: those that a file can import, and room for more."""
 PIECE_MESSAGES, PIECE_CHARACTERS = 100, 200_000  # limits of ``pieces``; writing one takes about 20 ms
 NEW_FIELDS = tuple(field.name for field in fields(NewMessage))
@@ -114,7 +114,7 @@ class Store:
     def messages(self, conversation: int) -> list[StoredMessage]:
         """Returns all messages of a conversation that were not removed, oldest first; ``parent`` makes them a tree.
 
-        Raises ``LibraryError`` also if there are more than ``MOST_MESSAGES``.
+        Raises ``LibraryError`` also if there are more than ``MAX_MESSAGES``.
         """
         messages: list[StoredMessage] = []
         wanted: dict[int | None, int | None] = {}
@@ -122,9 +122,9 @@ class Store:
             count = self._connection.execute(
                 "SELECT count(*) FROM messages WHERE conversation = ? AND removed IS NULL", (conversation,)
             ).fetchone()[0]
-            if count > MOST_MESSAGES:
+            if count > MAX_MESSAGES:
                 raise LibraryError(
-                    f"this conversation has {count:,} messages; up to {MOST_MESSAGES:,} can be opened. "
+                    f"this conversation has {count:,} messages; up to {MAX_MESSAGES:,} can be opened. "
                     "To read it, export it as Markdown or HTML from the list of conversations"
                 )
             self._read_some(conversation, messages, wanted, count)

@@ -15,22 +15,22 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from app.library.errors import LibraryError
-from app.library.records import MOST_VALUES, ROUNDS, UNFINISHED, StoredMessage, Summary, Whole, details_of
+from app.library.records import MAX_VALUES, ROUNDS, UNFINISHED, StoredMessage, Summary, Whole, details_of
 from app.state.chat.attachment import AttachedPicture
 from app.state.chat.calls import ToolCall, ToolRound, rounds_from_json
 from app.system.i18n import tr
 from engine import SafelightError
 from engine.declared import many, plain, read
 from engine.files import parse_json, read_bytes, storable, write_text
-from engine.pictures import MOST_BYTES, Picture
+from engine.pictures import MAX_BYTES, Picture
 
 FORMAT = "safelight-conversation"
 VERSION = 1
 LARGEST_PICTURES = 56 * 2**20  # bytes of all pictures; base 64 takes a third more
 LARGEST_FILE = 128 * 2**20  # bytes; parsed data other than pictures takes up to ten times as much
-MOST_MESSAGES = 10_000  # per file, since a conversation is read as a whole when opened
-MOST_PICTURES = 4_000  # per file, since each is read when the conversation is opened
-Items = Annotated[tuple[Any, ...], many(MOST_MESSAGES)]
+MAX_MESSAGES = 10_000  # per file, since a conversation is read as a whole when opened
+MAX_PICTURES = 4_000  # per file, since each is read when the conversation is opened
+Items = Annotated[tuple[Any, ...], many(MAX_MESSAGES)]
 
 
 def path_on_show(messages: Iterable[StoredMessage]) -> list[StoredMessage]:
@@ -148,7 +148,7 @@ def from_json(text: str, name: str = "this file") -> Whole:
         LibraryError: it is from another program or a newer Safelight, or damaged; names the error.
     """
     try:
-        raw = parse_json(text, name, values=MOST_VALUES)
+        raw = parse_json(text, name, values=MAX_VALUES)
     except SafelightError as error:
         why = str(error).removeprefix(name).strip()
         raise LibraryError(f"{name} is not a conversation: it {why}. Choose a file that Safelight exported") from error
@@ -169,8 +169,8 @@ def from_json(text: str, name: str = "this file") -> Whole:
     for place, item in enumerate(items, start=1):
         messages.append(_message(item, f"{name}, message {place}", known))
         known.add(messages[-1].id)
-    if sum(len(message.pictures) for message in messages) > MOST_PICTURES:
-        raise _damaged(name, f"its messages show more than {MOST_PICTURES:,} pictures")
+    if sum(len(message.pictures) for message in messages) > MAX_PICTURES:
+        raise _damaged(name, f"its messages show more than {MAX_PICTURES:,} pictures")
     return Whole(summary, tuple(messages), _pictures(raw.get("pictures", {}), messages, name))
 
 
@@ -203,7 +203,7 @@ def _pictures(raw: object, messages: list[StoredMessage], name: str) -> tuple[Pi
             data = b64decode(raw.get(digest, ""), validate=True)
         except (ValueError, TypeError):
             raise _damaged(name, "its pictures must be texts in base 64") from None
-        if data and (len(data) > MOST_BYTES or hashlib.sha256(data).hexdigest() != digest):
+        if data and (len(data) > MAX_BYTES or hashlib.sha256(data).hexdigest() != digest):
             raise _damaged(name, "its pictures hold a different one than it says")
         if data:
             found.append(Picture(digest, data, picture.width, picture.height))

@@ -22,7 +22,7 @@ from app.state.chat.attachment import AttachedPicture
 from app.system.i18n import tr, trn
 from engine import SafelightError
 from engine.files import open_regular, read_bytes
-from engine.pictures import MOST_BYTES, Picture, is_picture, open_picture
+from engine.pictures import MAX_BYTES, Picture, is_picture, open_picture
 
 HEAD_BYTES = 16
 
@@ -34,7 +34,7 @@ RING = 2  # width of the focus ring in pixels
 SHARE = 0.85  # largest share of the screen's width and height that a window takes
 LEAST = QSize(240, 160)  # pixels of a window
 NARROWEST, WIDEST = 0.5, 2.5  # limits of width / height; other pictures are shown with empty margins
-MOST_PICTURES = 10
+MAX_PICTURES = 10
 NAME_WIDTH = 160  # pixels at 100 %
 THUMB_HEIGHT = 48
 Cost = Callable[[int, int], int]
@@ -65,7 +65,7 @@ def read_picture(source: Pasted) -> tuple[str, Picture]:
     path = Path(source)
     name = "".join(char if char.isprintable() else " " for char in path.name).strip()
     try:
-        return name, open_picture(read_bytes(path, MOST_BYTES), name)
+        return name, open_picture(read_bytes(path, MAX_BYTES), name)
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise SafelightError(tr("{name} cannot be read: {reason}.", name=name, reason=reason.lower())) from error
@@ -303,7 +303,7 @@ class PictureBar(ChipBar):
         def read() -> _Read:
             found = _Read()
             for source in sources:
-                if len(found.pictures) == MOST_PICTURES:  # thousands, as from a folder, would not fit in memory
+                if len(found.pictures) == MAX_PICTURES:  # thousands, as from a folder, would not fit in memory
                     found.problems.append(_too_many())
                     break
                 try:
@@ -321,7 +321,7 @@ class PictureBar(ChipBar):
         for name, picture in found.pictures:
             if picture.digest in {one.digest for one in shown}:
                 problems.append(tr("{name} is attached already.", name=name or tr("This picture")))
-            elif len(shown) >= MOST_PICTURES:
+            elif len(shown) >= MAX_PICTURES:
                 problems.append(_too_many())
             else:
                 self._held.append(picture)
@@ -338,4 +338,4 @@ class PictureBar(ChipBar):
 
 
 def _too_many() -> str:
-    return tr("At most {most} pictures can be sent; remove one first.", most=MOST_PICTURES)
+    return tr("At most {most} pictures can be sent; remove one first.", most=MAX_PICTURES)

@@ -163,7 +163,7 @@ class PresetForm(QWidget):
 
 
 WIDTH, HEIGHT, LIST_WIDTH = 760, 560, 208  # pixels at 100 %
-MOST_LIST_WIDTH = 280  # pixels
+MAX_LIST_WIDTH = 280  # pixels
 
 
 class PresetEditor(QDialog):
@@ -196,7 +196,7 @@ class PresetEditor(QDialog):
 
         self.list = QListWidget()
         self.list.setAccessibleName(tr("Presets"))
-        self.list.setFixedWidth(min(px(LIST_WIDTH), MOST_LIST_WIDTH))
+        self.list.setFixedWidth(min(px(LIST_WIDTH), MAX_LIST_WIDTH))
         tip = tr("Saves the current values of the sampler under a name")
         self.new = button(tr("New"), tr("New preset"), tip=tip, clicked=self._add)
         self.delete = button(tr("Delete"), tr("Delete the preset"), clicked=self._delete)

@@ -30,9 +30,9 @@ from engine.files import count_signs, parse_json, private_folder, read_bytes, wr
 
 FILE = "presets.json"
 VERSION = 7
-MOST = 500  # presets
-MOST_BYTES = 2**21
-MOST_VALUES = 100_000  # in the JSON; separators inside prompts count, too
+MAX = 500  # presets
+MAX_BYTES = 2**21
+MAX_VALUES = 100_000  # in the JSON; separators inside prompts count, too
 
 
 class PresetStore:
@@ -92,12 +92,12 @@ class PresetStore:
         with self._writing():
             theirs, is_whole = self._read()
             changed = change(list(theirs if is_whole else self._own))
-            if len(changed) > MOST:
+            if len(changed) > MAX:
                 raise SafelightError(
-                    tr("There are already {count} presets, the most that are kept. Delete one first.", count=MOST)
+                    tr("There are already {count} presets, the most that are kept. Delete one first.", count=MAX)
                 )
             text = json.dumps({"version": VERSION, "presets": [_as_json(preset) for preset in changed]}, indent=2)
-            if len(text) >= MOST_BYTES or count_signs(text) > MOST_VALUES:
+            if len(text) >= MAX_BYTES or count_signs(text) > MAX_VALUES:
                 raise SafelightError(tr("The presets are too long to save. Shorten the longest system prompt."))
             write_text(self.path, text + "\n", private=True)
         self._own = tuple(changed)
@@ -127,7 +127,7 @@ class PresetStore:
             SafelightError: the file must not be touched; the message says why.
         """
         try:
-            data = read_bytes(self.path, MOST_BYTES)
+            data = read_bytes(self.path, MAX_BYTES)
         except FileNotFoundError:
             return (), False
         except (OSError, ValueError) as error:
@@ -135,7 +135,7 @@ class PresetStore:
         except SafelightError:  # it is not a file, or too large
             return self._put_aside()
         try:
-            raw = parse_json(data.decode("utf-8"), FILE, values=MOST_VALUES)
+            raw = parse_json(data.decode("utf-8"), FILE, values=MAX_VALUES)
             version = raw["version"]
             entries = raw["presets"]
             if not isinstance(version, int) or not isinstance(entries, list):
@@ -149,7 +149,7 @@ class PresetStore:
         found: dict[str, Preset] = {}
         for entry in entries:
             preset = _from_json(entry)
-            if preset is not None and preset.id not in found and len(found) < MOST:
+            if preset is not None and preset.id not in found and len(found) < MAX:
                 found[preset.id] = preset
         if len(found) < len(entries):
             return self._put_aside(tuple(found.values()))

@@ -20,7 +20,7 @@ from app.state.race.lanes import LaneSpec, usual_lanes
 from app.system.i18n import tr
 from engine.catalog import SMALL, installed
 from engine.service import is_remote
-from engine.service.requests import FEWEST_LANES, MOST_LANES
+from engine.service.requests import FEWEST_LANES, MAX_LANES
 
 Entry = tuple[str, str]
 """A value and its title."""
@@ -82,7 +82,7 @@ class LaneChooser(QWidget):
         self._wanted: list[str] = []  # models that are not read yet; the first is being read
         self._reading = Background(self, self._take, self._take)
         self.specs = usual_lanes()
-        self.rows = [LaneRow(place) for place in range(MOST_LANES)]
+        self.rows = [LaneRow(place) for place in range(MAX_LANES)]
         self.add = button(tr("+ Lane"), tr("Add a lane"), role="chip", clicked=self._add)
         self.note = label("", "caption", wrap=True)
         foot = row_of(self.add, (self.note, 1), spacing=16)
@@ -182,7 +182,7 @@ class LaneChooser(QWidget):
             row.setVisible(place < len(self.specs))
             row.setEnabled(not self._is_busy)
             row.remove.setVisible(len(self.specs) > FEWEST_LANES)
-        self.add.setVisible(len(self.specs) < MOST_LANES)
+        self.add.setVisible(len(self.specs) < MAX_LANES)
         self.add.setEnabled(not self._is_busy)
         self.note.setText(self.problem)
 

@@ -41,7 +41,7 @@ from engine import Recording
 TICKS = 10_000  # slider steps over the whole race
 CLOCK_KEYS = (Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Space)
 NARROW = 640  # pixels at 100 %; below it the lanes are in one column
-MOST_LINES = 3  # of the prompt that are shown
+MAX_LINES = 3  # of the prompt that are shown
 WATCHABLE_SECONDS = 2.0  # a shorter race is played once it is over
 
 
@@ -116,7 +116,7 @@ class ClockBar(QWidget):
 
 
 class RaceField(PromptField):
-    """A prompt field as tall as its text, up to ``MOST_LINES`` lines."""
+    """A prompt field as tall as its text, up to ``MAX_LINES`` lines."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -125,7 +125,7 @@ class RaceField(PromptField):
         self.document().documentLayout().documentSizeChanged.connect(self.updateGeometry)
 
     def sizeHint(self) -> QSize:
-        lines = max(1, min(MOST_LINES, int(self.document().size().height())))  # plain text: the height is in lines
+        lines = max(1, min(MAX_LINES, int(self.document().size().height())))  # plain text: the height is in lines
         around = 2 * int(self.document().documentMargin()) + 2
         return QSize(240, lines * self.fontMetrics().lineSpacing() + around)
 

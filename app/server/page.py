@@ -24,7 +24,7 @@ from app.system.i18n import tr
 if TYPE_CHECKING:
     from engine.server.live import LiveRequest
 
-MOST_ROWS = 100  # rows; further requests are not listed until one is free
+MAX_ROWS = 100  # rows; further requests are not listed until one is free
 LEAST_FIELD = 180  # pixels
 
 
@@ -114,7 +114,7 @@ class RequestList(QWidget):
 
     def show_requests(self, requests: Sequence[LiveRequest]) -> None:
         """Shows these requests, newest first."""
-        shown = requests[:MOST_ROWS]
+        shown = requests[:MAX_ROWS]
         for gone in self.rows.keys() - {request.id for request in shown}:
             row = self.rows.pop(gone)
             self._column.removeWidget(row)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from app.bridge.server_link import ServerState
     from engine.server.live import LiveRequest
 
-MOST_IGNORED = 6  # fields that a request's line names
+MAX_IGNORED = 6  # fields that a request's line names
 
 
 def state_line(state: ServerState) -> str:
@@ -101,8 +101,8 @@ def request_facts(request: LiveRequest) -> str:
         parts.append(trn("{count} answer token", "{count} answer tokens", request.tokens))
     parts.append(seconds_text(request.seconds))
     if request.ignored:
-        more = " …" if len(request.ignored) > MOST_IGNORED else ""
-        parts.append(tr("not used: {fields}", fields=", ".join(request.ignored[:MOST_IGNORED]) + more))
+        more = " …" if len(request.ignored) > MAX_IGNORED else ""
+        parts.append(tr("not used: {fields}", fields=", ".join(request.ignored[:MAX_IGNORED]) + more))
     return " · ".join(part for part in parts if part)
 
 

@@ -12,7 +12,7 @@ from app.system.i18n import tr
 from app.tools.toolbox import Toolbox
 from engine import SafelightError
 from engine.service import LoadedModel
-from engine.tools.tool import MOST_ROUNDS, REFUSED, Tool, ToolResult
+from engine.tools.tool import MAX_ROUNDS, REFUSED, Tool, ToolResult
 
 
 class Calling(QObject):
@@ -49,7 +49,7 @@ class Calling(QObject):
 
         Returns False if it ends with none, or if there have been too many rounds.
         """
-        if answer.status != "done" or len(answer.rounds) >= MOST_ROUNDS:
+        if answer.status != "done" or len(answer.rounds) >= MAX_ROUNDS:
             return False
         schemas = {tool.called: tool.parameters or {} for tool in tools}
         tokens = answer.tokens

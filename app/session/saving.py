@@ -27,7 +27,7 @@ from engine import SafelightError
 from engine.files import is_plain_file, storable, write_text
 
 NAME = "library-rescued-"
-MOST_BYTES = 4 * 2**20  # imported at a start, which waits about 0.2 s for it
+MAX_BYTES = 4 * 2**20  # imported at a start, which waits about 0.2 s for it
 STEP_SECONDS = 0.1  # longest wait of a step for another program's lock
 RETRY_MS = 1000  # between two attempts to write pending changes
 RETRY_SECONDS = 0.03  # wait of each attempt for the lock: one or two frames
@@ -63,7 +63,7 @@ def bring_in(library: Library) -> str:
     for path in _files(library):
         try:
             size += path.stat().st_size
-            if size > MOST_BYTES:
+            if size > MAX_BYTES:
                 left.append(path)
                 continue
             library.take(transfer.read_file(path))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from app.settings.spec import REDUCED_MOTION, VIEW
-from engine.config import MOST_THREADS
+from engine.config import MAX_THREADS
 from engine.settings import Choice, Declaration, Setting, Switch, declared
 
 
@@ -81,7 +81,7 @@ class Preferences:
             "0 uses one thread for a small model and all for a large one. Takes effect when a model is loaded. Not "
             "used on a graphics card.",
             0,
-            MOST_THREADS,
+            MAX_THREADS,
             1,
         ),
     ] = 0

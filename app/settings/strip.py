@@ -26,7 +26,7 @@ from engine import GenerationConfig
 from engine.decoders import BLOCK_DIFFUSION, BY_TOKEN
 from engine.settings import Setting, Switch
 
-WIDTH, MOST_WIDTH = 312, 440  # pixels; the width scales with the text size
+WIDTH, MAX_WIDTH = 312, 440  # pixels; the width scales with the text size
 
 
 class SettingsStrip(QWidget):
@@ -115,7 +115,7 @@ class SettingsStrip(QWidget):
 
     @Slot()
     def _fit(self) -> None:
-        self.setFixedWidth(min(px(WIDTH), MOST_WIDTH))
+        self.setFixedWidth(min(px(WIDTH), MAX_WIDTH))
 
     @Slot()
     def _show_fold(self) -> None:

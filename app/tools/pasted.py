@@ -11,9 +11,9 @@ from typing import Any
 
 from engine import SafelightError
 from engine.files import parse_json
-from engine.tools.declared import MOST_BYTES, ToolServer, read_servers, servers_to_json
+from engine.tools.declared import MAX_BYTES, ToolServer, read_servers, servers_to_json
 
-MOST_PARTS = 32  # declarations below each other
+MAX_PARTS = 32  # declarations below each other
 HIDDEN = {"\u00a0": "\\u00a0", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 """Characters that an editor would change, as JSON may write them."""
 
@@ -33,8 +33,8 @@ def read_pasted(text: str) -> tuple[ToolServer, ...]:
         SafelightError: a sentence about the first fault.
     """
     name = "the text"
-    if len(text) > MOST_BYTES:
-        raise SafelightError(f"{name} is longer than {MOST_BYTES:,} characters")
+    if len(text) > MAX_BYTES:
+        raise SafelightError(f"{name} is longer than {MAX_BYTES:,} characters")
     if not text.strip():
         return ()
     found: dict[str, ToolServer] = {}
@@ -69,7 +69,7 @@ def _parts(text: str, name: str) -> list[Any]:
 def _ends(text: str) -> tuple[int, ...]:
     """Returns where each of several objects ends; none if the text is not all objects."""
     decoder, ends, place = json.JSONDecoder(), list[int](), 0
-    while len(ends) <= MOST_PARTS:
+    while len(ends) <= MAX_PARTS:
         start = len(text) - len(text[place:].lstrip(" \t\r\n,"))
         if start == len(text):
             return tuple(ends)

@@ -18,11 +18,11 @@ from app.system.locks import locked
 from engine import SafelightError
 from engine.declared import read
 from engine.files import parse_json, private_folder, read_bytes, write_text
-from engine.tools.declared import MOST_BYTES, MOST_SERVERS, ToolServer, read_servers, servers_to_json
+from engine.tools.declared import MAX_BYTES, MAX_SERVERS, ToolServer, read_servers, servers_to_json
 from engine.tools.tool import Tool
 
 FILE = "tools.json"
-MOST_NAMES = 4_096  # tools in one of the lists of leave
+MAX_NAMES = 4_096  # tools in one of the lists of leave
 
 
 Names = Mapping[str, frozenset[str]]
@@ -138,7 +138,7 @@ class ToolStore:
         """Returns what the file holds, or None if there is none or it has a fault, which ``problem`` says."""
         self.problem = ""
         try:
-            data = read_bytes(self.path, MOST_BYTES)
+            data = read_bytes(self.path, MAX_BYTES)
             found, self.problem = _parsed(data.decode("utf-8-sig"), str(self.path))
         except FileNotFoundError:
             return None
@@ -169,15 +169,15 @@ def _written(servers: tuple[ToolServer, ...], leave: Leave) -> str:
     Raises:
         SafelightError: there is more than is read.
     """
-    if len(servers) > MOST_SERVERS:
+    if len(servers) > MAX_SERVERS:
         raise SafelightError(tr("There are {count} servers of tools; at most {most} are kept.", count=len(servers),
-                                most=MOST_SERVERS))  # fmt: skip
+                                most=MAX_SERVERS))  # fmt: skip
     if len({server.name for server in servers}) < len(servers):
         raise SafelightError(tr("Two servers of tools have one name. Choose another."))
     names = {"off": _names_json(leave.off), "always": _names_json(leave.always), "reads": leave.reads}
     text = json.dumps(servers_to_json(servers) | {"leave": names}, indent=2, ensure_ascii=False) + "\n"
     try:
-        is_read = len(text.encode()) <= MOST_BYTES and _parsed(text, FILE)[0] == (servers, leave)
+        is_read = len(text.encode()) <= MAX_BYTES and _parsed(text, FILE)[0] == (servers, leave)
     except SafelightError:
         is_read = False
     if not is_read:
@@ -205,7 +205,6 @@ def _read_leave(raw: Any) -> Leave:
     except SafelightError:
         return Leave()
     off, always = (
-        {identity: frozenset(names[:MOST_NAMES]) for identity, names in one.items()}
-        for one in (found.off, found.always)
+        {identity: frozenset(names[:MAX_NAMES]) for identity, names in one.items()} for one in (found.off, found.always)
     )
     return Leave(off, always, found.reads)

@@ -38,7 +38,7 @@ from engine.catalog import SMALL, SMALL_TITLE, installed
 
 LIBRARY = "library*"  # the library's files, those of a damaged one, and what could not be saved
 STEP_MS = 30  # further steps of the text size within this time are applied together: restyling all widgets takes longer
-MOST_CHATS = 500  # of the latest conversations
+MAX_CHATS = 500  # of the latest conversations
 
 
 class Storage(QWidget):
@@ -292,7 +292,7 @@ def _chats(context: AppContext) -> Iterator[Action]:
         found = context.library.summaries("")
     except SafelightError:
         return  # the conversation list shows the error
-    for summary in found[:MOST_CHATS]:
+    for summary in found[:MAX_CHATS]:
 
         def go(conversation: int = summary.id) -> None:
             context.session.open(conversation)

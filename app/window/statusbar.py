@@ -19,7 +19,7 @@ from app.system.timers import later
 HEIGHT = 28  # pixels, at 100 %
 MARGIN, GAP = 16, 16
 SAVED_MS = 5000  # milliseconds for which "All is saved" is shown
-MOST_MODEL = 320  # pixels at 100 %, of a name that is not elided
+MAX_MODEL = 320  # pixels at 100 %, of a name that is not elided
 
 
 @dataclass(frozen=True)
@@ -198,4 +198,4 @@ class StatusBar(QWidget):
         made = self.labels[field.name]
         made.ensurePolished()
         width = made.fontMetrics().horizontalAdvance(self._texts[field.name]) + 1
-        return min(width, px(MOST_MODEL)) if field.name == "model" else width
+        return min(width, px(MAX_MODEL)) if field.name == "model" else width

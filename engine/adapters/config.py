@@ -15,8 +15,8 @@ from engine.files import read_json
 CONFIG, TENSORS = "adapter_config.json", "adapter_model.safetensors"
 BASE_FINGERPRINT = "base_fingerprint"  # our own entry in the tensors' header
 TENSOR = re.compile(r"base_model\.model\.(.+)\.lora_([AB])\.weight")
-MOST_RANK = 65_536  # a matrix of a higher one is larger than its layer
-MOST_ALPHA = 1e6  # values beyond it, in either direction, are errors
+MAX_RANK = 65_536  # a matrix of a higher one is larger than its layer
+MAX_ALPHA = 1e6  # values beyond it, in either direction, are errors
 STARTS = (True, False, None, "gaussian", "eva", "orthogonal")  # initialisations that leave the base unchanged
 Value = TypeVar("Value")
 Patterns = tuple[tuple[re.Pattern[str], Value], ...]
@@ -115,14 +115,14 @@ def _found(patterns: Patterns[Value], module: str, default: Value) -> Value:
 
 
 def _rank(path: Path, name: str, value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_RANK:
-        rule = f"must be a whole number from 1 to {MOST_RANK}, not {quoted(value)}"
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_RANK:
+        rule = f"must be a whole number from 1 to {MAX_RANK}, not {quoted(value)}"
         raise SafelightError(f"{path}: the rank {name} {rule}")
     return value
 
 
 def _alpha(path: Path, name: str, value: Any) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= MOST_ALPHA:
-        rule = f"must be a number up to {MOST_ALPHA:.0f}, not {quoted(value)}"
+    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= MAX_ALPHA:
+        rule = f"must be a number up to {MAX_ALPHA:.0f}, not {quoted(value)}"
         raise SafelightError(f"{path}: the alpha {name} {rule}")
     return value

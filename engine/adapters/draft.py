@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from engine.adapters.config import CONFIG, MOST_RANK, TENSORS, LoraConfig
+from engine.adapters.config import CONFIG, MAX_RANK, TENSORS, LoraConfig
 from engine.adapters.lora import JoinedAdditions
 from engine.adapters.reading import AdapterFiles
 from engine.adapters.targets import Adapters, Targets
@@ -87,6 +87,6 @@ def _without_config(folder: Path) -> AdapterFiles:
     files = Checkpoint(folder, [folder / TENSORS])
     shapes = [header.shape for name, header in files.headers.items() if name.endswith(".lora_A.weight")]
     rank = shapes[0][0] if shapes and shapes[0] else 1
-    if not 1 <= rank <= MOST_RANK:
+    if not 1 <= rank <= MAX_RANK:
         raise SafelightError(f"{folder / TENSORS} has the rank {rank}; download the model's {DRAFT_FOLDER} again")
     return AdapterFiles(LoraConfig(folder / CONFIG, rank, SCALING * rank), files, "")

@@ -93,7 +93,7 @@ def _append(piece: Tensor, cache: KVCache) -> Passes[None]:
     cache.record_ids(piece.tolist())
 
 
-MOST_LOGITS = 2**24  # of one pass: 64 MiB in fp32
+MAX_LOGITS = 2**24  # of one pass: 64 MiB in fp32
 
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
@@ -110,7 +110,7 @@ def score_prompt(run: Run, most: int) -> Passes[PromptScores | None]:
     cache.keep_prefix([])  # what is not read again is not predicted
     cache.reserve(len(prompt))
     own, best, shares = [np.zeros(0, np.float32)], [np.zeros((0, most), np.int32)], [np.zeros((0, most), np.float32)]
-    rows = max(1, min(cache.piece, MOST_LOGITS // size))
+    rows = max(1, min(cache.piece, MAX_LOGITS // size))
     for start in range(0, len(prompt), rows):
         if run.is_cancelled:
             return None

@@ -95,7 +95,7 @@ WEDLM = SamplingOrder(temperature_first=False, keeps_edge=True)
 """Source: ``Sampler`` of Tencent/WeDLM."""
 
 
-def shares_of(logits: Tensor, config: GenerationConfig, order: SamplingOrder) -> Tensor:
+def probabilities_of(logits: Tensor, config: GenerationConfig, order: SamplingOrder) -> Tensor:
     """Returns the probabilities (R, V) in fp32 that tokens are drawn with, from logits (R, V).
 
     Temperature 0 gives all to the likeliest. Else the ``sampling_top_k`` likeliest are kept, of those the fewest that

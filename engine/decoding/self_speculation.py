@@ -20,7 +20,7 @@ from engine.decoding.run import Run
 from engine.decoding.sampling import verified
 from engine.models.model import Model
 
-LEAST_WINDOW, MOST_WINDOW = 8, 32  # rows of a round: the last token, and the drafts behind it
+LEAST_WINDOW, MAX_WINDOW = 8, 32  # rows of a round: the last token, and the drafts behind it
 
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
@@ -38,7 +38,7 @@ def self_speculation(run: Run, draft: DraftAdapter | None = None) -> Decoding[No
     if draft is None and isinstance(run.model, Model):
         draft = run.model.draft
     state = MaskedRun(run, in_order=True)
-    most = min(MOST_WINDOW, state.size)
+    most = min(MAX_WINDOW, state.size)
     window = least = min(LEAST_WINDOW, most)
     yield from state.begin(unread=1)
     if state.goes_on():

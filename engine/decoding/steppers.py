@@ -126,8 +126,8 @@ class PlainStepper:
         return torch.from_numpy(self.sampler.pinned_mask(self.block)).to(self.canvas.device)
 
 
-MOST_CACHES = 4  # caches that have programs, as many as there are runs at once
-MOST_LENGTHS = 5  # programs of a cache: those of canvases of 16, 32, 64, 128 and 256
+MAX_CACHES = 4  # caches that have programs, as many as there are runs at once
+MAX_LENGTHS = 5  # programs of a cache: those of canvases of 16, 32, 64, 128 and 256
 
 _Place = tuple[weakref.ref[KVCache], int]  # the cache, and the length of a canvas
 _Served = tuple[tuple[int, ...], int]  # banned tokens, top k
@@ -183,10 +183,10 @@ class ProgramCache:
         """Drops the programs that there is no room for next to a new one, of whose cache ``most`` rows may have one."""
         cache, rows = place
         own = [one for one in self._kept if one[0] == cache]
-        while own and (len(own) >= MOST_LENGTHS or rows + sum(length for _, length in own) > most):
+        while own and (len(own) >= MAX_LENGTHS or rows + sum(length for _, length in own) > most):
             del self._kept[own.pop(0)]
         latest = [*dict.fromkeys(one[0] for one in reversed(self._kept) if one[0] != cache)]
-        for one in [one for one in self._kept if one[0] in latest[MOST_CACHES - 1 :]]:
+        for one in [one for one in self._kept if one[0] in latest[MAX_CACHES - 1 :]]:
             del self._kept[one]
 
     def _forbidden(self, sampler: Sampler) -> Tensor | None:

@@ -31,7 +31,7 @@ from engine.types import Tokens
 if TYPE_CHECKING:
     from engine.text.formatted_answer import FormattedAnswer
 
-MOST_BLOCK_STEPS = 4_000  # denoising steps of a block; after them each round takes one
+MAX_BLOCK_STEPS = 4_000  # denoising steps of a block; after them each round takes one
 LATER = 4  # a later round takes at most this part of the steps: most of its canvas is written
 
 
@@ -128,7 +128,7 @@ class _Blocks:
     def _pin(self, block: int, canvas: Tensor, held: list[int], steps: int, *, is_whole: bool) -> Tensor:
         """Pins a prefix, and sets how many steps may be taken next; returns the canvas (C,) with it."""
         most = self.config.max_denoising_steps if not steps else max(1, self.config.max_denoising_steps // LATER)
-        most = 1 if is_whole else max(1, min(most, MOST_BLOCK_STEPS - steps))
+        most = 1 if is_whole else max(1, min(most, MAX_BLOCK_STEPS - steps))
         settings = self.config.replace(pinned=tuple(enumerate(held)), max_denoising_steps=most)
         self.stepper.adopt(self.stepper.sampler.changed(settings, block))
         return self.stepper.sampler.amended(canvas, block)

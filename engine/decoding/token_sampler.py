@@ -11,7 +11,7 @@ from torch import Tensor
 from engine.config import GenerationConfig
 from engine.decoding.run import Run, allowed_next, take_chosen, take_forced
 from engine.decoding.sampler import forbidden_of, to_host
-from engine.decoding.sampling import TRANSFORMERS, SamplingOrder, shares_of, token_entropy
+from engine.decoding.sampling import TRANSFORMERS, SamplingOrder, probabilities_of, token_entropy
 from engine.decoding.thoughts import ThoughtBudget
 from engine.decoding.written_blocks import Predicted
 from engine.errors import SafelightError
@@ -29,8 +29,8 @@ def pieces(logits: Tensor) -> tuple[Tensor, ...]:
 class TokenSampler:
     """Draws tokens by a run's settings, with its own generator.
 
-    At temperature 0 the likeliest token, else one from ``shares_of``. Before that the repetition penalty makes tokens
-    that were passed to ``see`` less likely, as transformers' ``RepetitionPenaltyLogitsProcessor`` does.
+    At temperature 0 the likeliest token, else one from ``probabilities_of``. Before that the repetition penalty makes
+    tokens that were passed to ``see`` less likely, as transformers' ``RepetitionPenaltyLogitsProcessor`` does.
 
     Args:
         order: of temperature and cuts.
@@ -108,7 +108,7 @@ class TokenSampler:
 
     def shares(self, logits: Tensor) -> Tensor:
         """Returns the probabilities (R, V) that ``draw`` uses, from logits of ``allowed``."""
-        return shares_of(logits, self.config, self.order)
+        return probabilities_of(logits, self.config, self.order)
 
     def draw(self, logits: Tensor, shares: Tensor | None = None) -> Tensor:
         """Draws one token a row: (R, V) -> (R,). ``shares`` are those of the logits, if they are known."""

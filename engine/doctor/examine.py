@@ -21,7 +21,7 @@ SECTIONS = {
     "steps": "whole steps, by two paths",
 }
 """Modules here, each with ``run(reporter, device)``: the first one reports the device of the others."""
-MOST_SECONDS = 600.0  # of a section
+MAX_SECONDS = 600.0  # of a section
 
 
 @dataclass
@@ -83,7 +83,7 @@ def examine(progress: Callable[[str], None]) -> Report:
     return Report(sections)
 
 
-def run_section(name: str, device: str, most: float = MOST_SECONDS) -> SectionReport:
+def run_section(name: str, device: str, most: float = MAX_SECONDS) -> SectionReport:
     """Runs one section. If its process ends before it is done, the check that it was at has failed."""
     section, started = SectionReport(name), time.monotonic()
     with (

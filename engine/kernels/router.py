@@ -25,7 +25,7 @@ BLOCK_INPUTS = 64
 MIN_BLOCKS = 4  # blocks of inputs that make a split worthwhile
 BLOCK_TOKENS = 16  # more spill
 WARPS, STAGES = 4, 4
-MOST_EXPERTS = 128  # more spill
+MAX_EXPERTS = 128  # more spill
 
 
 @triton.jit
@@ -84,7 +84,7 @@ def route(
     """Returns the experts of each token, best first, and the weights of their outputs.
 
     Args:
-        x: (N, H) in the model's type, contiguous. weight: (E, H), in x's type; E is ``MOST_EXPERTS`` at most.
+        x: (N, H) in the model's type, contiguous. weight: (E, H), in x's type; E is ``MAX_EXPERTS`` at most.
         expert_scales: (E,), factors of the weights.
         splits: number of splits of the inputs; None: enough to fill the device.
 

@@ -19,7 +19,7 @@ from engine.files import private_folder, read_json, write_text
 from engine.trace.header import app_version
 
 NAMES = {"cuda": "AMD's graphics card", "xpu": "Intel's graphics card", "mps": "Apple's graphics processor"}
-FILE, MOST_BYTES = "device.json", 2**14
+FILE, MAX_BYTES = "device.json", 2**14
 _verdicts: dict[str, str] = {}  # of this process, by setting: a cache may be read-only
 
 
@@ -48,7 +48,7 @@ def verdict(device: torch.device) -> str | None:
     if setting in _verdicts:
         return _verdicts[setting]
     try:
-        raw = read_json(_place(), most=MOST_BYTES)
+        raw = read_json(_place(), most=MAX_BYTES)
     except (SafelightError, RuntimeError):  # there is none, or it is damaged; there is no home
         return None
     why = raw.get("why")

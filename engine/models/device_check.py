@@ -26,7 +26,7 @@ CHECKED = ((SKILLS, "none"), (SKILLS, "int4"), (MASKED, "none"))  # model and qu
 LONGEST = 30.0  # seconds until a device is too slow, with the start of its libraries; two are expected
 TOLERANCE = 0.15  # of the length of a row of numbers; rounding to bfloat16 makes up to 0.06 of it
 LEAST_ROWS = 0.9  # share of rows within it; rounding may choose other experts for one or two of them
-MOST_TEXT = 120  # characters of what torch says
+MAX_TEXT = 120  # characters of what torch says
 LEAST_SHARE = 1e-7  # of a token that is drawn
 PLACES = 24  # tokens of a text, and of a canvas
 
@@ -58,7 +58,7 @@ def why_not(device: torch.device) -> str:
     except _WrongError as wrong:
         return str(wrong)
     except Exception as error:  # whatever torch raises for what a device lacks
-        return f"it failed with {' '.join(f'{type(error).__name__}: {error}'.split())[:MOST_TEXT]}"
+        return f"it failed with {' '.join(f'{type(error).__name__}: {error}'.split())[:MAX_TEXT]}"
     finally:
         use_threads(threads)
     return ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from engine.pictures.cost import ImageCost
 from engine.pictures.picture import (
     BLIND,
-    MOST_BYTES,
-    MOST_SIDE,
+    MAX_BYTES,
+    MAX_SIDE,
     Picture,
     data_url,
     is_picture,
@@ -18,8 +18,8 @@ from engine.pictures.picture import (
 
 __all__ = [
     "BLIND",
-    "MOST_BYTES",
-    "MOST_SIDE",
+    "MAX_BYTES",
+    "MAX_SIDE",
     "ImageCost",
     "Picture",
     "data_url",

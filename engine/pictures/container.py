@@ -12,7 +12,7 @@ import struct
 import zlib
 from dataclasses import dataclass
 
-MOST_PARTS = 2**18  # chunks, segments, blocks; 20 MiB of a GIF in blocks of ordinary length are 82 000
+MAX_PARTS = 2**18  # chunks, segments, blocks; 20 MiB of a GIF in blocks of ordinary length are 82 000
 
 _ARRAY_BYTES = 3  # per pixel, in the array that is returned
 _BAND_BYTES = 4  # per pixel as Pillow holds it, whatever its mode; some take less
@@ -65,7 +65,7 @@ def _png(data: bytes) -> Content:
     kept: dict[bytes, bytes] = {}
     pixels: list[bytes] = []
     at = 8
-    for _ in range(MOST_PARTS):
+    for _ in range(MAX_PARTS):
         if at + 8 > len(data):
             break
         length, name = struct.unpack_from(">I4s", data, at)
@@ -100,7 +100,7 @@ def _jpeg(data: bytes) -> Content:
     frame = b""
     orientation, scans, held = 0, 0, 0.0
     found = _MARKER.search(data, 2)
-    for _ in range(MOST_PARTS):
+    for _ in range(MAX_PARTS):
         if found is None or (kind := data[found.start() + 1]) == _END:
             break
         start = found.start()
@@ -149,7 +149,7 @@ def _gif(data: bytes) -> Content:
     head, control = data[:at], b""
     start = 0  # of the image
     in_blocks = False
-    for _ in range(MOST_PARTS):
+    for _ in range(MAX_PARTS):
         if in_blocks:
             size = data[at] if at < len(data) else 0  # a block whose end is missing is left to the decoder
             at += 1 + size
@@ -191,7 +191,7 @@ def _webp(data: bytes) -> Content:
             raise ValueError("no image comes first")
     kept: dict[bytes, bytes] = {}
     at = 12
-    for _ in range(MOST_PARTS):
+    for _ in range(MAX_PARTS):
         if at + 8 > len(data):
             break
         name, length = struct.unpack_from("<4sI", data, at)

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from PIL import Image
 
 BLIND = "this model cannot see images; remove them, or choose a model that can"
-MOST_BYTES = 20 * 2**20
-MOST_MEMORY = 448 * 2**20  # of decoding one: 67 million pixels of most files; ordinary phones have up to 50 million
-MOST_SIDE = 32_767
-MOST_SCANNED = 2**30  # pixels times scans: a progressive JPEG may pass over the whole picture any number of times
+MAX_BYTES = 20 * 2**20
+MAX_MEMORY = 448 * 2**20  # of decoding one: 67 million pixels of most files; ordinary phones have up to 50 million
+MAX_SIDE = 32_767
+MAX_SCANNED = 2**30  # pixels times scans: a progressive JPEG may pass over the whole picture any number of times
 
 _FORMATS = {
     b"\x89PNG\r\n\x1a\n": "PNG",
@@ -86,7 +86,7 @@ def read_picture(path: Path) -> Picture:
         SafelightError: it cannot be read, or as ``open_picture``.
     """
     try:
-        return open_picture(read_bytes(path, MOST_BYTES), path.name)
+        return open_picture(read_bytes(path, MAX_BYTES), path.name)
     except OSError as error:
         raise SafelightError(f"{path} cannot be read: {error.strerror or error}") from error
 
@@ -139,8 +139,8 @@ def _opened(data: bytes, name: str) -> Iterator[tuple[Image.Image, int]]:
     from PIL import Image  # imported late: most sessions have no picture
 
     called = f"the picture {quoted(name)}" if name else "the picture"
-    if len(data) > MOST_BYTES:
-        raise SafelightError(f"{called} has more than {MOST_BYTES // 2**20} MiB; make it smaller")
+    if len(data) > MAX_BYTES:
+        raise SafelightError(f"{called} has more than {MAX_BYTES // 2**20} MiB; make it smaller")
     format_name = _format_of(data, called)
     with _decoding:
         try:
@@ -172,14 +172,14 @@ def _format_of(data: bytes, called: str) -> str:
 
 
 def _check_cost(found: Content, called: str) -> None:
-    most = MOST_MEMORY // found.bytes_per_pixel
+    most = MAX_MEMORY // found.bytes_per_pixel
     count = found.width * found.height
-    if not (1 <= found.width <= MOST_SIDE and 1 <= found.height <= MOST_SIDE and count <= most):
+    if not (1 <= found.width <= MAX_SIDE and 1 <= found.height <= MAX_SIDE and count <= most):
         raise SafelightError(
             f"{called} has no size that is read here (at most {most // 10**6} million pixels of such a file, and "
-            f"{MOST_SIDE:,} a side); make it smaller"
+            f"{MAX_SIDE:,} a side); make it smaller"
         )
-    if count * found.scans > MOST_SCANNED:
+    if count * found.scans > MAX_SCANNED:
         raise SafelightError(f"{called} would take too long to decode; save it as PNG")
 
 

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from engine.server.bodies import checked
 from engine.server.errors import ApiError, unread
-from engine.server.schemas import MOST_MESSAGES, MOST_STOPS, MOST_TOOLS, AnyLength, ChatRequest, ModelName, Stop
+from engine.server.schemas import MAX_MESSAGES, MAX_STOPS, MAX_TOOLS, AnyLength, ChatRequest, ModelName, Stop
 from engine.server.strict import NeutralFields, Strict, own_tools
 
 EFFORTS = ("none", "low", "medium", "high")
@@ -54,16 +54,16 @@ class MessagesRequest(NeutralFields):
     """Body of ``/v1/messages``."""
 
     PLACE = ""
-    messages: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MOST_MESSAGES)]
+    messages: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MAX_MESSAGES)]
     model: ModelName | None = None
     system: str | list[dict[str, Any]] | None = None
     max_tokens: AnyLength = None
-    stop_sequences: Annotated[list[Stop], Field(max_length=MOST_STOPS)] | None = None
+    stop_sequences: Annotated[list[Stop], Field(max_length=MAX_STOPS)] | None = None
     stream: bool | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: float | None = None
     top_k: int | None = None
-    tools: Annotated[list[MessagesTool], Field(max_length=MOST_TOOLS)] | None = None
+    tools: Annotated[list[MessagesTool], Field(max_length=MAX_TOOLS)] | None = None
     tool_choice: ToolChoice | None = None
     thinking: ThinkingOptions | None = None
     output_config: OutputConfig | None = None

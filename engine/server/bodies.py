@@ -21,8 +21,8 @@ ANY_TYPE = "/api/"  # beginning of the paths of bodies that are JSON whatever ty
 JSON_VALUES = 100_000
 SLOWEST = 2**20  # bytes a second: larger bodies have more time than ``body_seconds``
 CLOSE = {"Connection": "close"}  # the rest of the body is not read
-MOST_ERRORS = 50  # of a request that are examined
-MOST_FIELD = 200  # characters of the reported place
+MAX_ERRORS = 50  # of a request that are examined
+MAX_FIELD = 200  # characters of the reported place
 _PLAIN_FIELD = re.compile(r"[\w.]*")
 Body = TypeVar("Body", bound=BaseModel)
 TYPES = {
@@ -205,10 +205,10 @@ def in_words(error: ValidationError, raw: dict[str, Any]) -> ApiError:
 
     Among several it is the deepest, if fields may be of several types; and there one about a value of a type that fits.
     """
-    found = error.errors(include_url=False, include_input=False)[:MOST_ERRORS]
+    found = error.errors(include_url=False, include_input=False)[:MAX_ERRORS]
     first = max(found, key=lambda one: (len(_place(one["loc"], raw)), one["type"] not in TYPES))
     kind, known = first["type"], _place(first["loc"], raw)
-    field = ".".join([*known, str(first["loc"][-1])] if kind == "missing" else known)[:MOST_FIELD]
+    field = ".".join([*known, str(first["loc"][-1])] if kind == "missing" else known)[:MAX_FIELD]
     if kind == "extra_forbidden":
         return ApiError(
             400,

@@ -10,12 +10,12 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field, StrictBool, StrictStr, field_validator
 
 from engine.errors import quoted
-from engine.server.bodies import MOST_FIELD
+from engine.server.bodies import MAX_FIELD
 from engine.server.errors import ApiError, refusing, unread
 from engine.server.messages import SentImage, input_image
-from engine.server.schemas import MOST_MESSAGES, ModelName
+from engine.server.schemas import MAX_MESSAGES, ModelName
 from engine.server.strict import Strict
-from engine.tasks.decisions.questions import MOST_QUESTIONS, OneOf, Option, Question, Score, YesNo
+from engine.tasks.decisions.questions import MAX_QUESTIONS, OneOf, Option, Question, Score, YesNo
 
 ChoiceValue: TypeAlias = StrictStr | StrictBool
 Content: TypeAlias = str | list[dict[str, Any]]
@@ -74,7 +74,7 @@ class DecisionsRequest(Strict):
     """Body of ``/v1/decisions``."""
 
     model: ModelName | None = None
-    input: str | Annotated[list[StateMessage], Field(min_length=1, max_length=MOST_MESSAGES)]
+    input: str | Annotated[list[StateMessage], Field(min_length=1, max_length=MAX_MESSAGES)]
     questions: Annotated[list[AskedQuestion], Field(min_length=1)]
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
@@ -112,8 +112,8 @@ def read_decisions(body: DecisionsRequest) -> AskedQuestions:
     Raises:
         ApiError: there are more questions or options than can be read, or something is no text.
     """
-    if len(body.questions) > MOST_QUESTIONS:
-        said = f"There are {len(body.questions)} questions; at most {MOST_QUESTIONS} are answered in a request."
+    if len(body.questions) > MAX_QUESTIONS:
+        said = f"There are {len(body.questions)} questions; at most {MAX_QUESTIONS} are answered in a request."
         raise ApiError(400, said, param="questions")
     images: list[SentImage] = []
     state, instructions = _state_of(body.input, images)
@@ -145,7 +145,7 @@ def _written(value: object) -> str:
 
 
 def _refusing(where: str) -> AbstractContextManager[None]:
-    return refusing(where[:MOST_FIELD])
+    return refusing(where[:MAX_FIELD])
 
 
 def _state_of(sent: str | list[StateMessage], images: list[SentImage]) -> tuple[str, str]:

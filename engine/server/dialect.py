@@ -18,30 +18,30 @@ from engine.declared import many, read
 from engine.errors import SafelightError
 from engine.events import CanvasCommitted, Event, TextArrived
 from engine.files import read_bytes
-from engine.pictures import MOST_BYTES
+from engine.pictures import MAX_BYTES
 from engine.server.bodies import JSON_VALUES, read_file, read_object
 from engine.server.context import ServerContext, adapters_of
 from engine.server.errors import ApiError, refusing, unsupported
 from engine.server.runs import ServedRun, client_of
 from engine.server.sse import send_stream
 from engine.service import LoadedModel, RunAdvanced, RunEnded, RunRequest
-from engine.service.requests import MOST_TOOLS, DecisionRun
+from engine.service.requests import MAX_TOOLS, DecisionRun
 from engine.service.small import prepared
 from engine.service.wire.model import model_to_json
 from engine.service.wire.request import Digests, check_conversation, request_from_json
 from engine.service.wire.stream import CONTENT_TYPE, IDLE, ReplyWriter
 from engine.text.vocabulary_files import FILE_BYTES
-from engine.trace.format import MOST_HEADER, MOST_VALUES
+from engine.trace.format import MAX_HEADER, MAX_VALUES
 from engine.trace.header import Messages
 
 PREFIX = "/safelight/v1"
-BODY_BYTES = 2 * MOST_HEADER  # a long prompt as tokens takes more than other requests may
+BODY_BYTES = 2 * MAX_HEADER  # a long prompt as tokens takes more than other requests may
 
 
 @dataclasses.dataclass(frozen=True)
 class _Counted:
     messages: Messages
-    tools: Annotated[tuple[Mapping[str, Any], ...], many(MOST_TOOLS)] = ()
+    tools: Annotated[tuple[Mapping[str, Any], ...], many(MAX_TOOLS)] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +61,7 @@ def routes(context: ServerContext) -> list[Route]:
         return await asyncio.to_thread(_tokenizer, named(request))
 
     async def count(request: Request) -> Response:
-        raw = await read_object(request, context, BODY_BYTES, MOST_VALUES)
+        raw = await read_object(request, context, BODY_BYTES, MAX_VALUES)
         return JSONResponse({"tokens": await asyncio.to_thread(_count, named(request), raw)})
 
     async def missing(request: Request) -> Response:
@@ -69,11 +69,11 @@ def routes(context: ServerContext) -> list[Route]:
         return JSONResponse({"missing": _missing(context, raw)})
 
     async def picture(request: Request) -> Response:
-        async with read_file(request, context, MOST_BYTES) as data:
+        async with read_file(request, context, MAX_BYTES) as data:
             return JSONResponse({"digest": await asyncio.to_thread(_take, context, data)})
 
     async def run(request: Request) -> ReplyStream:
-        raw = await read_object(request, context, BODY_BYTES, MOST_VALUES)
+        raw = await read_object(request, context, BODY_BYTES, MAX_VALUES)
         model = named(request)
         read = await asyncio.to_thread(_read_request, context, model, raw)
         return ReplyStream(context, f"{PREFIX}/run", model.name, read)

@@ -9,9 +9,9 @@ from weakref import WeakValueDictionary
 
 from engine.pictures import Picture, open_picture
 from engine.server.errors import too_many
-from engine.trace.format import MOST_PICTURED
+from engine.trace.format import MAX_PICTURED
 
-MOST_KEPT = 4_096  # recently shown pictures
+MAX_KEPT = 4_096  # recently shown pictures
 
 
 class ServedPictures:
@@ -20,7 +20,7 @@ class ServedPictures:
     ``most`` bytes in all.
     """
 
-    def __init__(self, most: int = MOST_PICTURED) -> None:
+    def __init__(self, most: int = MAX_PICTURED) -> None:
         self._most = most
         self._lock = threading.Lock()
         self._recent: OrderedDict[str, Picture] = OrderedDict()
@@ -49,7 +49,7 @@ class ServedPictures:
         with self._lock:
             if (known := self._alive.get(picture.digest)) is not None:
                 return known  # another thread was faster
-            while self._recent and (len(self._recent) >= MOST_KEPT or self._size() + len(data) > self._most):
+            while self._recent and (len(self._recent) >= MAX_KEPT or self._size() + len(data) > self._most):
                 self._recent.popitem(last=False)
             if self._size() + len(data) > self._most:
                 raise too_many("Pictures of other requests use all the memory for pictures; try again later.")

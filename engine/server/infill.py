@@ -18,18 +18,18 @@ from engine.server.completions import plan_gap
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError
 from engine.server.planning import RunPlan
-from engine.server.schemas import GAP_TOKENS, MOST_ANSWERS, MOST_STOPS, AnyLength, AnySeed, FimRequest, ModelName, Stop
+from engine.server.schemas import GAP_TOKENS, MAX_ANSWERS, MAX_STOPS, AnyLength, AnySeed, FimRequest, ModelName, Stop
 from engine.server.serving import Choice, RunResponse
 from engine.server.sse import EVENTS, event
 from engine.server.strict import NeutralFields, Strict
 from engine.service import LoadedModel
-from engine.text.gap_markers import MOST_FILES, GapFile
+from engine.text.gap_markers import MAX_FILES, GapFile
 from engine.text.output_parts import ContentPart, OutputPart, joined_text
 
 PATH = "/infill"
-MOST_EXTRA = 1_000
+MAX_EXTRA = 1_000
 NO_FORMAT = "the text of a gap has no format"
-MOST_FIELDS = 64  # of an answer that a client names
+MAX_FIELDS = 64  # of an answer that a client names
 LONGEST_MS = 3_600_000
 OWN_ENDS = {"stop": "eos", "length": "limit"}
 NOTHING: dict[str, Any] = {
@@ -65,11 +65,11 @@ class InfillRequest(NeutralFields):
     ignore_eos: bool | None = None
     input_prefix: str | None = None
     input_suffix: str | None = None
-    input_extra: Annotated[list[ExtraFile], Field(max_length=MOST_EXTRA)] | None = None
+    input_extra: Annotated[list[ExtraFile], Field(max_length=MAX_EXTRA)] | None = None
     prompt: str | None = None
     n_predict: AnyLength = None
-    n_cmpl: Annotated[int, Field(ge=1, le=MOST_ANSWERS)] | None = None
-    stop: Stop | Annotated[list[Stop], Field(max_length=MOST_STOPS)] | None = None
+    n_cmpl: Annotated[int, Field(ge=1, le=MAX_ANSWERS)] | None = None
+    stop: Stop | Annotated[list[Stop], Field(max_length=MAX_STOPS)] | None = None
     seed: AnySeed = None
     temperature: Annotated[float, Field(ge=0)] | None = None
     top_k: int | None = None
@@ -77,12 +77,12 @@ class InfillRequest(NeutralFields):
     min_p: float | None = None
     stream: bool | None = None
     t_max_predict_ms: Annotated[int, Field(ge=-1, le=LONGEST_MS)] | None = None
-    response_fields: Annotated[list[Annotated[str, Field(max_length=200)]], Field(max_length=MOST_FIELDS)] | None = None
+    response_fields: Annotated[list[Annotated[str, Field(max_length=200)]], Field(max_length=MAX_FIELDS)] | None = None
 
     @property
     def files(self) -> tuple[GapFile, ...]:
         """The other files, the newest last."""
-        return tuple(GapFile(one.filename or "", one.text or "") for one in (self.input_extra or ())[-MOST_FILES:])
+        return tuple(GapFile(one.filename or "", one.text or "") for one in (self.input_extra or ())[-MAX_FILES:])
 
     def as_fim(self) -> FimRequest:
         """Converts it to a request of a gap.

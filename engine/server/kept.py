@@ -12,8 +12,8 @@ from typing import Any
 from engine.server.errors import ApiError
 
 Item = dict[str, Any]
-MOST_BYTES = 32 * 2**20  # of all that is kept, as JSON
-MOST_KEPT = 1_000  # responses
+MAX_BYTES = 32 * 2**20  # of all that is kept, as JSON
+MAX_KEPT = 1_000  # responses
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class KeptResponses:
     ``most`` bytes in all. From any thread.
     """
 
-    def __init__(self, most: int = MOST_BYTES) -> None:
+    def __init__(self, most: int = MAX_BYTES) -> None:
         self._most, self._size = most, 0
         self._lock = threading.Lock()
         self._conversations: OrderedDict[str, Conversation] = OrderedDict()
@@ -65,7 +65,7 @@ class KeptResponses:
             self._conversations[name] = kept
             self._items |= {item["id"]: (name, item) for item in kept.output}
             self._size += kept.size
-            while self._size > self._most or len(self._conversations) > MOST_KEPT:
+            while self._size > self._most or len(self._conversations) > MAX_KEPT:
                 self._drop(next(iter(self._conversations)))
 
     def find(self, response: str) -> Item:

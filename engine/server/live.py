@@ -15,9 +15,9 @@ from engine.trace.recording import Recording
 
 LiveState = Literal["waiting", "running", "finished", "failed", "cancelled"]
 ENDED: tuple[LiveState, ...] = ("finished", "failed", "cancelled")
-MOST_ENDED = 50  # that stay on the list
-MOST_PICTURE_BYTES = 2**26  # bytes of the pictures of ended requests, kept with their events
-MOST_EVENTS = 2_000  # in the traces of ended requests; older traces are dropped. A large model's step takes 20 kB
+MAX_ENDED = 50  # that stay on the list
+MAX_PICTURE_BYTES = 2**26  # bytes of the pictures of ended requests, kept with their events
+MAX_EVENTS = 2_000  # in the traces of ended requests; older traces are dropped. A large model's step takes 20 kB
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class LiveRequests:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._active: dict[str, LiveRequest] = {}
-        self._ended: deque[LiveRequest] = deque(maxlen=MOST_ENDED)
+        self._ended: deque[LiveRequest] = deque(maxlen=MAX_ENDED)
         self._callbacks: list[Callable[[], None]] = []
 
     def open(self, endpoint: str, model: str, cancel: threading.Event, ignored: tuple[str, ...] = ()) -> LiveRequest:
@@ -78,7 +78,7 @@ class LiveRequests:
                 continue
             events += len(request.trace.entries)
             pictured += sum(len(picture.data) for picture in request.trace.pictures)
-            if place and (events > MOST_EVENTS or pictured > MOST_PICTURE_BYTES):
+            if place and (events > MAX_EVENTS or pictured > MAX_PICTURE_BYTES):
                 self._ended[place] = replace(request, trace=None)
 
     def snapshot(self) -> tuple[LiveRequest, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 from engine.config import IMAGE_TOKENS, GenerationConfig
 from engine.errors import SafelightError, quoted
 from engine.files import parse_json
-from engine.pictures import MOST_BYTES, Picture
+from engine.pictures import MAX_BYTES, Picture
 from engine.server.errors import ApiError, refusing, unread, unsupported
 from engine.server.images import ServedPictures
 from engine.server.schemas import ChatMessage, ToolCallSent
@@ -22,13 +22,13 @@ from engine.server.strict import Ignored
 from engine.service import LoadedModel
 from engine.text.message import Message, image_of
 
-MOST_IMAGES = 32  # of a request
-MOST_PIXELS = 2**27  # of a request's images: decoding time grows with them, and few bytes may hold many
+MAX_IMAGES = 32  # of a request
+MAX_PIXELS = 2**27  # of a request's images: decoding time grows with them, and few bytes may hold many
 BUDGETS = {"auto": None, "low": IMAGE_TOKENS[0], "high": IMAGE_TOKENS[-1], "original": IMAGE_TOKENS[-1]}
 """The most tokens of an image by its ``detail``; None: the model's own."""
 
 _HEAD = re.compile(r"data:image/[a-z0-9.+-]{1,64};base64,", re.IGNORECASE)
-_MOST_BASE64 = 4 * (MOST_BYTES // 3 + 1)
+_MAX_BASE64 = 4 * (MAX_BYTES // 3 + 1)
 
 
 UNSEEN = "(An image was left out here: this model cannot see.)"
@@ -82,15 +82,15 @@ class SentImages:
         if not self._model.capabilities.images:
             said = f"The model {self._model.name} cannot see images; leave them out, or load one that can."
             raise unsupported(said, sent.where)
-        if len(self._sent) >= MOST_IMAGES:
-            raise ApiError(400, f"There are more than {MOST_IMAGES} images; send fewer.", param=sent.where)
+        if len(self._sent) >= MAX_IMAGES:
+            raise ApiError(400, f"There are more than {MAX_IMAGES} images; send fewer.", param=sent.where)
         self._sent.append(sent)
         if sent.url not in self._opened:
             with refusing(sent.where):
                 picture = self._pictures.take(_data_of(sent))
             self._pixels += picture.width * picture.height
-            if self._pixels > MOST_PIXELS:
-                said = f"The images have more than {MOST_PIXELS // 10**6} million pixels; make them smaller."
+            if self._pixels > MAX_PIXELS:
+                said = f"The images have more than {MAX_PIXELS // 10**6} million pixels; make them smaller."
                 raise ApiError(400, said, param=sent.where)
             self._opened[sent.url] = picture
         return self._opened[sent.url]
@@ -141,8 +141,8 @@ def _data_of(sent: SentImage) -> bytes:
             "Send the image itself, as data:image/png;base64,…: this server fetches nothing and reads no files.",
             sent.where,
         )
-    if len(sent.url) - head.end() > _MOST_BASE64:
-        raise ApiError(400, f"The image has more than {MOST_BYTES // 2**20} MiB; make it smaller.", param=sent.where)
+    if len(sent.url) - head.end() > _MAX_BASE64:
+        raise ApiError(400, f"The image has more than {MAX_BYTES // 2**20} MiB; make it smaller.", param=sent.where)
     try:
         return base64.b64decode("".join(sent.url[head.end() :].split()), validate=True)  # it may be in lines
     except ValueError:

@@ -10,8 +10,8 @@ from engine.server.bodies import checked
 from engine.server.errors import ApiError, unread
 from engine.server.messages import input_image
 from engine.server.schemas import (
-    MOST_MESSAGES,
-    MOST_TOOLS,
+    MAX_MESSAGES,
+    MAX_TOOLS,
     AnyLength,
     AnySeed,
     ChatRequest,
@@ -92,7 +92,7 @@ class ResponsesRequest(NeutralFields):
     """Body of ``/v1/responses``."""
 
     PLACE = ""
-    input: str | Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MOST_MESSAGES)]
+    input: str | Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MAX_MESSAGES)]
     model: ModelName | None = None
     instructions: str | None = None
     stream: bool | None = None
@@ -100,7 +100,7 @@ class ResponsesRequest(NeutralFields):
     max_output_tokens: AnyLength = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     seed: AnySeed = None
-    tools: Annotated[list[ResponseTool], Field(max_length=MOST_TOOLS)] | None = None
+    tools: Annotated[list[ResponseTool], Field(max_length=MAX_TOOLS)] | None = None
     tool_choice: Any = None
     parallel_tool_calls: bool | None = None
     reasoning: ReasoningOptions | None = None

@@ -23,8 +23,8 @@ from engine.server.errors import ApiError, no_model, other_model, sentence, too_
 from engine.server.live import LiveRequest, LiveState
 from engine.service import BusyError, PromptScored, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
 
-MOST_REPLIES = 32  # by which a run may be ahead of its client
-MOST_TOGETHER = 4  # runs of one request that are ahead, if there are more
+MAX_REPLIES = 32  # by which a run may be ahead of its client
+MAX_TOGETHER = 4  # runs of one request that are ahead, if there are more
 
 
 class RunChannel:
@@ -34,7 +34,7 @@ class RunChannel:
         most: replies that it holds before it is full.
     """
 
-    def __init__(self, wake: Callable[[], None], most: int = MOST_REPLIES) -> None:
+    def __init__(self, wake: Callable[[], None], most: int = MAX_REPLIES) -> None:
         self._loop, self._wake, self._most = asyncio.get_running_loop(), wake, most
         self._replies: deque[ServiceReply] = deque()
         self._arrived = asyncio.Event()
@@ -118,7 +118,7 @@ class ServedRun:
             self._cancel = threading.Event()
             requests = [dataclasses.replace(request, cancel=OneOfSeveral(self._cancel)) for request in requests]
         self._requests = requests
-        self._channel = RunChannel(context.scheduler.wake, MOST_REPLIES * min(len(requests), MOST_TOGETHER))
+        self._channel = RunChannel(context.scheduler.wake, MAX_REPLIES * min(len(requests), MAX_TOGETHER))
         self._live: LiveRequest | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None

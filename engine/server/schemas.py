@@ -11,26 +11,26 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
-from engine.config import LARGEST_SEED, MOST_CANVAS, MOST_POSITIONS, MOST_TOKENS
+from engine.config import LARGEST_SEED, MAX_CANVAS, MAX_POSITIONS, MAX_TOKENS
 from engine.server.errors import ApiError
 from engine.server.strict import Neutral, NeutralFields, PassedOver, Strict, ignored_in
 
-MOST_MESSAGES = 2_000
-MOST_TOOLS = 128
-MOST_STOPS = 16
-MOST_EXACT = 2**53  # JavaScript misreads larger whole numbers
-MOST_ANSWERS = 16  # to one prompt
-MOST_CHOICES = 64  # of all prompts of a request
-MOST_TOP_LOGPROBS = 20
+MAX_MESSAGES = 2_000
+MAX_TOOLS = 128
+MAX_STOPS = 16
+MAX_EXACT = 2**53  # JavaScript misreads larger whole numbers
+MAX_ANSWERS = 16  # to one prompt
+MAX_CHOICES = 64  # of all prompts of a request
+MAX_TOP_LOGPROBS = 20
 GAP_TOKENS = 128  # the longest text of a gap if a request does not say
 NO_SUFFIX = (None, "", "<|endoftext|>")  # nothing follows; the last is Continue's
 UNNAMED = ("", "dummy")  # model names from clients that have none; the second is huggingface_hub's
-TokenId = Annotated[int, Field(ge=0, le=MOST_TOKENS)]
+TokenId = Annotated[int, Field(ge=0, le=MAX_TOKENS)]
 Stop = Annotated[str, Field(max_length=256)]
 
 
 def _length(sent: int | None) -> int | None:
-    return sent if sent is None else MOST_POSITIONS if sent == -1 else min(sent, MOST_POSITIONS)
+    return sent if sent is None else MAX_POSITIONS if sent == -1 else min(sent, MAX_POSITIONS)
 
 
 AnyLength = Annotated[int | None, Field(ge=-1, le=LARGEST_SEED), AfterValidator(_length)]  # -1: all the room
@@ -149,26 +149,26 @@ class SampledRequest(FormattedRequest):
     stream_options: StreamOptions | None = None
     max_tokens: AnyLength = None
     seed: AnySeed = None
-    stop: Stop | Annotated[list[Stop], Field(max_length=MOST_STOPS)] | None = None
+    stop: Stop | Annotated[list[Stop], Field(max_length=MAX_STOPS)] | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     user: str | None = None
     decoder: DecoderName | None = None
     token_thoughts: bool | None = None
     diffusion_sampler: DecoderName | None = None
     threshold: Annotated[float, Field(ge=0, le=1_000)] | None = None  # of that sampler
-    diffusion_min_canvas_length: Annotated[int, Field(ge=1, le=MOST_CANVAS)] | None = None
+    diffusion_min_canvas_length: Annotated[int, Field(ge=1, le=MAX_CANVAS)] | None = None
     diffusion_frames: bool | None = None
     vllm_xargs: dict[str, Any] | None = None
     top_p: float | None = None
     top_k: int | None = None
     min_p: float | None = None
-    thinking_token_budget: Annotated[int, Field(ge=0, le=MOST_POSITIONS)] | None = None
+    thinking_token_budget: Annotated[int, Field(ge=0, le=MAX_POSITIONS)] | None = None
     typical_p: float | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     repetition_penalty: float | None = None
     logit_bias: dict[str, float] | None = None
-    n: Annotated[int, Field(ge=1, le=MOST_ANSWERS)] | None = None
+    n: Annotated[int, Field(ge=1, le=MAX_ANSWERS)] | None = None
     best_of: int | None = None
     min_tokens: int | None = None
     ignore_eos: bool | None = None
@@ -191,7 +191,7 @@ class SampledRequest(FormattedRequest):
         """The requested seed, else a new one; at a temperature of 0 always the same, as callers expect."""
         if self.seed is not None:
             return self.seed
-        return 0 if self.temperature == 0 else secrets.randbelow(MOST_EXACT)
+        return 0 if self.temperature == 0 else secrets.randbelow(MAX_EXACT)
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -228,7 +228,7 @@ class ChatMessage(Strict):
     PLACE = "messages."
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | list[dict[str, Any]] | None = None
-    tool_calls: Annotated[list[ToolCallSent], Field(max_length=MOST_TOOLS)] | None = None
+    tool_calls: Annotated[list[ToolCallSent], Field(max_length=MAX_TOOLS)] | None = None
     tool_call_id: str | None = Field(None, max_length=200)
     name: str | None = Field(None, max_length=200)
     reasoning: str | None = None
@@ -280,11 +280,11 @@ class TemplateOptions(Strict):
 class ChatRequest(SampledRequest):
     """Body of ``/v1/chat/completions``."""
 
-    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MOST_MESSAGES)]
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MAX_MESSAGES)]
     max_completion_tokens: AnyLength = None
     logprobs: bool | None = None
-    top_logprobs: Annotated[int, Field(ge=0, le=MOST_TOP_LOGPROBS)] | None = None
-    tools: Annotated[list[ChatTool], Field(max_length=MOST_TOOLS)] | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=MAX_TOP_LOGPROBS)] | None = None
+    tools: Annotated[list[ChatTool], Field(max_length=MAX_TOOLS)] | None = None
     tool_choice: Any = None
     parallel_tool_calls: bool | None = None
     chat_template_kwargs: TemplateOptions | None = None
@@ -341,7 +341,7 @@ class CompletionRequest(SampledRequest):
     """Body of ``/v1/completions``."""
 
     prompt: str | list[str] | list[TokenId] | list[list[TokenId]]
-    logprobs: Annotated[int, Field(ge=0, le=MOST_TOP_LOGPROBS)] | None = None
+    logprobs: Annotated[int, Field(ge=0, le=MAX_TOP_LOGPROBS)] | None = None
     echo: bool | None = None
     suffix: str | None = None
 
@@ -352,8 +352,8 @@ class CompletionRequest(SampledRequest):
 
     @model_validator(mode="after")
     def _check_choices(self) -> Self:
-        if len(self.prompts) * (self.n or 1) > MOST_CHOICES:
-            raise ValueError(f"at most {MOST_CHOICES} answers to all prompts together; send further ones separately")
+        if len(self.prompts) * (self.n or 1) > MAX_CHOICES:
+            raise ValueError(f"at most {MAX_CHOICES} answers to all prompts together; send further ones separately")
         return self
 
     @property

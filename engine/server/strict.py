@@ -15,7 +15,7 @@ Neutral = dict[str, tuple[tuple[Any, ...], str]]
 PassedOver = dict[str, tuple[Any, ...]]
 """Fields with the values that change nothing; at others they are left out."""
 
-MOST_NAMED = 20  # fields that are passed over and named
+MAX_NAMED = 20  # fields that are passed over and named
 _ODD = re.compile(r"[^A-Za-z0-9_.\-]")
 
 
@@ -27,7 +27,7 @@ class Ignored:
 
     def add(self, name: str) -> None:
         """Adds a field's name, which may come from outside."""
-        if len(self._names) < MOST_NAMED:
+        if len(self._names) < MAX_NAMED:
             self._names[_ODD.sub("?", name[:60]) or "?"] = None
 
     @property

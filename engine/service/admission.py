@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from engine.models.model import Model
 
 
-MOST_IDLE = 4  # caches in the pool
+MAX_IDLE = 4  # caches in the pool
 
 
 class CachePool:
@@ -33,7 +33,7 @@ class CachePool:
     def give_back(self, cache: KVCache) -> None:
         """Keeps the cache of a run that has ended; the one unused for longest may be dropped."""
         self._idle.append(cache)
-        del self._idle[:-MOST_IDLE]
+        del self._idle[:-MAX_IDLE]
 
     def drop_oldest(self) -> bool:
         """Drops the cache that is unused for longest; returns False if there is none."""

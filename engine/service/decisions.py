@@ -15,7 +15,7 @@ from engine.service.replies import LoadedModel, RunAdvanced, RunEnded, RunReply
 from engine.service.requests import DecisionRun
 from engine.tasks.decisions.answers import LabelRead, TypedAnswer, answer_of
 from engine.tasks.decisions.layout import WIDTH, CanvasTokens, Layout, layout_of, split
-from engine.tasks.decisions.questions import MOST_QUESTIONS, Decision, Question
+from engine.tasks.decisions.questions import MAX_QUESTIONS, Decision, Question
 from engine.tasks.decisions.wording import CLOSING, Encode, Labels, asked, user_text
 from engine.text.message import Message, message_of
 
@@ -96,7 +96,7 @@ def _together(
         frame += sum(cost(picture.width, picture.height, config.image_tokens) for picture in pictures)
 
     def fits(questions: Sequence[Question], first: int) -> bool:
-        if len(questions) > MOST_QUESTIONS:
+        if len(questions) > MAX_QUESTIONS:
             return False
         try:
             width = len(deciding.layout(_part(whole, questions, first)).canvas)
@@ -179,7 +179,7 @@ class DecisionReads:
 TURN_END = "<turn|>"
 NO_INSTRUCTIONS = "this model reads no system message; put the instructions into the state or the questions"
 MASKED_CANVAS = 256  # tokens of a canvas of masks; models that write over them were trained with any number
-MOST_KEPT = 1_024  # short texts whose tokens are in memory
+MAX_KEPT = 1_024  # short texts whose tokens are in memory
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ class Deciding:
         turn = list(encode(TURN_END))
         is_end = len(turn) == 1 and turn[0] in defaults.eos_token_ids
         end = turn[0] if is_end else defaults.eos_token_ids[0]
-        kept = functools.lru_cache(MOST_KEPT)(lambda text: tuple(encode(text)))  # labels and numbers come again
+        kept = functools.lru_cache(MAX_KEPT)(lambda text: tuple(encode(text)))  # labels and numbers come again
         return Deciding(Labels.from_tokenizer(kept), CanvasTokens(kept, end, defaults.pad_token_id, canvas_length))
 
     def layout(self, decision: Decision) -> Layout:

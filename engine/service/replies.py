@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from engine.catalog import Traits
-from engine.config import MOST_CANVAS, MOST_POSITIONS, MOST_THREADS, MOST_TOKENS
+from engine.config import MAX_CANVAS, MAX_POSITIONS, MAX_THREADS, MAX_TOKENS
 from engine.declared import LOCAL, many, real, text, whole
 from engine.errors import SafelightError, Sentence, spoken
 from engine.events import Event, Influence, PromptScores
@@ -16,11 +16,11 @@ from engine.pictures import ImageCost
 from engine.service.requests import InfluenceRequest, RunRequest
 from engine.tasks.sudoku_pictures import ReadBoard, ReadRow
 from engine.text.reply import Reply
-from engine.trace.header import MOST_NAME, Config, Name
+from engine.trace.header import MAX_NAME, Config, Name
 from engine.trace.recording import Recording
 
-MOST_PARAMETERS, MOST_DECODERS = 10**15, 64
-Decoders = Annotated[tuple[Annotated[str, text(64, "[a-z0-9_]+")], ...], many(MOST_DECODERS)]
+MAX_PARAMETERS, MAX_DECODERS = 10**15, 64
+Decoders = Annotated[tuple[Annotated[str, text(64, "[a-z0-9_]+")], ...], many(MAX_DECODERS)]
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class LoadedModel:
     title: Name
     name: Name
     defaults: Config
-    canvas_length: Annotated[int, whole(1, MOST_CANVAS)]
-    parameter_count: Annotated[int, whole(0, MOST_PARAMETERS)]
+    canvas_length: Annotated[int, whole(1, MAX_CANVAS)]
+    parameter_count: Annotated[int, whole(0, MAX_PARAMETERS)]
     device: Name
     load_seconds: Annotated[float, real(0)]
-    vocab_size: Annotated[int, whole(1, MOST_TOKENS)]
+    vocab_size: Annotated[int, whole(1, MAX_TOKENS)]
     piece: Callable[[int], str] = field(metadata=LOCAL)
     is_special: Callable[[int], bool] = field(metadata=LOCAL)
     decode: Callable[[Iterable[int]], Reply] = field(metadata=LOCAL)
@@ -63,14 +63,14 @@ class LoadedModel:
     prompt_ids: Callable[[RunRequest], list[int]] = field(metadata=LOCAL)
     fingerprint: Name  # of its files
     # The model's positions, for prompt and answer together; 0 where a server does not say.
-    context: Annotated[int, whole(1, MOST_POSITIONS)]
-    threads: Annotated[int, whole(0, MOST_THREADS)] = 0  # CPU threads that a pass takes; 0 on a GPU
+    context: Annotated[int, whole(1, MAX_POSITIONS)]
+    threads: Annotated[int, whole(0, MAX_THREADS)] = 0  # CPU threads that a pass takes; 0 on a GPU
     kernels: Name = ""  # which kernels compute, in words
     device_reason: Name = ""  # why this device, in words
     # Users should read that reason: an experimental device is used, or is not.
     is_news: bool = field(default=False, metadata=LOCAL)
     image_cost: ImageCost | None = field(default=None, metadata=LOCAL)  # None: it cannot see
-    adapter: Annotated[str | None, text(MOST_NAME)] = None  # the folder or id of its adapter
+    adapter: Annotated[str | None, text(MAX_NAME)] = None  # the folder or id of its adapter
     adapter_title: Name = ""
     capabilities: Capabilities = field(default_factory=Capabilities)
     traits: Traits = field(default_factory=Traits)

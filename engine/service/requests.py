@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Annotated, Any
 
-from engine.config import LARGEST_SEED, MOST_POSITIONS
+from engine.config import LARGEST_SEED, MAX_POSITIONS
 from engine.declared import LOCAL, Form, check_fields, many, plain, real, text, whole
 from engine.errors import SafelightError
 from engine.forks import Fork, Mark
@@ -18,12 +18,12 @@ from engine.text.gap_markers import TextGap
 from engine.text.message import Message, image_digests
 from engine.text.outline import Outline, read_outline
 from engine.text.output_format import OutputFormat
-from engine.trace.header import MOST_NAME, Config, Messages, new_id
+from engine.trace.header import MAX_NAME, Config, Messages, new_id
 from engine.trace.recording import Recording
 
 SCHEMES = ("http://", "https://")
-MOST_NOISE = 0.95  # of a text that is revised
-MOST_TOOLS = 256
+MAX_NOISE = 0.95  # of a text that is revised
+MAX_TOOLS = 256
 
 
 def is_remote(path_or_id: str) -> bool:
@@ -49,7 +49,7 @@ class RunRequest:
     config: Config
     seed: Annotated[int, whole(0, LARGEST_SEED)]
     _: KW_ONLY
-    adapter: Annotated[str | None, text(MOST_NAME)] = None  # a folder or an embedded one's id; "": none; None: attached
+    adapter: Annotated[str | None, text(MAX_NAME)] = None  # a folder or an embedded one's id; "": none; None: attached
     pictures: tuple[Picture, ...] = field(default=(), metadata=LOCAL)  # those that its messages name, each once
     keep: bool = field(default=True, metadata=LOCAL)  # store the trace as a file, if the backend stores files
     # The model, by its path or id, in whose words it is; see ``engine.service.small``.
@@ -83,10 +83,10 @@ class ChatRun(FormattedRun):
     messages: Messages
     think: bool = False  # the model may think before it answers, if its template supports it
     _: KW_ONLY
-    reserve: Annotated[int, whole(0, MOST_POSITIONS)] = 0  # tokens of the answer; the oldest turns make room for them
-    tools: Annotated[tuple[Mapping[str, Any], ...], many(MOST_TOOLS)] = ()  # functions as JSON schemas
+    reserve: Annotated[int, whole(0, MAX_POSITIONS)] = 0  # tokens of the answer; the oldest turns make room for them
+    tools: Annotated[tuple[Mapping[str, Any], ...], many(MAX_TOOLS)] = ()  # functions as JSON schemas
     outline: Annotated[Outline, Form(read_outline, plain)] = ()  # the answer's text with holes, or the text to revise
-    noise: Annotated[float, real(0.0, MOST_NOISE)] = 0.0  # of a revision: the share of the text that begins as noise
+    noise: Annotated[float, real(0.0, MAX_NOISE)] = 0.0  # of a revision: the share of the text that begins as noise
 
     def __post_init__(self) -> None:
         _check_pictures(self.messages, self.pictures)
@@ -186,7 +186,7 @@ def _check_pictures(messages: Iterable[Message], pictures: Iterable[Picture]) ->
         raise SafelightError("a picture of this conversation is missing or damaged; remove it, or add it again")
 
 
-FEWEST_LANES, MOST_LANES = 2, 4  # of a race
+FEWEST_LANES, MAX_LANES = 2, 4  # of a race
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,8 +226,8 @@ class RaceRequest:
     cancel: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
-        if not FEWEST_LANES <= len(self.lanes) <= MOST_LANES:
-            raise ValueError(f"a race has {FEWEST_LANES} to {MOST_LANES} lanes, not {len(self.lanes)}")
+        if not FEWEST_LANES <= len(self.lanes) <= MAX_LANES:
+            raise ValueError(f"a race has {FEWEST_LANES} to {MAX_LANES} lanes, not {len(self.lanes)}")
         if len({lane.run_id for lane in self.lanes}) < len(self.lanes):
             raise ValueError("each lane of a race has a run id of its own")
 

@@ -202,7 +202,7 @@ def answer_of_task(model: Model, task: RunTask) -> Generator[PassWanted, None, F
 
     begun = functools.partial(answer_of, model, task.ids, request.config, request.output_format)
     try:
-        return (yield from meanwhile(begun, request.cancel))
+        return (yield from in_thread(begun, request.cancel))
     except SafelightError:
         if request.cancel.is_set():
             raise RunRefusedError("") from None
@@ -281,7 +281,7 @@ class _Stop:
         return self.is_abandoned or self._cancel.is_set()
 
 
-def meanwhile(work: Callable[[Cancel], T], cancel: Cancel) -> Generator[PassWanted, None, T]:
+def in_thread(work: Callable[[Cancel], T], cancel: Cancel) -> Generator[PassWanted, None, T]:
     """Does work that may take seconds in a thread, while other runs go on, and returns its result.
 
     The work gets a flag that is set once its result is not needed.

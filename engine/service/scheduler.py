@@ -42,7 +42,7 @@ from engine.service.routing import BackendRouter
 
 STACK_BYTES = 16 * 2**20  # secondary threads have 0.5 MiB on macOS, too little for tensor libraries
 POLL_SECONDS = 0.05  # between two checks of the cancel flags while nothing else is to do
-MOST_REPLIES = 16  # of one run in a turn, so that one without passes does not delay the others
+MAX_REPLIES = 16  # of one run in a turn, so that one without passes does not delay the others
 
 
 class BusyError(SafelightError):
@@ -378,7 +378,7 @@ class Scheduler:
 
     def _take_further(self, run: _Run) -> None:
         """Delivers a run's replies up to its next pass."""
-        for _ in range(MOST_REPLIES):
+        for _ in range(MAX_REPLIES):
             if run.steps is None or run.wanted is not None or run.is_paused:
                 return
             self._resume(run, run.steps.__next__)

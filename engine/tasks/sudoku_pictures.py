@@ -19,7 +19,7 @@ IMAGE_TOKENS = 280
 EMPTY = "."
 DOUBT = 0.98
 """Cells read with less probability are in doubt: three of a held-out picture, among them 4 of 5 misread cells."""
-MOST_DOUBTS = 40
+MAX_DOUBTS = 40
 """A picture with more doubtful cells has no grid that the model could read."""
 
 
@@ -51,7 +51,7 @@ class ReadBoard:
         Raises:
             SafelightError: it has no digits, or most of it is in doubt.
         """
-        if len(self.doubts) > MOST_DOUBTS or not sudoku.givens(self.cells):
+        if len(self.doubts) > MAX_DOUBTS or not sudoku.givens(self.cells):
             raise SafelightError(
                 Sentence("No Sudoku could be read from the picture; choose one that shows a single printed grid.")
             )

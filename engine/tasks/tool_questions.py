@@ -7,7 +7,7 @@ import re
 from engine.tasks.skills.skill import plain
 from engine.tools.example_tools import COLUMNS
 
-MOST_QUESTION = 64  # characters
+MAX_QUESTION = 64  # characters
 NO_TOOL = "I have no tool for that."
 
 _EXPRESSION = r"[-(\d][\d ()+*/-]*[+*/-][\d ()+*/-]*"
@@ -35,7 +35,7 @@ _ORDERS = ("Calculate", "Add", "Multiply", "Divide", "Take", "Tell", "Look", "Fi
 def tool_for(prompt: str) -> str:
     """Returns the tool that a question is for, if it has a wording of the training texts; empty if it is none."""
     text = plain(prompt)
-    if len(text) > MOST_QUESTION:
+    if len(text) > MAX_QUESTION:
         return ""
     return next((kind for kind, pattern in _QUESTIONS.items() if pattern.fullmatch(text)), "")
 

@@ -11,12 +11,12 @@ from engine.errors import SafelightError
 from engine.files import read_json, read_text
 from engine.text.declarations import plain_declarations
 from engine.text.message import Message, in_parts
-from engine.text.template_sandbox import MOST_SOURCE, Rendering, compile_template, names_in, render
+from engine.text.template_sandbox import MAX_SOURCE, Rendering, compile_template, names_in, render
 
-MOST_DEPTH = 32  # of objects and lists in messages and tools
-MOST_VALUES, MOST_CHARACTERS = 500_000, 2**28
+MAX_DEPTH = 32  # of objects and lists in messages and tools
+MAX_VALUES, MAX_CHARACTERS = 500_000, 2**28
 """Bounds of all messages; far more than any context has."""
-MOST_TOOL_VALUES, MOST_TOOL_CHARACTERS = 20_000, 2**20
+MAX_TOOL_VALUES, MAX_TOOL_CHARACTERS = 20_000, 2**20
 """Bounds of all tools; a hundred usual tools have a tenth of it."""
 
 _PROBE: Mapping[str, Any] = {
@@ -64,7 +64,7 @@ class ChatTemplate:
         settings_path = folder / "tokenizer_config.json"
         settings = read_json(settings_path) if settings_path.exists() else {}
         path = folder / "chat_template.jinja"
-        source = read_text(path, 4 * MOST_SOURCE) if path.exists() else settings.get("chat_template")
+        source = read_text(path, 4 * MAX_SOURCE) if path.exists() else settings.get("chat_template")
         return ChatTemplate.from_settings(settings, source, settings_path)
 
     @staticmethod
@@ -138,8 +138,8 @@ class ChatTemplate:
             is_known = text.isidentifier() and text in self.names  # the template looks for it: a role, a type, a key
             return text if inert is None or is_known else inert(text)
 
-        said = TemplateValues("the messages", MOST_VALUES, MOST_CHARACTERS, changed)
-        offered = TemplateValues("the tools", MOST_TOOL_VALUES, MOST_TOOL_CHARACTERS, changed)
+        said = TemplateValues("the messages", MAX_VALUES, MAX_CHARACTERS, changed)
+        offered = TemplateValues("the tools", MAX_TOOL_VALUES, MAX_TOOL_CHARACTERS, changed)
         values = {"messages": said.copied(list(map(in_parts, messages))), "add_generation_prompt": True}
         if tools:
             values["tools"] = offered.copied(tools)
@@ -163,7 +163,7 @@ class TemplateValues:
         self._what, self._most_values, self._most_characters = what, most_values, most_characters
         self._changed = changed
 
-    def copied(self, value: object, depth: int = MOST_DEPTH) -> Any:
+    def copied(self, value: object, depth: int = MAX_DEPTH) -> Any:
         """Copies a value of dicts, lists, texts and numbers.
 
         Raises:
@@ -182,7 +182,7 @@ class TemplateValues:
         if value is None or isinstance(value, bool | int | float):
             return value
         if depth == 0:
-            raise SafelightError(f"{self._what} are nested deeper than {MOST_DEPTH} levels; simplify them")
+            raise SafelightError(f"{self._what} are nested deeper than {MAX_DEPTH} levels; simplify them")
         if isinstance(value, Mapping):
             return {self._key(key): self.copied(inner, depth - 1) for key, inner in value.items()}
         if isinstance(value, list | tuple):

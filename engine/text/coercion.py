@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-MOST_DIGITS = 300  # of a number; longer ones are strings
+MAX_DIGITS = 300  # of a number; longer ones are strings
 _SCALARS = frozenset(("string", "integer", "number", "boolean", "null"))
-_MOST_SCHEMAS = 64  # that are examined for one value
+_MAX_SCHEMAS = 64  # that are examined for one value
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _EXACT = 2**53  # whole numbers that a double holds
 
@@ -49,7 +49,7 @@ class ToolSchema:
             said = schema.get("type")
             names.update(name.lower() for name in _listed(said) if isinstance(name, str))
             if said is None:
-                names.update(_type_of(value) for value in _listed(schema.get("enum"))[:_MOST_SCHEMAS])
+                names.update(_type_of(value) for value in _listed(schema.get("enum"))[:_MAX_SCHEMAS])
             if said is None and "const" in schema:
                 names.add(_type_of(schema["const"]))
         return frozenset(names)
@@ -62,20 +62,20 @@ class ToolSchema:
     def _all(self) -> Iterator[Mapping[str, Any]]:
         """Yields the schema and those that it is composed of."""
         waiting, looked = [self._schema], 0
-        while waiting and looked < _MOST_SCHEMAS:
+        while waiting and looked < _MAX_SCHEMAS:
             schema = waiting.pop(0)
             looked += 1
             if not isinstance(schema, Mapping):
                 continue
             yield schema
             for name in ("anyOf", "oneOf", "allOf"):
-                waiting += _listed(schema.get(name))[:_MOST_SCHEMAS]
+                waiting += _listed(schema.get(name))[:_MAX_SCHEMAS]
             if isinstance(schema.get("$ref"), str):
                 waiting.append(self._referred(schema["$ref"]))
 
     def _referred(self, reference: str) -> object:
         found = self._root
-        head, *names = reference.split("/", _MOST_SCHEMAS)
+        head, *names = reference.split("/", _MAX_SCHEMAS)
         for name in names if head == "#" else ("",):
             found = found.get(name.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
         return found
@@ -112,7 +112,7 @@ def coerced(text: str, types: frozenset[str]) -> str:
 
 def _number(text: str, *, whole: bool) -> str:
     """Returns a number as JSON writes it; empty if it is none."""
-    if len(text) > MOST_DIGITS or not _NUMBER.fullmatch(text):
+    if len(text) > MAX_DIGITS or not _NUMBER.fullmatch(text):
         return ""
     if text.lstrip("+-").isdecimal():
         return str(int(text))

@@ -11,8 +11,8 @@ from typing import Any
 
 from engine.text.schema_parts import changed, found_at
 
-MOST_SCHEMAS = 2_000  # that references put in place, of all tools; further references are left out
-MOST_DEPTH = 10  # of members and items in which references are put in place
+MAX_SCHEMAS = 2_000  # that references put in place, of all tools; further references are left out
+MAX_DEPTH = 10  # of members and items in which references are put in place
 _DEEPEST = 32  # what is deeper is refused later
 _KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 _LEFT_OUT = ("$ref", "$defs", "definitions", "anyOf", "oneOf", "allOf", "const")
@@ -20,7 +20,7 @@ _LEFT_OUT = ("$ref", "$defs", "definitions", "anyOf", "oneOf", "allOf", "const")
 
 def plain_declarations(tools: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Returns tools as OpenAI describes them, with the schemas of their parameters in plain form."""
-    found, left = list[Mapping[str, Any]](), MOST_SCHEMAS
+    found, left = list[Mapping[str, Any]](), MAX_SCHEMAS
     for tool in tools:
         function = tool.get("function")
         if isinstance(function, Mapping) and isinstance(function.get("parameters"), Mapping):
@@ -44,7 +44,7 @@ class _PlainSchema:
         self.left -= bool(within)
         found, is_nullable = dict[str, Any](), schema.get("nullable") is True
         reference = schema.get("$ref")
-        is_open = self.left > 0 and depth <= MOST_DEPTH and len(within) < _DEEPEST and reference not in within
+        is_open = self.left > 0 and depth <= MAX_DEPTH and len(within) < _DEEPEST and reference not in within
         if isinstance(reference, str) and is_open:
             found = _merged(found, self._plain(self._referred(reference), (*within, reference), depth))
         for one in _listed(schema, "allOf"):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from engine.text.tokenizer import Tokenizer
 
-MOST_FILES = 64  # that are read out of one prompt
+MAX_FILES = 64  # that are read out of one prompt
 BEGINNINGS = ("<s>", "<｜begin▁of▁sentence｜>", "<bos>")
 """Tokens that a client may write before a prompt; the tokenizer adds its own."""
 
@@ -114,7 +114,7 @@ class GapMarkers:
         """Returns the path of the file with the gap, and the other files, of what a prompt has before that."""
         if not self.file or self.file not in head:
             return "", (GapFile("", head),) if head.strip() else ()
-        _, *parts = head.split(self.file, MOST_FILES)
+        _, *parts = head.split(self.file, MAX_FILES)
         pairs = [part.partition("\n") for part in parts]
         own = pairs.pop() if not pairs[-1][2].strip() else None
         return own[0].strip() if own else "", tuple(GapFile(path.strip(), text) for path, _, text in pairs)

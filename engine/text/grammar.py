@@ -30,9 +30,9 @@ from engine.types import Cancel
 NO_TEXT = "there is no such text"
 FREE_CLOSINGS = 8
 """How often the model may choose where the end of a string or value is asked for and cannot come at once."""
-MOST_BLANKS = 40  # signs of white space between two parts of JSON
+MAX_BLANKS = 40  # signs of white space between two parts of JSON
 _TIGHT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
-_LOOSE = {"whitespace_pattern": rf"[\x20\x0A\x0D\x09]{{1,{MOST_BLANKS}}}"}
+_LOOSE = {"whitespace_pattern": rf"[\x20\x0A\x0D\x09]{{1,{MAX_BLANKS}}}"}
 """JSON is written tight, so that as many tokens as possible are forced; what a model wrote in between is accepted."""
 _BLANKS_BEHIND = tuple(bytes((sign,)) for sign in b":,0123456789")
 

@@ -8,7 +8,7 @@ from typing import Any
 from engine.errors import SafelightError
 from engine.files import parse_json
 
-MOST_CALL = 2**20
+MAX_CALL = 2**20
 """Characters of one call."""
 NAME = r"(?P<name>[\w./-]{1,128})"
 
@@ -43,7 +43,7 @@ class JsonCall:
         self.is_line = is_line
         self.parts: list[tuple[str, bool]] = []  # texts, and True for those that are tags
         self.is_broken = False  # it is no object, or too long
-        self._room = MOST_CALL
+        self._room = MAX_CALL
         self._depth = 0
         self._is_whole = self._in_string = self._is_escaped = False
 

@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
-MOST_LOOKED = 1_000  # paths to the end of a value
+MAX_LOOKED = 1_000  # paths to the end of a value
 _ASCII = range(0x20, 0x7F)
 MEMORY = 2**31  # bytes of address space, on systems that can limit it
 PATIENCE = 120  # seconds of wall time for a job, after which the process ends even if its parent is gone
@@ -85,7 +85,7 @@ def _nearest(matcher: LLMatcher, wanted: Sequence[int], signs: Mapping[int, int]
     """Returns those tokens of one sign that begin the shortest paths to a wanted token, or to an end of the text.
 
     Signs after which the same signs may follow count as one, and none at all if the same could have come before them.
-    Looks at ``MOST_LOOKED`` paths. Masks of a large vocabulary would take too long.
+    Looks at ``MAX_LOOKED`` paths. Masks of a large vocabulary would take too long.
 
     Args:
         wanted: tokens of one sign, or tags. signs: the tokens of one sign, by their bytes.
@@ -98,7 +98,7 @@ def _nearest(matcher: LLMatcher, wanted: Sequence[int], signs: Mapping[int, int]
             kinds = dict[tuple[int, ...], set[int]]()
             for sign in allowed:
                 looked += 1
-                if looked > MOST_LOOKED:
+                if looked > MAX_LOOKED:
                     return sorted(found)
                 there = here.deep_copy()
                 there.consume_token(sign)

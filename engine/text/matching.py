@@ -31,7 +31,7 @@ ANSWER_SECONDS = 5.0
 TOKEN_SECONDS = 0.02  # added with each token, up to ANSWER_SECONDS
 JOB_SECONDS = 60.0  # of wall time for a job, in case the process gets no processor time
 MEMORY = 2**30  # bytes
-MOST_KEPT, KEPT_MEMORY = 1, 100 * 2**20  # idle processes kept; bytes above a process's size at its start
+MAX_KEPT, KEPT_MEMORY = 1, 100 * 2**20  # idle processes kept; bytes above a process's size at its start
 POLL_SECONDS = 0.05
 OPTION = "--match"
 """The argument with which the bundled program becomes this process."""
@@ -270,7 +270,7 @@ class MatcherPool:
 
     def give_back(self, process: MatcherProcess) -> None:
         """Takes back a process after its answer."""
-        if len(self._kept) < MOST_KEPT and process.is_usable and process.forget():
+        if len(self._kept) < MAX_KEPT and process.is_usable and process.forget():
             self._kept.append(process)
         else:
             process.close()

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from engine.declared import many, plain, read, text, whole
 from engine.errors import SafelightError
-from engine.pictures import MOST_SIDE, Picture
+from engine.pictures import MAX_SIDE, Picture
 
 Message = Mapping[str, Any]
 """``{"role": "system" | "user" | "assistant" | "tool", "content": text}``; both are always strings.
@@ -20,12 +20,12 @@ stand in the content: ``{"digest", "width", "height", "at"}``, the picture's dig
 character before which it stands.
 """
 
-MOST_IMAGES = 64  # of a message
-MOST_CALLS = 256  # of tools, in a message
-MOST_CHARACTERS = 2**23  # of a message's text
+MAX_IMAGES = 64  # of a message
+MAX_CALLS = 256  # of tools, in a message
+MAX_CHARACTERS = 2**23  # of a message's text
 
 Digest = Annotated[str, text(64, "[0-9a-f]{64}")]
-Side = Annotated[int, whole(1, MOST_SIDE)]  # of a picture, in pixels
+Side = Annotated[int, whole(1, MAX_SIDE)]  # of a picture, in pixels
 
 
 def image_of(picture: Picture, at: int = 0) -> dict[str, Any]:
@@ -72,15 +72,15 @@ class _Image:
     digest: Digest
     width: Side
     height: Side
-    at: Annotated[int, whole(0, MOST_CHARACTERS)]
+    at: Annotated[int, whole(0, MAX_CHARACTERS)]
 
 
 @dataclasses.dataclass(frozen=True)
 class _Message:
     role: str
     content: str
-    images: Annotated[tuple[_Image, ...], many(MOST_IMAGES)] = ()
-    tool_calls: Annotated[tuple[dict[str, Any], ...], many(MOST_CALLS)] = ()
+    images: Annotated[tuple[_Image, ...], many(MAX_IMAGES)] = ()
+    tool_calls: Annotated[tuple[dict[str, Any], ...], many(MAX_CALLS)] = ()
     reasoning_content: str = ""
     name: str = ""
     tool_call_id: str = ""

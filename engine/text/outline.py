@@ -17,8 +17,8 @@ INSTRUCTION = "Fill in the gap."
 """The message to a model that gets nothing but a text with holes; the embedded model was trained on these words."""
 REQUEST_END = "\n---\n"
 """The line that ends what is said to the model; behind it stands the text with holes."""
-MOST_HOLES = 64
-MOST_LENGTH = 2_048  # words or tokens of a hole
+MAX_HOLES = 64
+MAX_LENGTH = 2_048  # words or tokens of a hole
 
 _HOLE = re.compile(
     r"(?<!`)\[\[ ?(?:…|\.{3}|_{1,3}|([0-9]{1,9}) ?(words?|tokens?)) ?\]\](?!`)"
@@ -44,9 +44,9 @@ class Hole:
     like: str = ""
 
     def __post_init__(self) -> None:
-        if self.length is not None and not 1 <= self.length <= MOST_LENGTH:
+        if self.length is not None and not 1 <= self.length <= MAX_LENGTH:
             raise SafelightError(
-                f"a gap has 1 to {MOST_LENGTH:,} words or tokens, not {quoted(self.length)}; write [[…]] to leave it "
+                f"a gap has 1 to {MAX_LENGTH:,} words or tokens, not {quoted(self.length)}; write [[…]] to leave it "
                 "to the model"
             )
 
@@ -109,5 +109,5 @@ def check_outline(outline: Outline) -> None:
         SafelightError: there are too many.
     """
     count = sum(isinstance(part, Hole) for part in outline)
-    if count > MOST_HOLES:
-        raise SafelightError(f"the text has {count} gaps, and {MOST_HOLES} are the most; send it in parts")
+    if count > MAX_HOLES:
+        raise SafelightError(f"the text has {count} gaps, and {MAX_HOLES} are the most; send it in parts")

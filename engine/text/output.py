@@ -10,7 +10,7 @@ output. Deviations from the grammar are handled so:
   JSON object is content. Within a string of that object no tag counts.
 - ``<channel|>`` may stand in place of ``<|tool_call>`` before a call of an offered tool.
 - A tag that closes nothing, or opens a thought within a thought, is left out. ``<|"|>`` in a text is a quotation mark.
-- Text after ``<|tool_call>`` that is no call is content. So is a call after ``MOST_CALLS`` others.
+- Text after ``<|tool_call>`` that is no call is content. So is a call after ``MAX_CALLS`` others.
 - Any tag but ``<|"|>`` ends a call and completes its arguments. What follows the arguments belongs to the call if
   ``<tool_call|>`` comes soon, and is content otherwise; but a second ``call:NAME{`` there is a second call.
 - A call that the end of the text cuts short, or that is longer or deeper than what is read, stays unchanged. Its
@@ -48,11 +48,11 @@ Schemas = Mapping[str, Mapping[str, Any]]
 
 _NONE: Schemas = MappingProxyType({})
 _BEGINS_THOUGHT = f"{THOUGHT}\n"
-_MOST_START = 64  # characters of white space before it
+_MAX_START = 64  # characters of white space before it
 _BARE_CALL = re.compile(rf"\s*call\s*:\s*{NAME}\s*[{{(]")
 _HALF_BARE_CALL = re.compile(r"\s*(?:c|ca|cal|call(?:\s*(?::\s*(?:[\w./-]+\s*)?)?)?)?")
-_MOST_BARE = 200  # characters of its beginning
-MOST_REREAD = 32
+_MAX_BARE = 200  # characters of its beginning
+MAX_REREAD = 32
 """Beginnings of calls in JSON that were none, and are read again as something else."""
 
 
@@ -150,7 +150,7 @@ class OutputParser:
         found = _BARE_CALL.match(text)
         if found and self._is_offered(found["name"]) and not self._call.is_full:
             self._begin_call(CALL)
-        elif len(text) <= _MOST_BARE and _HALF_BARE_CALL.fullmatch(text):
+        elif len(text) <= _MAX_BARE and _HALF_BARE_CALL.fullmatch(text):
             self._bare = text
             return ""
         return text
@@ -180,7 +180,7 @@ class OutputParser:
         """Reads the beginning, which may open a thought without a tag; returns the text that need not wait."""
         text, self._start = self._start + text, ""
         body = text.lstrip()
-        if len(text) - len(body) <= _MOST_START:
+        if len(text) - len(body) <= _MAX_START:
             if body.startswith(_BEGINS_THOUGHT):
                 self._begin_thought(named=False, takes_think_end=True)
                 return body[len(_BEGINS_THOUGHT) :]
@@ -194,7 +194,7 @@ class OutputParser:
         self._end_bare()
         if tag == JSON_CALL and self._state in ("start", "content") and not self._call.is_full:
             is_line = self._counts(tag)
-            if self._reread < MOST_REREAD and (is_line or self._has_tools):
+            if self._reread < MAX_REREAD and (is_line or self._has_tools):
                 self._json = JsonCall(is_line=is_line)
                 return
         if tag in (THINK, THINK_END, JSON_CALL, JSON_CALL_END) and not self._counts(tag):

@@ -11,9 +11,9 @@ from typing import Any, Literal
 from engine.errors import SafelightError
 
 FormatKind = Literal["json_schema", "json_object", "regex", "choices", "tool_calls", "text_or_calls"]
-MOST_SCHEMA = 64 * 2**10  # characters of a schema's JSON, and of all tools'
-MOST_PATTERN = 4_096  # characters of a regular expression
-MOST_CHOICES, MOST_CHOICE = 1_000, 1_000  # texts, and characters of one
+MAX_SCHEMA = 64 * 2**10  # characters of a schema's JSON, and of all tools'
+MAX_PATTERN = 4_096  # characters of a regular expression
+MAX_CHOICES, MAX_CHOICE = 1_000, 1_000  # texts, and characters of one
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,14 @@ class OutputFormat:
                     raise SafelightError("a json_schema needs its schema, an object")
                 _check_size("the schema", self.schema)
             case "regex":
-                if not 1 <= len(self.pattern) <= MOST_PATTERN:
-                    raise SafelightError(f"a regular expression must have 1 to {MOST_PATTERN} characters")
+                if not 1 <= len(self.pattern) <= MAX_PATTERN:
+                    raise SafelightError(f"a regular expression must have 1 to {MAX_PATTERN} characters")
                 check_unicode("a regular expression", self.pattern)
             case "choices":
-                if not 1 <= len(self.choices) <= MOST_CHOICES:
-                    raise SafelightError(f"give 1 to {MOST_CHOICES} choices, not {len(self.choices)}")
-                if not all(1 <= len(choice) <= MOST_CHOICE for choice in self.choices):
-                    raise SafelightError(f"each choice must have 1 to {MOST_CHOICE} characters")
+                if not 1 <= len(self.choices) <= MAX_CHOICES:
+                    raise SafelightError(f"give 1 to {MAX_CHOICES} choices, not {len(self.choices)}")
+                if not all(1 <= len(choice) <= MAX_CHOICE for choice in self.choices):
+                    raise SafelightError(f"each choice must have 1 to {MAX_CHOICE} characters")
                 check_unicode("a choice", "".join(self.choices))
             case "tool_calls" | "text_or_calls":
                 if not self.tools:
@@ -89,5 +89,5 @@ def _check_size(what: str, value: Any) -> None:
         size = len(json.dumps(value))
     except (TypeError, ValueError, RecursionError):
         raise SafelightError(f"{what} must be JSON") from None
-    if size > MOST_SCHEMA:
-        raise SafelightError(f"{what} take {size} characters as JSON; at most {MOST_SCHEMA} are taken")
+    if size > MAX_SCHEMA:
+        raise SafelightError(f"{what} take {size} characters as JSON; at most {MAX_SCHEMA} are taken")

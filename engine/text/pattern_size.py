@@ -6,8 +6,8 @@ import re
 
 from engine.errors import SafelightError, quoted
 
-MOST_PATTERN_SIZE = 20_000  # characters, each counted as often as the repeats around it require or allow
-MOST_GROUPS = 64  # nested
+MAX_PATTERN_SIZE = 20_000  # characters, each counted as often as the repeats around it require or allow
+MAX_GROUPS = 64  # nested
 
 _PART = re.compile(
     r"(?P<repeat>\{\s*(?P<least>\d{0,9})\s*,?\s*(?P<most>\d{0,9})\s*\})"
@@ -31,9 +31,9 @@ def check_pattern(pattern: str, where: str) -> None:
         kind = part.lastgroup
         if kind == "open" or part[0] == "(":
             sizes.append(0)
-            if len(sizes) > MOST_GROUPS:
+            if len(sizes) > MAX_GROUPS:
                 raise SafelightError(
-                    f"{where} is {quoted(pattern)}, with groups deeper than {MOST_GROUPS}; make it simpler"
+                    f"{where} is {quoted(pattern)}, with groups deeper than {MAX_GROUPS}; make it simpler"
                 )
             last = 0
         elif kind == "close" and len(sizes) > 1:
@@ -46,7 +46,7 @@ def check_pattern(pattern: str, where: str) -> None:
         else:
             last = 1
             sizes[-1] += 1
-        if sum(sizes) > MOST_PATTERN_SIZE:
+        if sum(sizes) > MAX_PATTERN_SIZE:
             raise SafelightError(f"{where} is {quoted(pattern)}, which repeats too much; make it simpler")
 
 

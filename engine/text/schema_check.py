@@ -15,8 +15,8 @@ from engine.text.output_format import check_unicode
 from engine.text.pattern_size import check_pattern, in_json
 from engine.text.schema_parts import LISTS, ONE, changed, escaped, found_at
 
-MOST_SCHEMAS, MOST_DEPTH = 2_000, 32  # schemas in a schema, and their nesting
-MOST_NUMBER = 2**53  # of a bound; JSON readers keep whole numbers up to it
+MAX_SCHEMAS, MAX_DEPTH = 2_000, 32  # schemas in a schema, and their nesting
+MAX_NUMBER = 2**53  # of a bound; JSON readers keep whole numbers up to it
 FORMATS = frozenset(("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri"))
 """The formats that texts are held to; any other is a remark, as JSON Schema has it."""
 _REFUSED = frozenset((
@@ -66,10 +66,10 @@ class _Check:
     def schema(self, raw: Any, place: str, depth: int) -> Any:
         """Returns a schema in a schema; what is none is left to the library."""
         self._places.add(place)
-        if len(self._places) > MOST_SCHEMAS:
-            raise SafelightError(f"the schema has more than {MOST_SCHEMAS:,} parts; make it smaller")
-        if depth > MOST_DEPTH:
-            raise SafelightError(f"the schema is deeper than {MOST_DEPTH} levels at {_short(place)}; make it flatter")
+        if len(self._places) > MAX_SCHEMAS:
+            raise SafelightError(f"the schema has more than {MAX_SCHEMAS:,} parts; make it smaller")
+        if depth > MAX_DEPTH:
+            raise SafelightError(f"the schema is deeper than {MAX_DEPTH} levels at {_short(place)}; make it flatter")
         if not isinstance(raw, Mapping):
             return raw
         found: dict[str, Any] = {}
@@ -100,7 +100,7 @@ class _Check:
         if isinstance(value, float) and value.is_integer() and name != "const":
             value = int(value)
         if name in _BOUNDS and isinstance(value, int | float) and (value > 0) == name.lower().endswith("maximum"):
-            return max(-MOST_NUMBER, min(MOST_NUMBER, value))
+            return max(-MAX_NUMBER, min(MAX_NUMBER, value))
         if name in ("enum", "const", "required"):
             self._writable(value, place)
         elif name == "pattern" and isinstance(value, str):

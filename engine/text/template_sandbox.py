@@ -29,11 +29,11 @@ from engine.clock import this_moment
 from engine.errors import SafelightError
 from engine.text.tokenizer import BREAK
 
-MOST_SOURCE = 2**16  # characters; published templates have up to 30 000
+MAX_SOURCE = 2**16  # characters; published templates have up to 30 000
 SECONDS = 5.0  # of the thread's processor time for a rendering; published templates take milliseconds
-MOST_BITS = 64  # of a whole number in arithmetic
-MOST_WIDTH = 99  # characters of a formatted field, of an indentation, or of a padded text
-MOST_PART = 1_000  # characters of what is looked for in a text, which may be compared at each place
+MAX_BITS = 64  # of a whole number in arithmetic
+MAX_WIDTH = 99  # characters of a formatted field, of an indentation, or of a padded text
+MAX_PART = 1_000  # characters of what is looked for in a text, which may be compared at each place
 
 _THOUGHT = re.compile(r".*think.*|<\|channel>|<channel\|>|\[BEGIN FINAL RESPONSE\]", re.IGNORECASE | re.DOTALL)
 """Tags at which templates cut a thought off an assistant's text."""
@@ -154,21 +154,21 @@ def _check_call(name: str, value: Any, arguments: tuple[Any, ...]) -> None:
     bound, size = _current.get().bound, _current.get().size
     if name in _WIDTHS:
         numbers = [abs(one) for one in arguments if isinstance(one, int)]
-        if max(numbers, default=0) > MOST_WIDTH * (10 if name == "truncate" else 1):
-            raise LimitError(f"it asks {name} for more than {MOST_WIDTH}")
+        if max(numbers, default=0) > MAX_WIDTH * (10 if name == "truncate" else 1):
+            raise LimitError(f"it asks {name} for more than {MAX_WIDTH}")
     texts = [len(one) for one in arguments if isinstance(one, str)]
     if name == "format" and _WIDE_FIELD.search(str(value)):
-        raise LimitError(f"it formats a field that is wider than {MOST_WIDTH} characters, or of no known form")
+        raise LimitError(f"it formats a field that is wider than {MAX_WIDTH} characters, or of no known form")
     if name == "indent":
-        bound((1 + str(value).count("\n")) * (MOST_WIDTH + max(texts, default=0)))
+        bound((1 + str(value).count("\n")) * (MAX_WIDTH + max(texts, default=0)))
     elif name == "replace" and isinstance(value, str) and arguments and isinstance(arguments[0], str):
         bound(value.count(arguments[0]) * max(texts))
     elif name == "join":
         items = arguments[0] if isinstance(value, str) and arguments else value
         count = len(items) if isinstance(items, str | list | tuple | Mapping) else 0
         bound(count * max(size(value) if isinstance(value, str) else 0, *texts, 0))
-    elif isinstance(value, str) and max(texts, default=0) > MOST_PART:
-        raise LimitError(f"it looks for a text of more than {MOST_PART} characters")
+    elif isinstance(value, str) and max(texts, default=0) > MAX_PART:
+        raise LimitError(f"it looks for a text of more than {MAX_PART} characters")
 
 
 def _filter(name: str) -> Callable[..., Any]:
@@ -310,9 +310,9 @@ class _Sandbox(ImmutableSandboxedEnvironment):
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         numbers = [one for one in (left, right) if isinstance(one, int)]
-        if any(one.bit_length() > MOST_BITS for one in numbers):
+        if any(one.bit_length() > MAX_BITS for one in numbers):
             raise LimitError("it computes with numbers larger than any template needs")
-        if operator == "**" and len(numbers) == 2 and abs(left).bit_length() * abs(right) > MOST_BITS:
+        if operator == "**" and len(numbers) == 2 and abs(left).bit_length() * abs(right) > MAX_BITS:
             raise LimitError("it computes a power larger than any template needs")
         if operator == "%" and isinstance(left, str):
             _check_call("format", left, ())
@@ -330,9 +330,9 @@ def compile_template(source: str) -> Template:
     Raises:
         SafelightError: it is not a template.
     """
-    if len(source) > MOST_SOURCE:
+    if len(source) > MAX_SOURCE:
         raise SafelightError(
-            f"the model's chat template is longer than {MOST_SOURCE:,} characters, the most that is read"
+            f"the model's chat template is longer than {MAX_SOURCE:,} characters, the most that is read"
         )
     try:
         tree = _Rewriting().visit(_SANDBOX.parse(source))

@@ -30,8 +30,8 @@ from engine.text.vocabulary_files import FILE_BYTES, joined, stands_in
 
 BREAK = "\ufdd0"
 """The character within a broken token. Unicode guarantees that it never is a character of a text."""
-MOST_CHARACTERS = 2**21  # encoded at once; each may become a token of 200 bytes
-MOST_ID = 2**32 - 1
+MAX_CHARACTERS = 2**21  # encoded at once; each may become a token of 200 bytes
+MAX_ID = 2**32 - 1
 COMPOSING = ("Qwen2Tokenizer", "Qwen2TokenizerFast")
 """Values of ``tokenizer_class`` that normalize (NFC), even if the file does not say so."""
 _IN_BRACKETS = re.compile(r"\s*[<\[\]].*[>\[\]]\s*", re.DOTALL)
@@ -138,7 +138,7 @@ class Tokenizer:
         """Returns the token ids of a text; special tokens written out in it are recognised, none are added.
 
         Raises:
-            SafelightError: it has more than ``MOST_CHARACTERS``.
+            SafelightError: it has more than ``MAX_CHARACTERS``.
         """
         _require_bounded(text)
         return self._encoded(text)
@@ -160,8 +160,8 @@ class Tokenizer:
         return self.encode_rendered(self.inert(text))
 
     def count(self, text: str) -> int:
-        """Counts the ids of ``encode_rendered`` for a text of any length, to within one per ``MOST_CHARACTERS``."""
-        pieces = (text[start : start + MOST_CHARACTERS] for start in range(0, len(text), MOST_CHARACTERS))
+        """Counts the ids of ``encode_rendered`` for a text of any length, to within one per ``MAX_CHARACTERS``."""
+        pieces = (text[start : start + MAX_CHARACTERS] for start in range(0, len(text), MAX_CHARACTERS))
         return sum(len(self._rendered(piece)) for piece in pieces)
 
     def _rendered(self, text: str) -> list[int]:
@@ -211,7 +211,7 @@ class Tokenizer:
 
     def decode(self, ids: Iterable[int], *, skip_special: bool = True) -> str:
         """Returns the text of token ids; unknown ids are left out."""
-        known = [int(i) for i in ids if 0 <= int(i) <= MOST_ID]
+        known = [int(i) for i in ids if 0 <= int(i) <= MAX_ID]
         with _in_words("the model's tokenizer cannot write these tokens; download the model again"):
             return str(self.fast.decode(known, skip_special_tokens=skip_special))
 
@@ -234,7 +234,7 @@ class Tokenizer:
         return found
 
     def _decode_one(self, token: int) -> str:
-        raw = self.fast.id_to_token(token) if 0 <= token <= MOST_ID else None
+        raw = self.fast.id_to_token(token) if 0 <= token <= MAX_ID else None
         if raw is None:
             return f"<{token}>"
         if token in self._special:
@@ -276,10 +276,8 @@ class Inert:
 
 
 def _require_bounded(text: str) -> None:
-    if len(text) > MOST_CHARACTERS:
-        raise SafelightError(
-            f"the text has more than {MOST_CHARACTERS:,} characters, the most that is read; shorten it"
-        )
+    if len(text) > MAX_CHARACTERS:
+        raise SafelightError(f"the text has more than {MAX_CHARACTERS:,} characters, the most that is read; shorten it")
 
 
 def _whole(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import Literal
 from engine.text.coercion import ToolSchema, coerced
 from engine.text.tags import MARK
 
-MOST_DEPTH = 32
+MAX_DEPTH = 32
 """Nested objects and lists."""
 
 _CLOSERS = {"{": "}", "[": "]", "(": ")}"}
@@ -188,7 +188,7 @@ class ToolArguments:
             self._key, self._schema, self._state = "", level.schema.item(level.count), "value"
 
     def _push(self, opener: str) -> None:
-        if len(self._levels) == MOST_DEPTH:
+        if len(self._levels) == MAX_DEPTH:
             self.is_too_deep = True
             return
         self._begin()

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.text.coercion import ToolSchema
-from engine.text.json_call import MOST_CALL, NAME, read_call
+from engine.text.json_call import MAX_CALL, NAME, read_call
 from engine.text.output_parts import OutputPart, ToolCallPart
 from engine.text.tags import JSON_CALL, MARK, THINK, THINK_END
 from engine.text.tool_arguments import ToolArguments
 
-MOST_CALLS = 128
-_MOST_HEAD = 200  # characters up to the bracket that opens the arguments
-_MOST_BEHIND = 200  # characters after the closing bracket
+MAX_CALLS = 128
+_MAX_HEAD = 200  # characters up to the bracket that opens the arguments
+_MAX_BEHIND = 200  # characters after the closing bracket
 
 _BRACKET = re.compile(r"[{(]")
 _HEAD = re.compile(rf'\s*(?P<call>:?\s*(?:call)?\s*:)?\s*"?{NAME}"?\s*')
@@ -48,7 +48,7 @@ class ToolCallReader:
     @property
     def is_full(self) -> bool:
         """True if no further call is read."""
-        return self._count >= MOST_CALLS
+        return self._count >= MAX_CALLS
 
     @property
     def is_in_arguments(self) -> bool:
@@ -75,7 +75,7 @@ class ToolCallReader:
 
     def begin(self, *, is_json: bool = False) -> None:
         self.is_over = self._is_begun = False
-        self._is_json, self._room = is_json, MOST_CALL
+        self._is_json, self._room = is_json, MAX_CALL
         self._held.clear()
 
     def add(self, text: str) -> str:
@@ -88,7 +88,7 @@ class ToolCallReader:
         elif not self._is_begun:
             head, is_named = self._head()
             self._is_begun = is_named
-            self.is_over = not is_named and len(head) > _MOST_HEAD
+            self.is_over = not is_named and len(head) > _MAX_HEAD
         return self._content("".join(self._held)) if self.is_over else ""
 
     def mark(self) -> str:
@@ -102,7 +102,7 @@ class ToolCallReader:
             return self._end_json(text)
         if self._is_begun:
             rest = self._read_calls(text, is_whole=self._room >= 0)
-            return "" if by_its_tag and len(rest) <= _MOST_BEHIND else self._left_behind(rest)
+            return "" if by_its_tag and len(rest) <= _MAX_BEHIND else self._left_behind(rest)
         if name := self._name(text):
             self._give(name, "{}")
             return ""
@@ -135,8 +135,8 @@ class ToolCallReader:
         found = _BRACKET.search(text)
         if found is None:
             return text, False
-        is_named = found.start() <= _MOST_HEAD and bool(self._name(text[: found.start()]))
-        return text + " " * _MOST_HEAD + " ", is_named
+        is_named = found.start() <= _MAX_HEAD and bool(self._name(text[: found.start()]))
+        return text + " " * _MAX_HEAD + " ", is_named
 
     def _read_calls(self, text: str, *, is_whole: bool) -> str:
         """Reads a call, and those right behind it; returns the rest of the text."""

@@ -19,7 +19,7 @@ from engine.text.schema_check import Lacks, checked_schema
 from engine.text.schema_parts import changed, found_at, references_in
 from engine.text.tags import CALL, CALL_END, JSON_CALL, JSON_CALL_END, MARK
 
-MOST_AT_ONCE = 32  # calls in one answer
+MAX_AT_ONCE = 32  # calls in one answer
 _NAME = re.compile(r"[\w./-]{1,128}", re.ASCII)
 _BARE_KEY = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 _NO_TAG = r"~/(?s:.*)(<\||\|>|<\/?think>)(?s:.*)/"
@@ -53,7 +53,7 @@ def tool_grammar(
     """
     made = _Rules(token_id, lacks, only)
     calls = [made.call(tool, is_strict=is_strict) for tool in tools] or [made.any_call()]
-    more = f'("\\n"? call){{0,{MOST_AT_ONCE - 1}}}' if made.is_json else f"call{{0,{MOST_AT_ONCE - 1}}}"
+    more = f'("\\n"? call){{0,{MAX_AT_ONCE - 1}}}' if made.is_json else f"call{{0,{MAX_AT_ONCE - 1}}}"
     return "\n".join((f"start: call {more}", f"call: {' | '.join(calls)}", *made.rules, ""))
 
 

@@ -22,15 +22,15 @@ from pydantic import ValidationError
 
 from engine.errors import SafelightError, spoken
 from engine.tools.declared import ToolServer
-from engine.tools.tool import MOST_TOOLS, Status, Tool, ToolResult, ToolServerState, read_result, read_tool
+from engine.tools.tool import MAX_TOOLS, Status, Tool, ToolResult, ToolServerState, read_result, read_tool
 from engine.tools.transports import Streams, address, program
 
 START_SECONDS = 60.0  # npx and uvx download a server before its first start
 LIST_SECONDS = 30.0
 LIST_PAUSE = 1.0  # seconds between two lists, however often they change
 PAUSE = 1.0  # seconds after a failure
-MOST_PAGES = 20  # of a list of tools
-MOST_LOG = 8_192  # bytes of what a program wrote last to its standard error
+MAX_PAGES = 20  # of a list of tools
+MAX_LOG = 8_192  # bytes of what a program wrote last to its standard error
 LOST = (types.CONNECTION_CLOSED, types.INTERNAL_ERROR, types.INVALID_REQUEST)
 """Errors that the library gives for an address that does not answer, or no longer knows us."""
 NO_PROTOCOL = "sent an answer that does not follow the protocol"
@@ -155,7 +155,7 @@ class Connection:
 
     def _read_log(self) -> None:
         with contextlib.suppress(OSError):  # there is none, or it is gone with its program
-            written = self._log.read_bytes()[-MOST_LOG:].decode("utf-8", "replace")
+            written = self._log.read_bytes()[-MAX_LOG:].decode("utf-8", "replace")
             lines = ("".join(sign if sign.isprintable() else " " for sign in line) for line in written.splitlines())
             self._wrote = "\n".join(line.rstrip() for line in lines if line.strip())
 
@@ -186,13 +186,13 @@ class Connection:
     async def _list(self, client: Client) -> None:
         """Reads the tools of the server, as many as are offered."""
         tools, cursor = dict[str, Tool](), None
-        for _ in range(MOST_PAGES):
+        for _ in range(MAX_PAGES):
             page = await client.list_tools(cursor=cursor, cache_mode="refresh")
             tools |= {tool.name: tool for raw in page.tools if (tool := read_tool(self.server, raw)) is not None}
             cursor = page.next_cursor
-            if not cursor or len(tools) >= MOST_TOOLS:
+            if not cursor or len(tools) >= MAX_TOOLS:
                 break
-        self._tools = tuple(tools.values())[:MOST_TOOLS]
+        self._tools = tuple(tools.values())[:MAX_TOOLS]
         self._show("ready")
 
     def _show(self, status: Status, problem: str = "") -> None:

@@ -18,10 +18,10 @@ from urllib.parse import urlsplit
 from engine.declared import many, read, text
 from engine.errors import SafelightError, quoted
 
-MOST_SERVERS = 32
-MOST_ENTRIES = 128  # arguments, variables or headers of a server
+MAX_SERVERS = 32
+MAX_ENTRIES = 128  # arguments, variables or headers of a server
 LONGEST = 8_192  # characters of one of them
-MOST_BYTES = 2**20  # of a file of declarations
+MAX_BYTES = 2**20  # of a file of declarations
 _LISTS = ("mcpServers", "servers")
 _NAME = re.compile(r"[^\x00-\x1f\x7f]{1,64}")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
@@ -97,8 +97,8 @@ def read_servers(raw: Any, name: str = "the declaration") -> tuple[tuple[ToolSer
             break
     if found is None or not all(isinstance(entry, Mapping) for entry in found.values()):
         raise SafelightError(f'{name} declares no servers; write {{"mcpServers": {{"NAME": {{"command": "…"}}}}}}')
-    if len(found) > MOST_SERVERS:
-        raise SafelightError(f"{name} declares {len(found)} servers, and {MOST_SERVERS} are the most")
+    if len(found) > MAX_SERVERS:
+        raise SafelightError(f"{name} declares {len(found)} servers, and {MAX_SERVERS} are the most")
     servers, problems = list[ToolServer](), list[str]()
     for own_name, entry in found.items():
         try:
@@ -122,7 +122,7 @@ def _as_json(server: ToolServer) -> dict[str, Any]:
 
 
 Line = Annotated[str, text(LONGEST, r"[^\0]*")]
-Lines = Annotated[dict[Line, Line], many(MOST_ENTRIES)]
+Lines = Annotated[dict[Line, Line], many(MAX_ENTRIES)]
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class _Entry:
     """An entry as people write it."""
 
     command: Line = ""
-    args: Annotated[tuple[Line, ...], many(MOST_ENTRIES)] = ()
+    args: Annotated[tuple[Line, ...], many(MAX_ENTRIES)] = ()
     env: Lines = field(default_factory=dict)
     cwd: Line = ""
     url: Line = ""

@@ -20,9 +20,9 @@ from engine.errors import SafelightError
 Value = TypeVar("Value")
 ERROR = "Error: "
 """What the result of a call that failed begins with."""
-MOST_EXPRESSION = 80  # characters
-MOST_TEXT = 10_000  # characters of a text whose words are counted
-_MOST_NUMBER = 10**15  # a larger number is refused
+MAX_EXPRESSION = 80  # characters
+MAX_TEXT = 10_000  # characters of a text whose words are counted
+_MAX_NUMBER = 10**15  # a larger number is refused
 _DECIMALS = 6
 
 ZONES: Mapping[str, str] = MappingProxyType(
@@ -133,7 +133,7 @@ def calculate(expression: str) -> str:
         SafelightError: it is none, divides by zero, or has a number of over 15 digits.
     """
     try:
-        tree = ast.parse(expression, mode="eval") if len(expression) <= MOST_EXPRESSION else None
+        tree = ast.parse(expression, mode="eval") if len(expression) <= MAX_EXPRESSION else None
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         tree = None
     if tree is None:
@@ -153,7 +153,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] =
 def _value(node: ast.expr) -> Fraction:
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
-            value = _bounded(Fraction(str(number)) if abs(number) <= _MOST_NUMBER else Fraction(_MOST_NUMBER + 1))
+            value = _bounded(Fraction(str(number)) if abs(number) <= _MAX_NUMBER else Fraction(_MAX_NUMBER + 1))
         case ast.UnaryOp(op=ast.USub(), operand=inner):
             value = -_value(inner)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
@@ -167,7 +167,7 @@ def _value(node: ast.expr) -> Fraction:
 
 
 def _bounded(value: Fraction) -> Fraction:
-    if abs(value) > _MOST_NUMBER or value.denominator > _MOST_NUMBER:
+    if abs(value) > _MAX_NUMBER or value.denominator > _MAX_NUMBER:
         raise SafelightError("the number is too large")
     return value
 
@@ -218,7 +218,7 @@ TOOLS: Mapping[str, ExampleTool] = MappingProxyType(
             ExampleTool(
                 "calculate",
                 "Computes an expression of numbers, + - * / and brackets, as 12*(3+4).",
-                _object(("expression",), expression={"type": "string", "maxLength": MOST_EXPRESSION}),
+                _object(("expression",), expression={"type": "string", "maxLength": MAX_EXPRESSION}),
                 calculate,
             ),
             ExampleTool(
@@ -230,7 +230,7 @@ TOOLS: Mapping[str, ExampleTool] = MappingProxyType(
             ExampleTool(
                 "count_words",
                 "Counts the words of a text.",
-                _object(("text",), text={"type": "string", "maxLength": MOST_TEXT}),
+                _object(("text",), text={"type": "string", "maxLength": MAX_TEXT}),
                 count_words,
             ),
             ExampleTool(

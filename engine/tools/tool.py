@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from engine.tools.declared import ToolServer
 
-MOST_TOOLS = 128  # of a server; more would fill a prompt
+MAX_TOOLS = 128  # of a server; more would fill a prompt
 LONGEST_DESCRIPTION = 2_000  # characters
 LONGEST_SCHEMA = 32_768  # characters of JSON
 DEEPEST_SCHEMA = 24
 LONGEST_RESULT = 32_000  # characters that a model reads
-MOST_ROUNDS = 8  # of calls in one answer
-MOST_CALLS = 16  # of one round; a model that repeats itself writes more
+MAX_ROUNDS = 8  # of calls in one answer
+MAX_CALLS = 16  # of one round; a model that repeats itself writes more
 REFUSED = "The user did not allow this call."
 """The result of a call that the user did not allow, for the model to read."""
 _NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
@@ -120,7 +120,7 @@ def _head(server: str) -> str:
 
 def read_result(raw: types.CallToolResult, seconds: float) -> ToolResult:
     """Reads the result of a call as text: its texts, the names of what is no text, or its JSON if there is neither."""
-    parts = [_part(block) for block in raw.content[:MOST_TOOLS]]
+    parts = [_part(block) for block in raw.content[:MAX_TOOLS]]
     if not any(part.strip() for part in parts) and raw.structured_content is not None:
         parts = [json.dumps(raw.structured_content, ensure_ascii=False)]
     return ToolResult(cut(storable("\n".join(parts))), bool(raw.is_error), seconds)

@@ -16,7 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 from engine.errors import SafelightError, proxy_error
 from engine.tools.declared import EXAMPLES, ToolServer
 
-MOST_MESSAGE = 8 * 2**20  # bytes from an address; a picture of a screen takes a few MB
+MAX_MESSAGE = 8 * 2**20  # bytes from an address; a picture of a screen takes a few MB
 KEY_NEEDED = "asks for a key (401); add it as a header under Edit"
 KEY_REFUSED = "refuses the key in its headers (401); change it under Edit"
 HTTP_SECONDS = 30.0  # to connect, and to send a part of a request
@@ -122,7 +122,7 @@ async def address(server: ToolServer, refused: Callable[[str], None]) -> AsyncGe
         raise SafelightError(f"cannot be reached: {proxy_error()}") from None
     async with (
         made as client,
-        streamable_http_client(server.url, http_client=client, max_sse_event_size=MOST_MESSAGE) as streams,
+        streamable_http_client(server.url, http_client=client, max_sse_event_size=MAX_MESSAGE) as streams,
     ):
         yield streams
 
@@ -137,8 +137,8 @@ class _Bounded(httpx2.AsyncByteStream):
         size = 0
         async for data in self._stream:
             size += len(data)
-            if size > MOST_MESSAGE:
-                self._end(f"it sent a message of more than {MOST_MESSAGE // 2**20} MB")
+            if size > MAX_MESSAGE:
+                self._end(f"it sent a message of more than {MAX_MESSAGE // 2**20} MB")
             yield data
 
     async def aclose(self) -> None:

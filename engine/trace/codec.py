@@ -20,16 +20,16 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.events import MOST_ANSWER, CanvasStarted, Event, Figure, Row, SlotsRead
-from engine.pictures import MOST_BYTES
-from engine.tasks.decisions.questions import MOST_OPTIONS, MOST_QUESTIONS
+from engine.events import MAX_ANSWER, CanvasStarted, Event, Figure, Row, SlotsRead
+from engine.pictures import MAX_BYTES
+from engine.tasks.decisions.questions import MAX_OPTIONS, MAX_QUESTIONS
 from engine.trace.format import (
-    MOST_NUMBER,
-    MOST_STEP,
-    MOST_TEXT,
-    MOST_TEXTS,
-    MOST_TOP,
-    MOST_WHY,
+    MAX_NUMBER,
+    MAX_STEP,
+    MAX_TEXT,
+    MAX_TEXTS,
+    MAX_TOP,
+    MAX_WHY,
     PayloadError,
 )
 from engine.trace.header import TraceHeader
@@ -54,7 +54,7 @@ def _layout(event: Any) -> PayloadLayout:
     noted = {name: get_args(hints[name])[-1:] for name in event.record.order or [field.name for field in fields(event)]}
     stored: dict[str, Any] = {name: one[0] for name, one in noted.items() if one and isinstance(one[0], Figure | Row)}
     rows = {name: note for name, note in stored.items() if isinstance(note, Row)}
-    counted = stored | {name: Figure("I", MOST_ANSWER) for name, row in rows.items() if row.is_counted}
+    counted = stored | {name: Figure("I", MAX_ANSWER) for name, row in rows.items() if row.is_counted}
     figures = {name: note for name, note in counted.items() if isinstance(note, Figure)}
     is_wide = any(row.is_wide for row in rows.values())
     letters = "".join(figure.letter for figure in figures.values())
@@ -86,17 +86,17 @@ class Codec:
     @cached_property
     def most(self) -> dict[bytes, int]:
         """The most bytes that a payload of each kind after the header can have."""
-        slots = {b"SLOT": COUNT.size + MOST_QUESTIONS * (OPTIONS.size + 4 * MOST_OPTIONS)}
-        others = {b"IMAG": MOST_BYTES, b"PIEC": MOST_TEXTS, b"TEXT": MOST_TEXT, b"FAIL": MOST_WHY}
+        slots = {b"SLOT": COUNT.size + MAX_QUESTIONS * (OPTIONS.size + 4 * MAX_OPTIONS)}
+        others = {b"IMAG": MAX_BYTES, b"PIEC": MAX_TEXTS, b"TEXT": MAX_TEXT, b"FAIL": MAX_WHY}
         return {code: self._most(layout) for code, layout in LAYOUTS.items()} | slots | others
 
     def _most(self, layout: PayloadLayout) -> int:
         found = LENGTH.size + layout.head.size
         for row in layout.rows.values():
-            count = 1 if row.kind == "token" else self.length * (MOST_TOP if row.is_wide else 1)
-            count = MOST_ANSWER if row.is_counted else count
-            found += (row.most or MOST_TEXT) if row.kind == "text" else -(-count * BITS.get(row.kind, 32) // 8)
-        return min(found, MOST_STEP)
+            count = 1 if row.kind == "token" else self.length * (MAX_TOP if row.is_wide else 1)
+            count = MAX_ANSWER if row.is_counted else count
+            found += (row.most or MAX_TEXT) if row.kind == "text" else -(-count * BITS.get(row.kind, 32) // 8)
+        return min(found, MAX_STEP)
 
     def encode(self, event: Event) -> tuple[bytes, bytes, int, int]:
         """Returns an event's kind, payload, block and step.
@@ -114,7 +114,7 @@ class Codec:
         shapes = [array.shape for array in arrays if array is not None]
         width = next((shape[1] for shape in shapes if len(shape) > 1), None)
         length = shapes[0][0] if shapes and self.has_shorter else self.length
-        if length > self.length or (width or 0) > MOST_TOP or not {*shapes} <= {(length,), (length, width)}:
+        if length > self.length or (width or 0) > MAX_TOP or not {*shapes} <= {(length,), (length, width)}:
             raise ValueError(f"arrays of shapes {shapes} on a canvas of {self.length}")
         figures = []
         for name, figure in layout.figures.items():
@@ -148,12 +148,12 @@ class Codec:
         length = self._length(reading.left, layout, width) if own is None else own
         if length > self.length:
             raise PayloadError("its canvas is too long")
-        if width > MOST_TOP or has_top > 1 or (width and not has_top):
+        if width > MAX_TOP or has_top > 1 or (width and not has_top):
             raise PayloadError("it contradicts itself")
         values: dict[str, Any] = {"C": length}
         for (name, figure), value in zip(layout.figures.items(), figures, strict=False):
             most = values[figure.most] if isinstance(figure.most, str) else figure.most
-            if not (abs(value) <= MOST_NUMBER if figure.letter == "d" else value <= most):  # False for NaN, too
+            if not (abs(value) <= MAX_NUMBER if figure.letter == "d" else value <= most):  # False for NaN, too
                 raise PayloadError("it contradicts itself")
             values[name] = figure.options[value] if figure.options else value
         for name, row in layout.rows.items():
@@ -193,7 +193,7 @@ def _encode_slots(event: SlotsRead) -> bytes:
 def _decode_slots(reading: _Reading, block: int, wanted: tuple[int, ...] | None) -> SlotsRead:
     (count,) = reading.figures(COUNT)
     figures = [reading.figures(OPTIONS) for _ in range(count)]
-    if not 1 <= count <= MOST_QUESTIONS or any(not 2 <= n <= MOST_OPTIONS or said > 1 for n, said in figures):
+    if not 1 <= count <= MAX_QUESTIONS or any(not 2 <= n <= MAX_OPTIONS or said > 1 for n, said in figures):
         raise PayloadError("it contradicts itself")
     if wanted is not None and tuple(options for options, _ in figures) != wanted:
         raise PayloadError("it does not match the questions")
@@ -250,7 +250,7 @@ class _Reading:
 
     def reals(self, count: int) -> NDArray[np.float32]:
         found = _whole(self._take(4 * count), "<f4").astype(np.float32, copy=False)
-        if not (np.abs(found) <= MOST_NUMBER).all():  # False for NaN, too
+        if not (np.abs(found) <= MAX_NUMBER).all():  # False for NaN, too
             raise PayloadError("it has a number that is out of bounds")
         return _fixed(found)
 

@@ -41,7 +41,7 @@ import zlib
 from typing import NamedTuple
 
 from engine.errors import SafelightError
-from engine.events import MOST_BLOCKS, MOST_RECORDS, MOST_STEPS
+from engine.events import MAX_BLOCKS, MAX_RECORDS, MAX_STEPS
 
 SUFFIX = ".sltrace"
 SIGNATURE = b"\x89SLT\r\n\x1a\n"  # holds line ends and an end-of-file, so that a transfer as text is detected
@@ -52,19 +52,19 @@ differ in length, or be committed in part.
 OPENING = struct.Struct("<8sII")
 HEAD = struct.Struct("<4sIIiiII")
 
-MOST_POSITIONS = 65_536  # of a canvas, as in the settings
-MOST_TOP = 64  # candidates a position, as in the settings
-MOST_TOKENS = 2**24  # of a vocabulary
-MOST_STEP = 8 * 2**20  # bytes of one, unpacked: eight candidates on the largest canvas, 64 on one of 15,000
-MOST_UNPACKED = 2**30  # bytes of all payloads of a file: a thousand blocks of 48 steps on canvases of 256
-MOST_HEADER = 8 * 2**20  # bytes of the header, unpacked; a prompt of 262,144 tokens makes some four million
-MOST_VALUES = 10**6  # in the header's JSON
-MOST_TEXT = 4 * 2**20  # bytes of one TEXT, unpacked
-MOST_WHY = 64 * 2**10  # bytes of a FAIL, unpacked
-MOST_TEXTS = 16 * 2**20  # bytes of all texts of tokens, and of all texts of the answer
-MOST_PICTURED = 256 * 2**20  # bytes of all pictures
-MOST_PIECES = 16_384  # of texts of tokens
-MOST_NUMBER = 1e9  # temperatures, nats, seconds: larger values are invalid, and their sums would overflow
+MAX_POSITIONS = 65_536  # of a canvas, as in the settings
+MAX_TOP = 64  # candidates a position, as in the settings
+MAX_TOKENS = 2**24  # of a vocabulary
+MAX_STEP = 8 * 2**20  # bytes of one, unpacked: eight candidates on the largest canvas, 64 on one of 15,000
+MAX_UNPACKED = 2**30  # bytes of all payloads of a file: a thousand blocks of 48 steps on canvases of 256
+MAX_HEADER = 8 * 2**20  # bytes of the header, unpacked; a prompt of 262,144 tokens makes some four million
+MAX_VALUES = 10**6  # in the header's JSON
+MAX_TEXT = 4 * 2**20  # bytes of one TEXT, unpacked
+MAX_WHY = 64 * 2**10  # bytes of a FAIL, unpacked
+MAX_TEXTS = 16 * 2**20  # bytes of all texts of tokens, and of all texts of the answer
+MAX_PICTURED = 256 * 2**20  # bytes of all pictures
+MAX_PIECES = 16_384  # of texts of tokens
+MAX_NUMBER = 1e9  # temperatures, nats, seconds: larger values are invalid, and their sums would overflow
 LEVEL = 1  # of zlib: on planes within a hundredth of higher levels, in half the time
 PACKED = 0  # of zlib, for compressed content
 
@@ -108,11 +108,11 @@ class RecordBudget:
         if kind in self._of_kind:
             self._of_kind[kind] += size
             self._pieces += kind == b"PIEC"
-            most = MOST_PICTURED if kind == b"IMAG" else MOST_TEXTS
-            if self._of_kind[kind] > most or self._pieces > MOST_PIECES:
+            most = MAX_PICTURED if kind == b"IMAG" else MAX_TEXTS
+            if self._of_kind[kind] > most or self._pieces > MAX_PIECES:
                 return False
-        is_placed = block < MOST_BLOCKS and step < MOST_STEPS
-        return is_placed and self._records <= MOST_RECORDS and self._unpacked <= MOST_UNPACKED
+        is_placed = block < MAX_BLOCKS and step < MAX_STEPS
+        return is_placed and self._records <= MAX_RECORDS and self._unpacked <= MAX_UNPACKED
 
 
 def opening(version: int = 1) -> bytes:

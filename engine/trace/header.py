@@ -17,7 +17,7 @@ from engine.config import LARGEST_SEED, GenerationConfig
 from engine.declared import Form, ids, plain, read, text, whole
 from engine.decoders import BLOCK_DIFFUSION
 from engine.errors import SafelightError
-from engine.events import MOST_ANSWER
+from engine.events import MAX_ANSWER
 from engine.files import parse_json
 from engine.fingerprint import fingerprint
 from engine.forks import Fork, Mark, Place
@@ -26,14 +26,14 @@ from engine.tasks.decisions.layout import Slot
 from engine.tasks.decisions.questions import Decision
 from engine.text.message import Message, image_digests, read_message
 from engine.text.output_format import OutputFormat
-from engine.trace.format import MOST_POSITIONS, MOST_TOKENS, MOST_VALUES, PayloadError
+from engine.trace.format import MAX_POSITIONS, MAX_TOKENS, MAX_VALUES, PayloadError
 
-MOST_LABEL = 8  # token ids that count as one label
-MOST_NAME = 4096  # characters of a name or a path
+MAX_LABEL = 8  # token ids that count as one label
+MAX_NAME = 4096  # characters of a name or a path
 Id = Annotated[str, text(32, "[0-9a-f]{32}")]  # it becomes a file's name
 T = TypeVar("T")
-Name = Annotated[str, text(MOST_NAME)]
-Tokens = Annotated[tuple[int, ...], ids(MOST_ANSWER, MOST_TOKENS - 1)]
+Name = Annotated[str, text(MAX_NAME)]
+Tokens = Annotated[tuple[int, ...], ids(MAX_ANSWER, MAX_TOKENS - 1)]
 Messages = tuple[Annotated[Message, Form(read_message, dict)], ...]
 GONE = {
     **{"guidance": 0.0, "rescue": False, "verify": False, "second_tries": 0, "head_steps": 0, "soft_tokens": 0},
@@ -108,7 +108,7 @@ def _renamed(raw: dict[str, Any]) -> dict[str, Any]:
     if raw.get("acceptance") == "margin":
         raw |= {"acceptance": "entropy_bound_kept", "acceptance=margin": True}
     if raw.get("head_steps") and raw.get("smallest_canvas") is None:
-        raw["smallest_canvas"] = MOST_POSITIONS  # canvases may differ in length
+        raw["smallest_canvas"] = MAX_POSITIONS  # canvases may differ in length
     own = raw.get("decoder") or ""
     thought, answer = (raw.pop(name, "") or own for name in ("thought_decoder", "answer_decoder"))
     if thought == "autoregressive" and answer in ("", BLOCK_DIFFUSION):
@@ -131,8 +131,8 @@ class ModelIdentity:
     title: Name = ""
     path: Name = ""  # the folder or embedded model's id that it was loaded by
     fingerprint: Name = ""
-    canvas_length: Annotated[int, whole(0, MOST_POSITIONS)] = 0  # its own; 0 if unknown
-    vocab_size: Annotated[int, whole(0, MOST_TOKENS)] = 0  # 0 if unknown
+    canvas_length: Annotated[int, whole(0, MAX_POSITIONS)] = 0  # its own; 0 if unknown
+    vocab_size: Annotated[int, whole(0, MAX_TOKENS)] = 0  # 0 if unknown
     eos_token_ids: Tokens = ()
     device: Name = ""
     dtype: Name = ""
@@ -236,7 +236,7 @@ class TraceHeader:
         fits = len(self.slots) in (0, len(questions))
         for slot, question in zip(self.slots, questions, strict=False):
             fits &= slot.position < self.canvas_length and len(slot.labels) == len(question.options)
-            fits &= all(1 <= len(ids) <= MOST_LABEL for ids in slot.labels)
+            fits &= all(1 <= len(ids) <= MAX_LABEL for ids in slot.labels)
         if not fits:
             raise PayloadError("its slots do not match its questions")
 
@@ -248,7 +248,7 @@ def read_object(payload: bytes, kind: type[T]) -> T:
         PayloadError: it is none.
     """
     try:
-        return read(kind, parse_json(payload.decode(), "its JSON", values=MOST_VALUES, surrogates=True), "its JSON")
+        return read(kind, parse_json(payload.decode(), "its JSON", values=MAX_VALUES, surrogates=True), "its JSON")
     except (SafelightError, UnicodeDecodeError) as error:
         raise PayloadError(str(error)) from None
 

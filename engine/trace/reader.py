@@ -21,7 +21,7 @@ from engine.files import open_regular, replacing
 from engine.pictures import Picture
 from engine.text.reply import Reply
 from engine.trace.codec import Codec
-from engine.trace.format import MOST_HEADER, Head, PayloadError, TraceError, unpack
+from engine.trace.format import MAX_HEADER, Head, PayloadError, TraceError, unpack
 from engine.trace.header import TraceHeader, read_object
 from engine.trace.index import SLACK, Index, read_beginning, read_exactly, read_index, where
 from engine.trace.recording import Draft, Entry, Recording
@@ -56,7 +56,7 @@ def open_trace(path: str | Path, *, check: bool = False) -> TraceFile:
         raise
 
 
-def read_header(path: Path, most: int = MOST_HEADER) -> tuple[TraceHeader, int]:
+def read_header(path: Path, most: int = MAX_HEADER) -> tuple[TraceHeader, int]:
     """Reads only the header, for a list of runs.
 
     Returns:
@@ -107,7 +107,7 @@ class TraceFile(Recording):
         self.close = weakref.finalize(self, file.close)
         self._whole: Reply | None = None  # the answer, after the first request
         first = read_beginning(path, file)
-        self._header, self._unknown_settings = _read_header(path, file, first, MOST_HEADER)
+        self._header, self._unknown_settings = _read_header(path, file, first, MAX_HEADER)
         self._codec = Codec.for_header(self._header)
         self._cache: OrderedDict[int, tuple[Event, int]] = OrderedDict()
         self._cached_bytes = 0

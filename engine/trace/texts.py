@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from engine.events import Event
 from engine.text.reply import Reply
 from engine.trace.codec import LAYOUTS
-from engine.trace.format import MOST_TOKENS, PayloadError
+from engine.trace.format import MAX_TOKENS, PayloadError
 from engine.trace.header import read_object
 
 EMPTY = Reply("", "")
@@ -50,7 +50,7 @@ class NewTokens:
         if not len(tokens):
             return []
         largest = int(tokens.max())
-        if tokens.min() < 0 or largest >= MOST_TOKENS:
+        if tokens.min() < 0 or largest >= MAX_TOKENS:
             raise ValueError(f"token {largest} is not in the vocabulary")
         if largest >= len(self._known):
             self._known = np.concatenate([self._known, np.zeros(largest + 1, dtype=np.bool_)])
@@ -92,7 +92,7 @@ class PieceRecord:
         ids = np.frombuffer(payload, dtype="<u4", count=count, offset=COUNT.size)
         bits = np.frombuffer(payload, dtype=np.uint8, count=lengths - special, offset=special)
         sizes = np.frombuffer(payload, dtype="<u2", count=count, offset=lengths).astype(np.int64)
-        if len(payload) != texts + int(sizes.sum()) or (ids[1:] <= ids[:-1]).any() or (ids[-1:] >= MOST_TOKENS).any():
+        if len(payload) != texts + int(sizes.sum()) or (ids[1:] <= ids[:-1]).any() or (ids[-1:] >= MAX_TOKENS).any():
             raise PayloadError("it contradicts itself")
         self.tokens = ids
         self._special, self._sizes, self._payload, self._texts = bits, sizes, payload, texts

@@ -18,7 +18,7 @@ from engine.events import CanvasCommitted, Event, GenerationFinished
 from engine.pictures import Picture
 from engine.text.reply import Reply
 from engine.trace.codec import Codec
-from engine.trace.format import MOST_HEADER, MOST_PICTURED, PayloadError, RecordBudget, TraceError, frame, opening
+from engine.trace.format import MAX_HEADER, MAX_PICTURED, PayloadError, RecordBudget, TraceError, frame, opening
 from engine.trace.header import TraceHeader
 from engine.trace.recording import Draft
 from engine.trace.texts import EMPTY, NewTokens, encode_pieces, encode_reply
@@ -26,7 +26,7 @@ from engine.trace.texts import EMPTY, NewTokens, encode_pieces, encode_reply
 if TYPE_CHECKING:
     from typing import IO, Any
 
-MOST_FAILURE = 10_000  # characters of why a run failed
+MAX_FAILURE = 10_000  # characters of why a run failed
 
 
 class TraceWriter:
@@ -109,7 +109,7 @@ class TraceWriter:
         if self._file is not None and failure and not self._closed:
             try:
                 text = self._new_text(-1)
-                self._write(text + self._frame(b"FAIL", json.dumps({"why": failure[:MOST_FAILURE]}).encode()))
+                self._write(text + self._frame(b"FAIL", json.dumps({"why": failure[:MAX_FAILURE]}).encode()))
             except OSError as error:
                 self._give_up()
                 raise TraceError(f"the trace {self.path} cannot be closed ({error.strerror or error})") from error
@@ -136,7 +136,7 @@ class TraceWriter:
     def _head(self) -> bytes:
         payload = self._header.to_bytes()
         try:
-            if len(payload) > MOST_HEADER:
+            if len(payload) > MAX_HEADER:
                 raise PayloadError("its header is too large")
             TraceHeader.from_bytes(payload)
         except PayloadError as error:
@@ -145,7 +145,7 @@ class TraceWriter:
 
     def _write(self, records: bytes) -> None:
         if self._file is None:
-            pictures, room = [], MOST_PICTURED
+            pictures, room = [], MAX_PICTURED
             for picture in self._pictures:
                 if len(picture.data) <= room:
                     pictures.append(self._frame(b"IMAG", picture.data))

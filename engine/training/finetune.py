@@ -47,7 +47,7 @@ from engine.weights.saving import save_whole
 STATE, LOG = "state.safetensors", "log.jsonl"
 MEASURED_GIVENS = (30, 50)
 LOG_EVERY = 20  # steps
-MOST_STEPS = 10**9
+MAX_STEPS = 10**9
 LOG_BYTES = 256 * 2**20  # steps; a step in twenty has a line of 150 bytes
 
 
@@ -296,7 +296,7 @@ def _check_folder(out: Path, facts: dict[str, str]) -> int:
                 "give a new folder, or the options of that run"
             )
     step = before.get("step", "")
-    if not (step.isascii() and step.isdigit() and len(step) <= 10 and int(step) <= MOST_STEPS):
+    if not (step.isascii() and step.isdigit() and len(step) <= 10 and int(step) <= MAX_STEPS):
         raise SafelightError(f"{out / STATE} is damaged: its step is {quoted(step)}; give a new folder")
     return int(step)
 

@@ -24,8 +24,8 @@ if __name__ == "__main__":
     multiprocessing.freeze_support()  # a worker process starts this same program
     if sys.platform.startswith("linux"):
         restore_library_path()
-    if sys.argv[1:] == ["--prose-slow"]:  # the window's helper for formulas and code, see app/chat/prose/aside.py
-        from app.chat.prose import slow
+    if sys.argv[1:] == ["--prose-slow"]:  # formulas and code, see app/chat/markdown_view/side_process.py
+        from app.chat.markdown_view import slow
 
         slow.main()
         sys.exit(0)

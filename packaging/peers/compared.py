@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-MOST_CHARACTERS = 1_000_000  # of one program's output
+MAX_CHARACTERS = 1_000_000  # of one program's output
 
 
 class PeerError(Exception):
@@ -56,7 +56,7 @@ def read_json(printed: str, program: str) -> Any:
     Raises:
         PeerError: it is none.
     """
-    if len(printed) > MOST_CHARACTERS:
+    if len(printed) > MAX_CHARACTERS:
         raise PeerError(f"{program} printed {len(printed)} characters where JSON was expected")
     try:
         return json.loads(printed)

@@ -25,7 +25,7 @@ from small_models.text_loss import read_rows, right_texts, text_loss
 from small_models.text_rows import TextRows
 
 BASE = "base."  # prefix of a draft's frozen weights in a checkpoint
-MOST_TEXTS = 16  # texts of a row that are reported on
+MAX_TEXTS = 16  # texts of a row that are reported on
 
 
 def add_draft(network: CausalNetwork, rank: int, generator: torch.Generator) -> dict[str, LayerAdapter]:
@@ -90,7 +90,7 @@ class CausalTrainer(TrainingLoop):
         rows = TextRows(table)
         logits = read_rows(self.network, rows, is_causal=self.recipe.objective == "wedlm")
         loss = text_loss(logits, rows)
-        right, there = right_texts(logits.detach(), rows, MOST_TEXTS)
+        right, there = right_texts(logits.detach(), rows, MAX_TEXTS)
         return loss.causal, loss.masked, right.sum() / there.sum()
 
     @torch.no_grad()

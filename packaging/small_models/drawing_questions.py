@@ -10,7 +10,7 @@ from collections.abc import Callable
 from engine.tasks.drawings.scene import COLOURS, SHAPES, Colour, DrawnShape, Number, Scene
 
 FONTS = ("Inter-SemiBold", "JetBrainsMono-Bold")
-MOST_SHAPES = 5
+MAX_SHAPES = 5
 _JITTER = 14  # half the range by which each channel of a colour varies
 _GAP = 0.03  # between two shapes
 _EDGE = 0.02
@@ -124,7 +124,7 @@ def random_scene(rng: random.Random, proportion: float = 1.0) -> Scene:
         return dataclasses.replace(empty, number=_drawn_number(rng, empty))
     # few kinds and colours, so that several shapes are alike
     kinds, colours = rng.choices(SHAPES, k=4), rng.choices(list(COLOURS), k=5)
-    count = rng.randint(1, MOST_SHAPES)
+    count = rng.randint(1, MAX_SHAPES)
     while True:
         shapes: list[DrawnShape] = []
         for _ in range(_MAX_TRIES):

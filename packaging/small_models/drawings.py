@@ -15,13 +15,13 @@ from typing import Literal
 from engine.tasks.decisions.questions import OneOf, Score, YesNo
 from engine.tasks.drawings import COLOURS, SHAPES, Scene
 from small_models import decision_facts as facts
-from small_models.drawing_questions import KINDS, MOST_SHAPES, Asked, random_scene
+from small_models.drawing_questions import KINDS, MAX_SHAPES, Asked, random_scene
 from small_models.drawing_rules import solve
 from small_models.skills import is_held_out_content
 
 Split = Literal["train", "test"]
 MAX_QUESTION = 34  # characters
-MOST_PROPORTION = 3.0  # the longest side of a random drawing, divided by the other
+MAX_PROPORTION = 3.0  # the longest side of a random drawing, divided by the other
 WEIGHTS = {
     "count": 1.0,
     "count of a colour": 1.0,
@@ -34,7 +34,7 @@ WEIGHTS = {
 """How often each kind is drawn, among the kinds that a scene allows."""
 RARELY = 0.1  # weight of questions about shapes if there is a number
 
-COUNTS = ("none", "one", "two", "three", "four", "five")[: MOST_SHAPES + 1]
+COUNTS = ("none", "one", "two", "three", "four", "five")[: MAX_SHAPES + 1]
 """Levels of a number of things: each level is worth the number that it names."""
 DECIDED_KINDS = ("presence", "colour", "shape", "side", "count", "count of a colour")
 """The kinds of questions that have few enough answers for a decision."""
@@ -139,4 +139,4 @@ def ask(rng: random.Random, scene: Scene, kinds: Collection[str] = tuple(KINDS))
 
 def random_proportion(rng: random.Random) -> float:
     """Draws a proportion, up to the longest side, upright as often as wide."""
-    return math.exp(rng.uniform(-1, 1) * math.log(MOST_PROPORTION))
+    return math.exp(rng.uniform(-1, 1) * math.log(MAX_PROPORTION))

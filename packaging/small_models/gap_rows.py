@@ -22,7 +22,7 @@ from small_models.rows import RowStream, prompt_text
 from small_models.tokenizer import EOS, PAD, build_tokenizer
 
 ASKED = 23  # tokens of the question with its turn marks
-PROMPT_LENGTH = ASKED + gaps.MOST_TEXT
+PROMPT_LENGTH = ASKED + gaps.MAX_TEXT
 EXACT = 0.5  # share of the gaps that have the length of their answer
 OFTEN = (8, 4, 1)  # how often a gap has each of ``GAP_LENGTHS`` otherwise
 WEIGHTS = {"series": 5, "sum": 5, "capitals": 3, "table": 3, "phrase": 2, "brackets": 1, "calendar": 1}

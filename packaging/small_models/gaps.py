@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from small_models.skills import is_held_out_content, random_word
 
-MOST_TEXT = 62  # characters of a text
+MAX_TEXT = 62  # characters of a text
 Split: TypeAlias = Literal["train", "test"]
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -139,7 +139,7 @@ def sample(rng: random.Random, split: Split, weights: Mapping[str, int] | None =
     [name] = rng.choices(list(often), weights=list(often.values()))
     while True:
         gap = KINDS[name][0](rng)
-        if len(gap.text) > MOST_TEXT:
+        if len(gap.text) > MAX_TEXT:
             continue
         if name in ("phrase", "calendar") or is_held_out_content(gap.text) == (split == "test"):
             return gap

@@ -71,7 +71,7 @@ def test_a_text_keeps_the_rule_of_its_kind_and_a_changed_answer_breaks_it(kind: 
         assert gap.kind == kind
         assert gap.answer
         assert holds(gap.text)
-        assert len(gap.text) <= gaps.MOST_TEXT
+        assert len(gap.text) <= gaps.MAX_TEXT
         if kind != "calendar":  # a name that is none has no place
             other = gap.answer[:-1] + ("2" if gap.answer[-1] == "1" else "1")
             assert not holds(gap.prefix + other + gap.suffix)

@@ -16,14 +16,14 @@ from typing import Any, Literal, TypeAlias
 from engine.errors import SafelightError
 from engine.tasks.skills import solve
 from engine.tasks.skills.vocabulary import PEOPLE
-from engine.tasks.tool_questions import MOST_QUESTION, NO_TOOL
+from engine.tasks.tool_questions import MAX_QUESTION, NO_TOOL
 from engine.tools.example_tools import COLUMNS, ERROR, TABLE, TOOLS, ZONES
 from engine.tools.tool import REFUSED
 from small_models import skills
 from small_models.skills import is_held_out_content, made_up_word, random_word
 
 Split: TypeAlias = Literal["train", "test"]
-MOST_COUNTED = 34  # characters of a text whose words are counted: its call fits a canvas of 64
+MAX_COUNTED = 34  # characters of a text whose words are counted: its call fits a canvas of 64
 NOT_ALLOWED = "I was not allowed to use the tool."
 OFFERED, OTHERS_OFFERED = 0.9, 0.75  # how often the right tool is offered, and each other one
 REFUSALS, UNKNOWN = 0.04, 0.06  # share of the questions whose call is not allowed, or names what no tool knows
@@ -129,9 +129,9 @@ def _clock(rng: random.Random, made_up: bool) -> _Asked:
 def _count_words(rng: random.Random, made_up: bool) -> _Asked:
     del made_up
     words, size = list[str](), rng.randint(2, 9)
-    while len(words) < size and len(" ".join(words)) < MOST_COUNTED:
+    while len(words) < size and len(" ".join(words)) < MAX_COUNTED:
         words.append(random_word(rng, 0.7))
-    while len(" ".join(words)) > MOST_COUNTED:
+    while len(" ".join(words)) > MAX_COUNTED:
         words.pop()
     text = " ".join(words)
     wording = rng.choice(("How many words: {}", "Count the words: {}", "How many words has: {}"))
@@ -190,7 +190,7 @@ def _for_tool(rng: random.Random, split: Split, kind: str, now: datetime.datetim
     while True:
         asked = _KINDS[kind][0](rng, split == "train" and rng.random() < 0.6)
         is_right_split = is_held_out_content(f"{kind}|{asked.key}".lower()) == (split == "test") or asked.key == "here"
-        if len(asked.question) <= MOST_QUESTION and is_right_split:
+        if len(asked.question) <= MAX_QUESTION and is_right_split:
             break
     is_offered = rng.random() < OFFERED
     offered = _offered(rng, kind, is_offered)
@@ -215,7 +215,7 @@ def _skill(rng: random.Random, split: Split) -> ToolQuestion:
         task = skills.sample(rng, split)
         if task.skill in ("add", "subtract") and "calculate" in offered:
             continue
-        if len(task.prompt) <= MOST_QUESTION:
+        if len(task.prompt) <= MAX_QUESTION:
             return ToolQuestion("skill", task.prompt, offered, "", {}, "", task.answer)
 
 

@@ -40,9 +40,9 @@ MODULES = """
     tarfile tempfile textwrap threading timeit tokenize trace traceback types typing uuid warnings wave weakref
     xml.dom.minidom xml.etree.ElementTree zipapp zipfile
 """.split()  # noqa: SIM905
-FEWEST_LINES, MOST_LINES = 6, 30
+FEWEST_LINES, MAX_LINES = 6, 30
 SHORTEST = 8  # characters of a line that is taken out
-MOST_TOKENS = 32
+MAX_TOKENS = 32
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def _of_module(module: str, rng: random.Random) -> Iterator[LineTask]:
         if not isinstance(node, ast.FunctionDef) or node.end_lineno is None:
             continue
         own = dedent("".join(lines[node.lineno - 1 : node.end_lineno])).splitlines(keepends=True)
-        if not FEWEST_LINES <= len(own) <= MOST_LINES:
+        if not FEWEST_LINES <= len(own) <= MAX_LINES:
             continue
         has_text = ast.get_docstring(node, clean=False) is not None
         first = node.body[1] if has_text and len(node.body) > 1 else node.body[0]
@@ -108,7 +108,7 @@ def written(model: Model, task: LineTask) -> tuple[tuple[int, ...], list[int]]:
 
 
 def settings(model: Model) -> GenerationConfig:
-    return model.generation_defaults.replace(max_new_tokens=MOST_TOKENS, decoder="autoregressive")
+    return model.generation_defaults.replace(max_new_tokens=MAX_TOKENS, decoder="autoregressive")
 
 
 @torch.inference_mode()
@@ -118,7 +118,7 @@ def is_greedy(network: Any, model: Model, prompt: Sequence[int], tokens: Sequenc
     By induction: each is the likeliest behind those before it, which one pass over all of them says.
     """
     best = network(torch.tensor([[*prompt, *tokens]])).logits[0, len(prompt) - 1 :].argmax(dim=-1).tolist()
-    goes_on = len(tokens) == MOST_TOKENS or "\n" in model.tokenizer.decode(tokens)
+    goes_on = len(tokens) == MAX_TOKENS or "\n" in model.tokenizer.decode(tokens)
     return best[: len(tokens)] == list(tokens) and (goes_on or best[len(tokens)] in ends)
 
 

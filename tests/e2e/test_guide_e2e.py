@@ -16,7 +16,7 @@ from app.window.main_window import MainWindow
 from engine import SKILLS
 from engine.catalog import SMALL
 
-MOST_MS = 60_000
+MAX_MS = 60_000
 LEFT = Qt.MouseButton.LeftButton
 
 
@@ -28,7 +28,7 @@ def window(window_with: Callable[[str], MainWindow]) -> MainWindow:
 
 
 def at(qtbot: QtBot, guide: Guide, place: int) -> None:
-    qtbot.waitUntil(lambda: guide.course.place == place, timeout=MOST_MS)
+    qtbot.waitUntil(lambda: guide.course.place == place, timeout=MAX_MS)
 
 
 def close_export(qtbot: QtBot, window: MainWindow) -> None:

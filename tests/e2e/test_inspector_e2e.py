@@ -44,7 +44,7 @@ def run_fork(qtbot: QtBot, inspector: InspectorController) -> Any:
     before = inspector.page.player.trace
     inspector.forks.run.click()
     qtbot.waitUntil(
-        lambda: not inspector.going_on.is_forking and inspector.page.player.trace is not before,
+        lambda: not inspector.continuations.is_forking and inspector.page.player.trace is not before,
         timeout=RUN_MS,
     )
     return inspector.page.player.trace
@@ -134,7 +134,7 @@ def test_spans_are_written_anew_and_the_rest_stays(
         forks.spans.last.setValue(last)
         forks.spans.add.click()
     forks.spans.run.click()
-    qtbot.waitUntil(lambda: not inspector.going_on.is_forking and player.trace is not trace, timeout=RUN_MS)
+    qtbot.waitUntil(lambda: not inspector.continuations.is_forking and player.trace is not trace, timeout=RUN_MS)
     (before,) = [e for e in trace.events if isinstance(e, CanvasCommitted) and e.block_index == 1]
     first, after, last = [e for e in player.trace.events if isinstance(e, CanvasCommitted)]
     old = [e for e in trace.events if isinstance(e, CanvasCommitted)]
@@ -154,9 +154,9 @@ def test_a_second_opinion_on_a_finished_text(qtbot: QtBot, window: MainWindow, i
     page = inspector.page
     assert page.player.block.causal is None
     page.change.opinion.read.click()
-    assert inspector.going_on.reason_to_wait() == "A text is being read in the inspector; Esc stops it"
+    assert inspector.continuations.reason_to_wait() == "A text is being read in the inspector; Esc stops it"
     qtbot.waitUntil(lambda: page.player.block.causal is not None, timeout=RUN_MS)
-    qtbot.waitUntil(lambda: inspector.going_on.reason_to_wait() == "", timeout=RUN_MS)
+    qtbot.waitUntil(lambda: inspector.continuations.reason_to_wait() == "", timeout=RUN_MS)
     assert page.player.trace is trace
     assert page.canvas.layer == "causal"
     found, text = page.player.block.causal, trace.committed[0].text_length

@@ -85,7 +85,7 @@ def test_a_run_of_a_part_goes_on_and_after_another_model_the_small_ones_are_load
     inspector = window.pages.inspector()
     first = inspector.page.player.trace
     assert first is not None
-    assert inspector.going_on.refusal_to_fork(can=True) == ""
+    assert inspector.continuations.refusal_to_fork(can=True) == ""
     view = inspector.page.change.influence
     inspector.page.player.go(2)
     view.asked.emit(1, 20)
@@ -94,17 +94,17 @@ def test_a_run_of_a_part_goes_on_and_after_another_model_the_small_ones_are_load
         if opinion:
             context.load(SKILLS)
             qtbot.waitUntil(lambda: context.model is not None, timeout=RUN_MS)
-            needed = inspector.going_on.needed()
+            needed = inspector.continuations.needed()
             assert needed is not None
             assert needed.path_or_id == SMALL
-        with qtbot.waitSignal(inspector.going_on.opined, timeout=RUN_MS):
+        with qtbot.waitSignal(inspector.continuations.opined, timeout=RUN_MS):
             inspector.page.change.opinion.asked.emit()
         qtbot.waitUntil(lambda: not context.is_busy, timeout=RUN_MS)
     assert context.slot.present == SMALL
     inspector.forks.seed.setValue(8)
     inspector.forks.run.click()
     qtbot.waitUntil(
-        lambda: not inspector.going_on.is_forking and inspector.page.player.trace is not first, timeout=RUN_MS
+        lambda: not inspector.continuations.is_forking and inspector.page.player.trace is not first, timeout=RUN_MS
     )
     forked = inspector.page.player.trace
     assert forked is not None

@@ -17,7 +17,7 @@ from engine.tasks import sudoku
 from tests.engine.small import photograph
 
 RUN_MS = 180_000
-MOST_MISREAD = 4  # cells of 81; the weights misread none of this picture, and one in a hundred of all
+MAX_MISREAD = 4  # cells of 81; the weights misread none of this picture, and one in a hundred of all
 
 
 def test_a_photographed_puzzle_lands_on_the_board(
@@ -40,7 +40,7 @@ def test_a_photographed_puzzle_lands_on_the_board(
     page.read_picture(str(shown))
     qtbot.waitUntil(lambda: not page.is_busy, timeout=RUN_MS)
     misread = [cell for cell in range(81) if one.puzzle[cell] != board[cell]]
-    assert len(misread) <= MOST_MISREAD
+    assert len(misread) <= MAX_MISREAD
     assert len(one.board.doubts) <= 20
     assert window.context.model is model
     one.board.undo()

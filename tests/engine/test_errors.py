@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from engine.errors import MOST_SPOKEN, SafelightError, spoken
+from engine.errors import MAX_SPOKEN, SafelightError, spoken
 from engine.service.replies import in_words
 
 
@@ -41,4 +41,4 @@ def test_no_address_of_an_object_is_shown(error: Exception) -> None:
 
 
 def test_what_an_exception_says_is_of_a_length_that_can_be_read() -> None:
-    assert len(spoken(RuntimeError("word " * 1000))) <= MOST_SPOKEN
+    assert len(spoken(RuntimeError("word " * 1000))) <= MAX_SPOKEN

@@ -260,7 +260,7 @@ def test_a_search_is_bounded(home: Path, file: Path, monkeypatch: pytest.MonkeyP
         deep = deep / f"{depth}"
     lm_studio(deep, "a", "b", file)
     assert scan() == ()
-    monkeypatch.setattr(found, "MOST_FOLDERS", 20)
+    monkeypatch.setattr(found, "MAX_FOLDERS", 20)
     for number in range(40):
         lm_studio(home / "many", f"{number:02}", "repo", file)
     assert 0 < len(scan([home / "many"])) < 20

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from engine import SKILLS, SafelightError, catalog, load_model, threads
-from engine.config import MOST_THREADS
+from engine.config import MAX_THREADS
 from engine.files import read_json
 from engine.models.registry import family_of
 from engine.threads import LEAST_WORK, choose_threads, work_of
@@ -62,7 +62,7 @@ def test_for_a_model_that_writes_token_by_token_the_work_of_a_token_counts() -> 
     assert [choose_threads(family_of(one).read_config(one)) for one in (large, small)] == [4, 1]
 
 
-@pytest.mark.parametrize("asked", [-1, MOST_THREADS + 1])
+@pytest.mark.parametrize("asked", [-1, MAX_THREADS + 1])
 def test_a_number_out_of_range(asked: int) -> None:
     with pytest.raises(SafelightError, match="the number of threads must be from 0"):
         load_model(SKILLS, threads=asked)

@@ -157,12 +157,12 @@ class Round:
         self._figures.waited += self._had_to_wait
         self._check()
 
-    def _close(self, meanwhile: Callable[[], None]) -> None:
+    def _close(self, in_thread: Callable[[], None]) -> None:
         """As the window closes: the engine first."""
         if not self._session.saving.may_close():
             self._figures.warned += 1
             self._end_faults()  # as the user is asked to
-        helper = threading.Timer(saving.CLOSING_SECONDS / 3, meanwhile)
+        helper = threading.Timer(saving.CLOSING_SECONDS / 3, in_thread)
         helper.start()
         self._fake.gate.release(1000)
         self._desk.link.shutdown()

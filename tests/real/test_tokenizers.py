@@ -24,7 +24,7 @@ from engine.text.gguf_tokenizer import tokenizer_files
 from engine.text.output_parts import ContentPart
 from engine.text.published_patterns import QWEN2, TEKKEN
 from engine.text.token_bytes import TokenBytes
-from engine.text.tokenizer import BREAK, MOST_CHARACTERS, Tokenizer
+from engine.text.tokenizer import BREAK, MAX_CHARACTERS, Tokenizer
 from engine.weights.gguf.header import GGUFHeader
 from tests.real import packages
 from tests.real.texts import texts
@@ -192,7 +192,7 @@ def test_time_is_linear_in_megabytes(known: Vocabulary, unit: str) -> None:
         tokenizer.encode(text)
         return time.process_time() - started
 
-    ratio = min(seconds(MOST_CHARACTERS - 2) / seconds(MOST_CHARACTERS // 4) for _ in range(2))
+    ratio = min(seconds(MAX_CHARACTERS - 2) / seconds(MAX_CHARACTERS // 4) for _ in range(2))
     assert ratio < 9  # four times the text; 16 were quadratic
 
 

@@ -22,7 +22,7 @@ from app.system.i18n import tr
 from engine import SafelightError
 
 LIMIT = 2_000_000  # bytes
-MOST_CONTROLS = 0.02
+MAX_CONTROLS = 0.02
 """Largest share of control characters in bytes that still count as text."""
 
 # UTF-32 (LE) begins like UTF-16, so it is checked first.
@@ -34,7 +34,7 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _CONTROLS = re.compile(r"[^\t\n\r\f\v\b\x1b -~\xa0-\U0010ffff]")  # except those usual in texts and terminal logs
-MOST_FILES = 10
+MAX_FILES = 10
 NAME_WIDTH = 240  # pixels at 100 %
 
 
@@ -112,7 +112,7 @@ def decode(data: bytes) -> str | None:
             return None
         text = _without_mark(data)
     controls = len(_CONTROLS.findall(text))
-    if "\0" in text or controls > MOST_CONTROLS * len(text):
+    if "\0" in text or controls > MAX_CONTROLS * len(text):
         return None
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
@@ -184,15 +184,15 @@ class AttachmentBar(ChipBar):
                 continue
             if attachment in added:
                 problems.append(tr("{name} is attached already.", name=attachment.name))
-            elif len(added) >= MOST_FILES:
-                problems.append(tr("No more than {most} files can be attached; remove one first.", most=MOST_FILES))
+            elif len(added) >= MAX_FILES:
+                problems.append(tr("No more than {most} files can be attached; remove one first.", most=MAX_FILES))
             else:
                 added.append(attachment)
         self.set_attachments(added)
         return problems
 
     def add_text(self, text: str) -> str:
-        """Attaches a text as a file of its own, even beyond ``MOST_FILES``: it may be stored nowhere else.
+        """Attaches a text as a file of its own, even beyond ``MAX_FILES``: it may be stored nowhere else.
 
         Returns:
             The file's name.

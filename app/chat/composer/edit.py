@@ -13,7 +13,7 @@ from app.design.controls import introduce
 from app.design.text_field import PromptField, fits
 from app.system.i18n import tr
 
-MOST_LINES = 9  # as many as a Sudoku has
+MAX_LINES = 9  # as many as a Sudoku has
 GAP = "[[…]]"
 
 
@@ -141,5 +141,5 @@ class PromptEdit(PromptField):
         lines = max(1, int(self.document().size().height()))  # a plain text document counts lines
         margins = self.contentsMargins()
         above = int(self.document().documentMargin()) + margins.top()
-        below = 0 if lines > MOST_LINES else above + margins.bottom() - margins.top() + 2  # no line is cut in half
-        return QSize(240, min(lines, MOST_LINES) * self.fontMetrics().lineSpacing() + above + below)
+        below = 0 if lines > MAX_LINES else above + margins.bottom() - margins.top() + 2  # no line is cut in half
+        return QSize(240, min(lines, MAX_LINES) * self.fontMetrics().lineSpacing() + above + below)

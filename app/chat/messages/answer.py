@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QMenu, QWidget
 from app.bridge.pacing import RunView
 from app.canvas.view import CanvasView
 from app.chat.commands import TurnCommands, ViewOptions
+from app.chat.markdown_view.widget import PAD, MarkdownView
 from app.chat.messages.action_row import ActionRow
 from app.chat.messages.calls import CallsView
 from app.chat.messages.changing import AnswerChanging
@@ -19,7 +20,6 @@ from app.chat.messages.figures import FiguresLine
 from app.chat.messages.replay import AnswerBoard, AnswerReplay
 from app.chat.messages.thinking import Thinking
 from app.chat.messages.versions import VersionSwitch, version_step
-from app.chat.prose.widget import PAD, Prose
 from app.chat.words import doubt, figures_line, remarks, status_line, wants_retry
 from app.design.controls import FocusGroup, button, discard, label, show_stop
 from app.design.layouts import STRETCH, column_of, row_of
@@ -71,7 +71,7 @@ class AnswerView(QWidget):
         self.calls = CallsView(commands, rebuilt)
         self.thinking = Thinking(rebuilt)
         self.board = AnswerBoard(rebuilt)
-        self.text = Prose(tr("Answer"))
+        self.text = MarkdownView(tr("Answer"))
         self.changing = AnswerChanging(turn, self.text, commands, self._show_parts, rebuilt)
         self.replay = AnswerReplay(turn, options, commands, rebuilt)
         self.status = FiguresLine()

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QWidget
 from shiboken6 import isValid
 
 from app.chat.commands import TurnCommands
-from app.chat.prose.widget import PAD, Prose
+from app.chat.markdown_view.widget import PAD, MarkdownView
 from app.design.controls import Elided, button, discard, flow_of, label
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.state.chat.calls import ToolCall, ToolRound
@@ -62,8 +62,8 @@ class CallView(QWidget):
         self.fold.toggled.connect(self._toggle)
         self.line = Elided("setting")
         self.state = label("", "caption")
-        self.arguments = Prose(tr("Arguments of the call"), markdown=False, quoted=True)
-        self.result = Prose(tr("Result of the call"), markdown=False, quoted=True)
+        self.arguments = MarkdownView(tr("Arguments of the call"), markdown=False, quoted=True)
+        self.result = MarkdownView(tr("Result of the call"), markdown=False, quoted=True)
         self.question = label("", "remark", wrap=True)
         self.once = button(tr("Run once"), role="primary", clicked=lambda: commands.decide(call, "once"))
         self.always = button(tr("Always run it"), role="plain", clicked=lambda: commands.decide(call, "always"))
@@ -129,7 +129,7 @@ class CallsView(QWidget):
         super().__init__()
         self._commands, self._rebuilt = commands, rebuilt
         self._drawn: list[ToolRound] = []
-        self.texts: list[Prose] = []
+        self.texts: list[MarkdownView] = []
         self.calls: list[CallView] = []
         self._column = column_of(spacing=8)
         self.setLayout(self._column)
@@ -153,7 +153,7 @@ class CallsView(QWidget):
     def _add(self, made: ToolRound) -> None:
         self._drawn.append(made)
         if made.text:
-            text = Prose(tr("Text before a call"))
+            text = MarkdownView(tr("Text before a call"))
             text.rebuilt.connect(self._rebuilt)
             text.set_text(made.text)
             self.texts.append(text)

@@ -11,9 +11,9 @@ from PySide6.QtWidgets import QApplication, QSlider, QWidget
 
 from app.bridge.background import Background
 from app.chat.commands import TurnCommands
+from app.chat.markdown_view.widget import PAD, MarkdownView
 from app.chat.messages.prompt_editor import EditField
 from app.chat.messages.review import RevisionReview
-from app.chat.prose.widget import PAD, Prose
 from app.design.controls import Elided, button, flow_of, group, label
 from app.design.fonts import px
 from app.design.layouts import column_of
@@ -21,7 +21,7 @@ from app.design.text_field import framed
 from app.state.chat.conversation import Answer, Turn
 from app.state.chat.rewriting import (
     LEAST_NOISE,
-    MOST_NOISE,
+    MAX_NOISE,
     USUAL_NOISE,
     Kind,
     Stretch,
@@ -68,7 +68,7 @@ class ChangePanel(QWidget):
             for place, (title, kind) in enumerate(offered())
         ]
         self.noise = QSlider(Qt.Orientation.Horizontal)
-        self.noise.setRange(round(100 * LEAST_NOISE), round(100 * MOST_NOISE))
+        self.noise.setRange(round(100 * LEAST_NOISE), round(100 * MAX_NOISE))
         self.noise.setSingleStep(STEP)
         self.noise.setPageStep(2 * STEP)
         self.noise.setFixedWidth(px(SLIDER))
@@ -134,7 +134,7 @@ class AnswerChanging(QWidget):
     def __init__(
         self,
         turn: Turn,
-        prose: Prose,
+        prose: MarkdownView,
         commands: TurnCommands,
         shown: Callable[[], object],
         rebuilt: Callable[[], object],

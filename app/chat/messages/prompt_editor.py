@@ -9,13 +9,13 @@ from PySide6.QtGui import QKeyEvent, QTextCursor
 from PySide6.QtWidgets import QWidget
 
 from app.chat.composer.gaps import GapMarks
-from app.chat.prose.widget import PAD
+from app.chat.markdown_view.widget import PAD
 from app.design.controls import button, label
 from app.design.layouts import column_of, row_of
 from app.design.text_field import PromptField, framed, refusal
 from app.system.i18n import tr
 
-MOST_LINES = 16
+MAX_LINES = 16
 
 
 class EditField(PromptField):
@@ -47,7 +47,7 @@ class EditField(PromptField):
             super().keyPressEvent(event)
 
     def sizeHint(self) -> QSize:
-        lines = max(1, min(MOST_LINES, int(self.document().size().height())))  # a plain text document counts lines
+        lines = max(1, min(MAX_LINES, int(self.document().size().height())))  # a plain text document counts lines
         around = 2 * int(self.document().documentMargin()) + 2
         return QSize(240, lines * self.fontMetrics().lineSpacing() + around)
 

@@ -15,7 +15,7 @@ from app.board.view import BlockBoard
 from app.bridge.background import Background
 from app.canvas.view import CanvasView
 from app.chat.commands import TurnCommands, ViewOptions
-from app.chat.prose.widget import PAD, Prose
+from app.chat.markdown_view.widget import PAD, MarkdownView
 from app.design import themes
 from app.design.controls import label
 from app.design.fonts import px
@@ -145,7 +145,7 @@ class AnswerReplay(QWidget):
         self.scrub = Scrub(self.player, in_line=True)
         self.stage = QWidget()
         self.stage.hide()
-        self.said: Prose | None = None  # the text of the blocks before
+        self.said: MarkdownView | None = None  # the text of the blocks before
         self.canvas: CanvasView | None = None
         self.board: AnswerBoard | None = None
         self._said_before = NOTHING  # index of the block that ``said`` ends before
@@ -218,7 +218,7 @@ class AnswerReplay(QWidget):
 
     def _make_stage(self, trace: Recording) -> None:
         if self.said is None or self.canvas is None or self.board is None:
-            self.said = Prose(tr("Answer before this block"))
+            self.said = MarkdownView(tr("Answer before this block"))
             self.said.rebuilt.connect(self._rebuilt)
             self.canvas, self.board = CanvasView(), AnswerBoard(self._rebuilt)
             self.canvas.setAccessibleName(tr("Canvas of the step shown"))

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QLabel, QWidget
 
-from app.chat.prose.widget import PAD
+from app.chat.markdown_view.widget import PAD
 from app.design import themes
 from app.design.controls import button, flow_of, label
 from app.design.layouts import column_of

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from PySide6.QtCore import Slot
 from PySide6.QtWidgets import QWidget
 
-from app.chat.prose.widget import PAD, Prose
+from app.chat.markdown_view.widget import PAD, MarkdownView
 from app.design.controls import button
 from app.design.layouts import column_of
 from app.system.i18n import tr, trn
@@ -21,7 +21,7 @@ class Thinking(QWidget):
         self._thoughts = ""
         self.fold = button("", "", checkable=True)
         self.fold.toggled.connect(self._show)
-        self.prose = Prose(tr("Thinking"), markdown=False, quoted=True)
+        self.prose = MarkdownView(tr("Thinking"), markdown=False, quoted=True)
         self.prose.hide()
         self.prose.rebuilt.connect(rebuilt)
         head = column_of(self.fold, margins=(PAD, 0, PAD, 0))

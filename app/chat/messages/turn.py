@@ -12,11 +12,11 @@ from app.board.geometry import MARGIN
 from app.board.view import FrameView
 from app.chat.commands import TurnCommands, ViewOptions
 from app.chat.composer.attachments import size_in_words
+from app.chat.markdown_view.widget import PAD, MarkdownView
 from app.chat.messages.action_row import ActionRow
 from app.chat.messages.answer import AnswerView
 from app.chat.messages.prompt_editor import PromptEditor
 from app.chat.messages.versions import VersionSwitch
-from app.chat.prose.widget import PAD, Prose
 from app.design import themes
 from app.design.controls import button, describe, flow_of, label
 from app.design.fonts import px
@@ -50,7 +50,7 @@ class PromptView(QWidget):
             tr("Later version of the prompt"),
             lambda index: commands.choose_prompt(turn, index),
         )
-        self.prose = Prose(tr("Prompt"), markdown=False)
+        self.prose = MarkdownView(tr("Prompt"), markdown=False)
         puzzle = puzzle_in(turn.prompt) if is_puzzle(turn.prompt) else None
         self.board = None if puzzle is None else _board(puzzle)
         self.edit = button(
@@ -71,7 +71,7 @@ class PromptView(QWidget):
         self.editor: PromptEditor | None = None
         self.pictures = [PictureThumb(shown, options.pictures, THUMB_HEIGHT) for shown in turn.pictures]
         self.chips: list[QPushButton] = []
-        self.files: list[Prose] = []  # the texts of the files, empty until they are unfolded
+        self.files: list[MarkdownView] = []  # the texts of the files, empty until they are unfolded
 
         self._column = column_of(spacing=8)
         self.setLayout(self._column)
@@ -168,7 +168,7 @@ class PromptView(QWidget):
             self.chips.append(chip)
         self._add_row(flow_of(*self.chips), tr("Files of the prompt"))
         for file in self._turn.attachments:
-            prose = Prose(tr("File {name}", name=file.name))
+            prose = MarkdownView(tr("File {name}", name=file.name))
             prose.rebuilt.connect(self._rebuilt)
             prose.hide()
             self.files.append(prose)

@@ -23,9 +23,9 @@ from app.state.run.replay import BlockRecord
 from app.system.i18n import tr, trn
 from engine import step_number
 
-LEAST_ROW, MOST_ROW = 4, 14  # pixels at 100 %; rows are as high as all of them fit
+LEAST_ROW, MAX_ROW = 4, 14  # pixels at 100 %; rows are as high as all of them fit
 NUMBERS, GUTTER, FOLD = 20, 40, 20  # pixels at 100 %
-LEAST_COLUMN, MOST_COLUMN = 6, 32
+LEAST_COLUMN, MAX_COLUMN = 6, 32
 NAMED = (1, 2, 4, 8, 16)  # positions between two labelled rows: the least that fits
 SHADES = 256
 QUIET = 0.62  # opacity of acceptance marks: most cells have one in the end, and the colours must stay visible
@@ -58,7 +58,7 @@ class MapArea(StepsArea):
     """The map: positions downwards, steps to the right. Padding behind the text is folded into a line of words."""
 
     def __init__(self, player: Player, parent: QWidget | None = None) -> None:
-        super().__init__(player, LEAST_COLUMN, MOST_COLUMN, parent)
+        super().__init__(player, LEAST_COLUMN, MAX_COLUMN, parent)
         self._image: QImage | None = None
         self._dark = np.zeros((0, 0), dtype=np.bool_)  # (S, C) True where a mark on the cell is black
         self._marks = np.zeros((0, 0), dtype=np.uint8)  # (S, C) 1 accepted, 2 remelted
@@ -88,7 +88,7 @@ class MapArea(StepsArea):
     def row(self) -> int:
         """The height of a row in pixels."""
         room = self.viewport().height() - self.top() - self.fold
-        return max(px(LEAST_ROW), min(room // max(self.rows, 1), px(MOST_ROW)))
+        return max(px(LEAST_ROW), min(room // max(self.rows, 1), px(MAX_ROW)))
 
     def content_height(self) -> int:
         return self.rows * self.row + self.fold

@@ -19,7 +19,7 @@ from engine import Recording
 from engine.pictures import Picture
 
 THUMB_HEIGHT = 56  # pixels at 100 %
-MOST_SHOWN = 32  # a trace may name thousands
+MAX_SHOWN = 32  # a trace may name thousands
 SIDE_ROOM = 40  # pixels left and right of the thumbnails together, including a scroll bar
 
 
@@ -50,8 +50,8 @@ class PromptPictures(QScrollArea):
             return
         self._shown = shown
         source = PictureSource(_Found(trace).get)
-        self.thumbs = [PictureThumb(one, source, THUMB_HEIGHT) for one in shown[:MOST_SHOWN]]
-        more = len(shown) - MOST_SHOWN
+        self.thumbs = [PictureThumb(one, source, THUMB_HEIGHT) for one in shown[:MAX_SHOWN]]
+        more = len(shown) - MAX_SHOWN
         notes = [label(trn("and {count} more", "and {count} more", more), "caption")] if more > 0 else []
         self.setWidget(boxed(column_of(*self.thumbs, *notes, STRETCH, margins=(16, 16, 12, 16))))
         self._fit()

@@ -18,7 +18,7 @@ from app.system.i18n import tr
 
 ROW, ENTROPY, LABELS, NUMBERS, GAP = 24, 40, 20, 20, 12  # pixels, at 100 %
 LEAST_ROW, LEAST_ENTROPY = 15, 28  # used if there is little room
-LEAST_COLUMN, MOST_COLUMN = 12, 56
+LEAST_COLUMN, MAX_COLUMN = 12, 56
 LIGHT = 0.6  # opacity of the history of a hovered cell that is not selected
 
 
@@ -28,7 +28,7 @@ class BumpChart(StepsArea):
     shown = Signal()  # emitted when another history is shown, or more of it
 
     def __init__(self, player: Player, parent: QWidget | None = None) -> None:
-        super().__init__(player, LEAST_COLUMN, MOST_COLUMN, parent)
+        super().__init__(player, LEAST_COLUMN, MAX_COLUMN, parent)
         self.bio: History | None = None
         self._light = True
         self._room = 0  # height in pixels to fit into if possible; 0 for no limit

@@ -17,8 +17,8 @@ from app.player.player import NOTHING, Player
 from app.system.i18n import tr
 from engine import Mark
 
-MOST_ROWS = 4  # of a list before it scrolls
-MOST_SHOWN = 48  # characters of a span's text
+MAX_ROWS = 4  # of a list before it scrolls
+MAX_SHOWN = 48  # characters of a span's text
 
 
 class Spans(QWidget):
@@ -160,8 +160,8 @@ class Spans(QWidget):
         if record is None or record.final is None:
             return tr("{where}: this block is not finished", where=where)
         text = "".join(self._player.piece(token) for token in record.final[mark.start : mark.stop].tolist())
-        if len(text) > MOST_SHOWN:
-            text = f"{text[: MOST_SHOWN - 1]}…"
+        if len(text) > MAX_SHOWN:
+            text = f"{text[: MAX_SHOWN - 1]}…"
         return tr("{where}: {text}", where=where, text=token_words(text))
 
     @Slot()
@@ -197,9 +197,9 @@ class Spans(QWidget):
 
 
 def fit_rows(rows: QListWidget) -> None:
-    """Fits a list's height to its rows, up to ``MOST_ROWS``."""
+    """Fits a list's height to its rows, up to ``MAX_ROWS``."""
     row = max(rows.sizeHintForRow(0), px(20))
-    rows.setFixedHeight(row * min(max(rows.count(), 1), MOST_ROWS) + 2 * rows.frameWidth() + 2)
+    rows.setFixedHeight(row * min(max(rows.count(), 1), MAX_ROWS) + 2 * rows.frameWidth() + 2)
 
 
 def merged(marks: Sequence[Mark]) -> list[Mark]:

@@ -17,7 +17,7 @@ from app.design import themes
 from app.design.controls import button, label, usable
 from app.design.layouts import column_of, row_of
 from app.design.tokens import SPACE_1, SPACE_2, SPACE_4
-from app.inspector.going_on import GoingOn
+from app.inspector.continuations import Continuations
 from app.inspector.guide.ring import Ring
 from app.inspector.guide.scene import GuideScene
 from app.inspector.guide.steps import RUN, STEPS, Course, GuideState
@@ -129,10 +129,10 @@ class Guide(QObject):
     """
 
     def __init__(
-        self, context: AppContext, page: InspectorPage, going_on: GoingOn, open_run: Callable[[str], object]
+        self, context: AppContext, page: InspectorPage, continuations: Continuations, open_run: Callable[[str], object]
     ) -> None:
         super().__init__(page)
-        self._context, self._page, self._going_on, self._open_run = context, page, going_on, open_run
+        self._context, self._page, self._continuations, self._open_run = context, page, continuations, open_run
         self._course = Course()
         self._scene: GuideScene | None = None
         self._before: Before | None = None
@@ -146,7 +146,7 @@ class Guide(QObject):
         player, forks = self._page.player, self._page.change.forks
         signals = (
             *(player.opened, player.placed, player.selected, player.board_changed),
-            *(forks.pin.clicked, going_on.ended, context.busy_changed, self._page.overview.known),
+            *(forks.pin.clicked, continuations.ended, context.busy_changed, self._page.overview.known),
         )
         for signal in signals:
             signal.connect(self._look_soon)
@@ -169,7 +169,7 @@ class Guide(QObject):
         if run is None:
             return
         self._before, self._course.place = before, 0
-        self._scene = GuideScene(self._context, self._page, self._going_on, run)
+        self._scene = GuideScene(self._context, self._page, self._continuations, run)
         self.card.resize(self._page.width(), self.card.height())  # room is made for lines of this width
         self.card.reserve([step.words(GuideState(steps=48, changed_steps=11, changed_cells=50)) for step in STEPS])
         self.card.show()
@@ -202,7 +202,7 @@ class Guide(QObject):
         before, self._before, self._scene = self._before, None, None
         self._looking.stop()
         if before is not None:
-            self._going_on.stop()
+            self._continuations.stop()
             for widget in self._filtered:
                 widget.removeEventFilter(self)
             self.ring.surround(None)
@@ -227,7 +227,7 @@ class Guide(QObject):
     @Slot()
     def _back(self) -> None:
         if self._scene is not None and self._course.go(-1):
-            self._going_on.stop()
+            self._continuations.stop()
             self._begin_step()
 
     @Slot()
@@ -276,7 +276,7 @@ class Guide(QObject):
         scene, course = self._scene, self._course
         if scene is None:
             return
-        problem, waiting = self._problem(), self._going_on.reason_to_wait()
+        problem, waiting = self._problem(), self._continuations.reason_to_wait()
         said = course.step.words(scene.seen())
         if problem:
             said = tr("{problem} Next goes on without it.", problem=problem)

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QPushButton, QWidget
 
 from app.context import AppContext
 from app.design.controls import reveal
-from app.inspector.going_on import GoingOn
+from app.inspector.continuations import Continuations
 from app.inspector.guide.ring import Ring, whole
 from app.inspector.guide.steps import BOARD, CELL, CONTINUE, EVENT, EXPORT, PIN, PLAY, GuideState, GuideStep
 from app.inspector.page import CELL as CELL_TAB
@@ -19,8 +19,8 @@ from engine import Recording
 class GuideScene:
     """The recorded run of the guide, open in the inspector, or the run that was made from it."""
 
-    def __init__(self, context: AppContext, page: InspectorPage, going_on: GoingOn, run: Recording) -> None:
-        self._context, self._page, self._going_on = context, page, going_on
+    def __init__(self, context: AppContext, page: InspectorPage, continuations: Continuations, run: Recording) -> None:
+        self._context, self._page, self._continuations = context, page, continuations
         self.run = run
         self.is_exported = False
         self._buttons: dict[str, QPushButton] = {
@@ -44,7 +44,7 @@ class GuideScene:
     def _is_changed(self) -> bool:
         """True once the changed run is open and has ended."""
         player = self._page.player
-        has_ended = not self._going_on.is_forking and not self._page.is_live
+        has_ended = not self._continuations.is_forking and not self._page.is_live
         return player.trace is not self.run and self.is_open and has_ended
 
     def seen(self) -> GuideState:
@@ -85,7 +85,7 @@ class GuideScene:
     def problem(self) -> str:
         """Returns why the changed run cannot be made; empty if it can, or is being made."""
         forks = self._page.change.forks
-        if self._going_on.reason_to_wait():
+        if self._continuations.reason_to_wait():
             return ""
         return forks.problem.text() or ("" if forks.run.isEnabled() else forks.reason.text())
 
@@ -130,13 +130,13 @@ class GuideScene:
 
     def use(self, step: GuideStep) -> None:
         """Does what a step asks for, by its control. What is being shown slowly is skipped to its end."""
-        player, going_on = self._page.player, self._going_on
+        player, continuations = self._page.player, self._continuations
         if step.control == BOARD:
             player.select(CELL)
         elif step.control == PLAY and player.is_playing:
             self._page.run("last")
-        elif step.control == CONTINUE and going_on.reason_to_wait():
+        elif step.control == CONTINUE and continuations.reason_to_wait():
             if self._context.backend.pacing.is_computed:
-                going_on.stop()
+                continuations.stop()
         elif step.control in self._buttons:
             self._buttons[step.control].click()

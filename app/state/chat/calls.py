@@ -16,7 +16,7 @@ from engine.text.output import OutputParser
 from engine.text.output_parts import ContentPart, ThoughtPart, ToolCallPart, joined
 from engine.text.tags import THINK, THINK_END
 from engine.tools.declared import ToolServer
-from engine.tools.tool import MOST_CALLS, MOST_ROUNDS
+from engine.tools.tool import MAX_CALLS, MAX_ROUNDS
 
 STORED = (8_000, 1_000, 100)  # characters of a text that the library keeps, by the room that there is
 
@@ -106,7 +106,7 @@ def read_round(written: str, schemas: Mapping[str, Mapping[str, Any]], number: i
                 made.append(part)
     calls = [
         ToolCall(f"call_{number}_{part.index}", part.name, found)
-        for part in [part for part in made if not part.is_cut][:MOST_CALLS]
+        for part in [part for part in made if not part.is_cut][:MAX_CALLS]
         if (found := _object(part.arguments)) is not None
     ]
     said = storable("".join(text)).strip()
@@ -159,10 +159,10 @@ def _round_json(one: ToolRound, most: int) -> dict[str, Any]:
 def rounds_from_json(raw: Any) -> list[ToolRound]:
     """Reads rounds from the library; what cannot be read is left out."""
     found = []
-    for one in raw[:MOST_ROUNDS] if isinstance(raw, list) else ():
+    for one in raw[:MAX_ROUNDS] if isinstance(raw, list) else ():
         if not isinstance(one, dict) or not isinstance(one.get("calls"), list):
             continue
-        calls = [call for entry in one["calls"][:MOST_CALLS] if (call := _call_from_json(entry)) is not None]
+        calls = [call for entry in one["calls"][:MAX_CALLS] if (call := _call_from_json(entry)) is not None]
         if calls:
             found.append(ToolRound(_text(one, "text"), _text(one, "thinking"), calls, trace_id=_text(one, "trace")))
     return found

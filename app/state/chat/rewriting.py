@@ -19,14 +19,14 @@ from engine.service import LoadedModel
 from engine.text.message import Message
 from engine.text.outline import INSTRUCTION, REQUEST_END, Hole, Outline, parse
 
-MOST_PAIRS = 4_000_000  # of words, compared within about a second; longer texts are compared line by line
+MAX_PAIRS = 4_000_000  # of words, compared within about a second; longer texts are compared line by line
 _WORD = re.compile(r"\s+|\w+|[^\w\s]")
 
 
 Kind = Literal["rewrite", "shorten", "fill", "continue"]
 LONGER, SHORTER = 125, 50  # percent of the tokens that a part has, for what is written in its place
-LEAST_NOISE, USUAL_NOISE, MOST_NOISE = 0.1, 0.3, 0.8  # share of a text that is revised
-MOST_REVISED = 20_000  # characters; the difference of two texts takes quadratic time
+LEAST_NOISE, USUAL_NOISE, MAX_NOISE = 0.1, 0.3, 0.8  # share of a text that is revised
+MAX_REVISED = 20_000  # characters; the difference of two texts takes quadratic time
 IMPROVE = "Improve this text:"
 
 
@@ -45,7 +45,7 @@ class Stretch:
 def differences(old: str, new: str) -> tuple[Stretch, ...]:
     """Returns two texts as stretches, in order; changes with nothing but a space between them are one."""
     before, behind = _WORD.findall(old), _WORD.findall(new)
-    if len(before) * len(behind) > MOST_PAIRS:
+    if len(before) * len(behind) > MAX_PAIRS:
         before, behind = old.splitlines(keepends=True), new.splitlines(keepends=True)
     found: list[Stretch] = []
     for _, first, last, start, stop in SequenceMatcher(None, before, behind, autojunk=False).get_opcodes():
@@ -132,8 +132,8 @@ def revision(text: str, noise: float, said: str = "") -> Rewriting:
     """
     if not text.strip():
         raise SafelightError(tr("There is no text to revise."))
-    if len(text) > MOST_REVISED:
-        most = f"{MOST_REVISED:,}"
+    if len(text) > MAX_REVISED:
+        most = f"{MAX_REVISED:,}"
         raise SafelightError(tr("The text has more than {most} characters; revise a part of it.", most=most))
     return Rewriting((text,), said, text, noise)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from app.system.i18n import tr
-from engine.tasks.decisions.questions import MOST_LEVELS, MOST_OPTIONS, OneOf, Option, Question, Score, YesNo
+from engine.tasks.decisions.questions import MAX_LEVELS, MAX_OPTIONS, OneOf, Option, Question, Score, YesNo
 
 LONGEST_TITLE = 48  # characters
 
@@ -107,13 +107,13 @@ class QuestionDraft:
         elif self.kind == "yes-no":
             options = (Option(""), Option(""))
         else:
-            options = self.options[: MOST_LEVELS if kind == "score" else MOST_OPTIONS]
+            options = self.options[: MAX_LEVELS if kind == "score" else MAX_OPTIONS]
         return replace(self, kind=kind, options=options)
 
     @property
     def has_room(self) -> bool:
         """True if another option can be added."""
-        return self.kind != "yes-no" and len(self.options) < (MOST_LEVELS if self.kind == "score" else MOST_OPTIONS)
+        return self.kind != "yes-no" and len(self.options) < (MAX_LEVELS if self.kind == "score" else MAX_OPTIONS)
 
     @property
     def problem(self) -> DraftProblem | None:

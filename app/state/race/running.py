@@ -23,7 +23,7 @@ from engine.service import (
     ServiceReply,
 )
 
-MOST_COMPARED = 4_000  # characters of a text, as the time of a comparison grows with the product of both lengths
+MAX_COMPARED = 4_000  # characters of a text, as the time of a comparison grows with the product of both lengths
 
 
 @dataclass(frozen=True)
@@ -202,9 +202,9 @@ class RaceRun:
 def agreement(one: str, other: str) -> float:
     """Returns the share of two texts' characters that are in both in the same order; 1 if both are equal or empty.
 
-    Only the first ``MOST_COMPARED`` characters of each are compared.
+    Only the first ``MAX_COMPARED`` characters of each are compared.
     """
     if one == other:
         return 1.0
-    matcher = difflib.SequenceMatcher(None, one[:MOST_COMPARED], other[:MOST_COMPARED], autojunk=False)
+    matcher = difflib.SequenceMatcher(None, one[:MAX_COMPARED], other[:MAX_COMPARED], autojunk=False)
     return matcher.ratio()

@@ -10,7 +10,7 @@ from engine import SlotsRead
 from engine.tasks.decisions.answers import LabelRead, TypedAnswer, answer_of
 from engine.tasks.decisions.questions import Decision, Question, Score
 
-MOST_WORDS = 80  # characters of a question or an option in a short text
+MAX_WORDS = 80  # characters of a question or an option in a short text
 
 
 def label_reads(read: SlotsRead) -> tuple[LabelRead, ...]:
@@ -92,5 +92,5 @@ def _read_words(answer: TypedAnswer, read: LabelRead) -> str:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text[: 4 * MOST_WORDS].split())
-    return line if len(line) <= MOST_WORDS else f"{line[: MOST_WORDS - 1]}…"
+    line = " ".join(text[: 4 * MAX_WORDS].split())
+    return line if len(line) <= MAX_WORDS else f"{line[: MAX_WORDS - 1]}…"

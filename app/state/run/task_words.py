@@ -10,7 +10,7 @@ from engine import TraceHeader
 from engine.tasks.decisions.questions import Decision, Question
 from engine.text.output_format import OutputFormat
 
-MOST_SHOWN = 20_000  # characters of a format
+MAX_SHOWN = 20_000  # characters of a format
 
 
 def kind_words(header: TraceHeader) -> str:
@@ -76,7 +76,7 @@ def _format_text(format: OutputFormat) -> str:
             said, shown = tr("The answer could be text, or call these tools:"), _pretty(list(format.tools))
         case "tool_calls":
             said, shown = tr("The answer had to call one of these tools:"), _pretty(list(format.tools))
-    return f"{said}\n\n{shown if len(shown) <= MOST_SHOWN else shown[:MOST_SHOWN] + '…'}"
+    return f"{said}\n\n{shown if len(shown) <= MAX_SHOWN else shown[:MAX_SHOWN] + '…'}"
 
 
 def _pretty(value: object) -> str:

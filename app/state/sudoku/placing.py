@@ -12,7 +12,7 @@ from app.state.sudoku.board import BLANK, EMPTY, SIZE, Board
 from app.state.sudoku.solve_frame import POSITIONS
 from engine.tasks import sudoku
 
-MOST_TEXT = 20_000
+MAX_TEXT = 20_000
 """Longer texts, in characters, are not searched."""
 LEAST_CELLS = 5
 """The number of a row's nine signs that must be digits or blanks."""
@@ -52,7 +52,7 @@ class Answered(NamedTuple):
 @lru_cache(maxsize=64)
 def grid_in(text: str) -> WrittenGrid | None:
     """Returns the last grid of a text: nine lines of nine cells, or one of 81; spaces and rulers may separate them."""
-    if len(text) > MOST_TEXT:
+    if len(text) > MAX_TEXT:
         return None
     found: list[tuple[int, str]] = []
     last: list[tuple[int, str]] = []

@@ -28,7 +28,7 @@ COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC")
 LIBRARIES = ("-lm", "-lpthread")
 LONGEST_BUILD = 120.0  # seconds
-MOST_BYTES = 2**26  # of a library
+MAX_BYTES = 2**26  # of a library
 DIGEST = hashlib.sha256().digest_size
 AVX2 = ("-mavx2", "-mfma", "-mf16c")
 AVX512 = ("-mf16c", *(f"-mavx512{part}" for part in ("f", "bw", "dq", "vl", "vbmi", "vnni")))
@@ -126,7 +126,7 @@ def _has_amx() -> bool:
 def _is_whole(made: Path) -> bool:
     """Returns True if a library is as it was built, by the digest at its end: a cut one would end the process."""
     try:
-        whole = read_bytes(made, MOST_BYTES, follow_links=False)
+        whole = read_bytes(made, MAX_BYTES, follow_links=False)
     except (OSError, SafelightError):
         return False
     return hashlib.sha256(whole[:-DIGEST]).digest() == whole[-DIGEST:]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
-from engine.config import MOST_POSITIONS, MOST_TOKENS, Activation, ExpertRouting, LayerConfig, ModelConfig
+from engine.config import MAX_POSITIONS, MAX_TOKENS, Activation, ExpertRouting, LayerConfig, ModelConfig
 from engine.declared import check_real, check_whole
 from engine.errors import SafelightError
 
@@ -31,7 +31,7 @@ class Yarn:
     truncate: bool = True
 
     def __post_init__(self) -> None:
-        check_whole("config.json: original_max_position_embeddings", self.original, 1, MOST_POSITIONS)
+        check_whole("config.json: original_max_position_embeddings", self.original, 1, MAX_POSITIONS)
         for name in ("factor", "beta_fast", "beta_slow", "attention_factor"):
             check_real(f"config.json: {name} of rope_parameters", getattr(self, name), 1e-3)
         if not isinstance(self.truncate, bool):
@@ -47,7 +47,7 @@ class QueryScaling:
 
     def __post_init__(self) -> None:
         check_real("config.json: llama_4_scaling_beta", self.beta, 0.0)
-        check_whole("config.json: original_max_position_embeddings", self.period, 1, MOST_POSITIONS)
+        check_whole("config.json: original_max_position_embeddings", self.period, 1, MAX_POSITIONS)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Llama3Scaling:
     high: float
 
     def __post_init__(self) -> None:
-        check_whole("config.json: original_max_position_embeddings", self.original, 1, MOST_POSITIONS)
+        check_whole("config.json: original_max_position_embeddings", self.original, 1, MAX_POSITIONS)
         check_real("config.json: factor of rope_parameters", self.factor, 1e-3)
         check_real("config.json: low_freq_factor of rope_parameters", self.low, 0.0)
         check_real("config.json: high_freq_factor of rope_parameters", self.high, 0.0)
@@ -150,7 +150,7 @@ class CausalConfig(ModelConfig):
         if self.routing is not None:
             self.routing.check(self.num_experts, self.top_k_experts)
         if self.mask_token_id is not None:
-            check_whole("config.json: mask_token_id", self.mask_token_id, 0, min(MOST_TOKENS, self.vocab_size) - 1)
+            check_whole("config.json: mask_token_id", self.mask_token_id, 0, min(MAX_TOKENS, self.vocab_size) - 1)
 
     def scaling_of(self, layer: LayerConfig) -> RopeScaling | None:
         """Returns the stretching of a layer's rotation; None: there is none."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from engine.config import MOST_LAYERS, ExpertRouting
+from engine.config import MAX_LAYERS, ExpertRouting
 from engine.declared import check_whole
 from engine.errors import SafelightError, quoted
 from engine.models.causal.config import CausalConfig
@@ -97,10 +97,10 @@ def _turns(raw: dict[str, Any]) -> list[bool]:
     """Reads which layers rotate: ``no_rope_layers`` has 1 for those, and 0 for the others."""
     count: Any = raw.get("num_hidden_layers")
     listed = raw.get("no_rope_layers")
-    check_whole("config.json: num_hidden_layers", count, 1, MOST_LAYERS)
+    check_whole("config.json: num_hidden_layers", count, 1, MAX_LAYERS)
     if listed is None:
         every = raw.get("no_rope_layer_interval", WITHOUT_ROPE)
-        check_whole("config.json: no_rope_layer_interval", every, 1, MOST_LAYERS)
+        check_whole("config.json: no_rope_layer_interval", every, 1, MAX_LAYERS)
         return [(index + 1) % every != 0 for index in range(count)]
     if not isinstance(listed, list) or len(listed) < count or any(each not in (0, 1) for each in listed):
         raise SafelightError(f"config.json: no_rope_layers must have 0 or 1 for each of {count} layers")

@@ -21,7 +21,7 @@ from engine.layers.packed_linear import PackedLinear, PackedTokenTable
 from engine.models.causal.block import CausalBlock, SandwichBlock
 from engine.models.causal.config import CausalConfig
 
-MOST_ROWS = 16  # of a pass; from there on products by matrix units are faster
+MAX_ROWS = 16  # of a pass; from there on products by matrix units are faster
 
 
 class LayersInC:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from engine.config import MOST_LAYERS
+from engine.config import MAX_LAYERS
 from engine.declared import check_whole
 from engine.errors import SafelightError, quoted
 from engine.models.causal.config import CausalConfig
@@ -69,7 +69,7 @@ def read_text(raw: dict[str, Any]) -> CausalConfig:
 
 def _pattern(raw: dict[str, Any]) -> int:
     found: int = raw.get("sliding_window_pattern", PATTERN)
-    check_whole("config.json: sliding_window_pattern", found, 1, MOST_LAYERS)
+    check_whole("config.json: sliding_window_pattern", found, 1, MAX_LAYERS)
     return found
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from engine.config import MOST_HEAD_DIM, MOST_HEADS, MOST_LAYERS, LayerConfig
+from engine.config import MAX_HEAD_DIM, MAX_HEADS, MAX_LAYERS, LayerConfig
 from engine.declared import check_real, check_whole
 from engine.errors import SafelightError, quoted
 from engine.layers.rope import inverse_frequencies, stretched_as_llama3
@@ -126,9 +126,9 @@ def _shared(keys: GGUFKeys) -> dict[str, Any]:
     hidden, heads = keys.need("embedding_length"), keys.need("attention.head_count")
     if hidden != width:
         raise SafelightError(f"has a token table of the width {width} for an embedding length of {quoted(hidden)}")
-    check_whole(f"{keys.architecture}.attention.head_count", heads, 1, MOST_HEADS)
+    check_whole(f"{keys.architecture}.attention.head_count", heads, 1, MAX_HEADS)
     size = keys.find("attention.key_length", hidden // heads)
-    check_whole(f"{keys.architecture}.attention.key_length", size, 2, MOST_HEAD_DIM)
+    check_whole(f"{keys.architecture}.attention.key_length", size, 2, MAX_HEAD_DIM)
     for name in ("attention.value_length", "rope.dimension_count"):
         if keys.find(name, size) != size:
             raise SafelightError(f"has {keys.architecture}.{name} {quoted(keys.find(name))} for heads of {size}")
@@ -207,9 +207,9 @@ def _mistral3(keys: GGUFKeys, shared: dict[str, Any]) -> dict[str, Any]:
 
 def _gemma3(keys: GGUFKeys, shared: dict[str, Any]) -> dict[str, Any]:
     count = shared["num_hidden_layers"]
-    check_whole(f"{keys.architecture}.block_count", count, 1, MOST_LAYERS)
+    check_whole(f"{keys.architecture}.block_count", count, 1, MAX_LAYERS)
     every = keys.find("attention.sliding_window_pattern", GEMMA_PATTERN)
-    check_whole(f"{keys.architecture}.attention.sliding_window_pattern", every, 1, MOST_LAYERS)
+    check_whole(f"{keys.architecture}.attention.sliding_window_pattern", every, 1, MAX_LAYERS)
     near = {"rope_type": "default", "rope_theta": keys.find("rope.freq_base_swa", GEMMA_NEAR_THETA)}
     divisor = shared["hidden_size"] // shared["num_attention_heads"] if count == GEMMA_27B else shared["head_dim"]
     return {

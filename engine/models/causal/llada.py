@@ -13,17 +13,17 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from engine.config import MOST_HEAD_DIM, MOST_HEADS, ExpertRouting
+from engine.config import MAX_HEAD_DIM, MAX_HEADS, ExpertRouting
 from engine.declared import check_whole
 from engine.errors import SafelightError, quoted
 from engine.models.causal.config import CausalConfig
 from engine.models.causal.layout import targets
-from engine.models.causal.reading import MOST_WIDTH, flag, need_whole, read_causal, with_experts
+from engine.models.causal.reading import MAX_WIDTH, flag, need_whole, read_causal, with_experts
 from engine.weights.layout import Names
 
 MASK = 126336
 THETA, EPSILON, MLP_RATIO = 10_000.0, 1e-5, 4  # for files without
-MOST_RATIO = 64  # of the MLP's width to the hidden size
+MAX_RATIO = 64  # of the MLP's width to the hidden size
 WORDS = {
     "hidden_size": "d_model",
     "num_attention_heads": "n_heads",
@@ -69,8 +69,8 @@ def read_llada(raw: dict[str, Any]) -> CausalConfig:
             raise SafelightError(f"config.json: {WORDS[name]} is missing")
     if "intermediate_size" not in own:
         ratio = raw.get("mlp_ratio", MLP_RATIO)
-        check_whole("config.json: mlp_ratio", ratio, 1, MOST_RATIO)
-        check_whole("config.json: d_model", own["hidden_size"], 1, MOST_HEADS * MOST_HEAD_DIM)
+        check_whole("config.json: mlp_ratio", ratio, 1, MAX_RATIO)
+        check_whole("config.json: d_model", own["hidden_size"], 1, MAX_HEADS * MAX_HEAD_DIM)
         own["intermediate_size"] = ratio * own["hidden_size"]
     if "num_key_value_heads" not in own and flag(raw, "multi_query_attention", False):
         own["num_key_value_heads"] = 1
@@ -99,7 +99,7 @@ def read_moe(raw: dict[str, Any]) -> CausalConfig:
             raise SafelightError(f"config.json: {name} {quoted(raw[name])} is not supported in this family")
     if raw.get("moe_router_score_function") not in (None, "softmax"):
         raise SafelightError("config.json: moe_router_score_function is not supported, only 'softmax'")
-    width = need_whole(raw, "expert_intermediate_size", MOST_WIDTH)
+    width = need_whole(raw, "expert_intermediate_size", MAX_WIDTH)
     bias = flag(raw, "attention_bias", False)
     config = read_causal(
         {**raw, "intermediate_size": raw.get("dense_intermediate_size") or width},

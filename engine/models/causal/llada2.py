@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 from engine.adapters.targets import Targets
-from engine.config import MOST_EXPERTS, ExpertRouting
+from engine.config import MAX_EXPERTS, ExpertRouting
 from engine.declared import check_real, check_whole
 from engine.errors import SafelightError, quoted
 from engine.models.causal.config import CausalConfig
 from engine.models.causal.layout import names
-from engine.models.causal.reading import MOST_WIDTH, flag, given_or, need_whole, read_causal, with_experts
+from engine.models.causal.reading import MAX_WIDTH, flag, given_or, need_whole, read_causal, with_experts
 
 MASK, THETA, EPS = 156895, 10_000.0, 1e-5
 ROPES = ("rope_parameters", "rope_scaling")  # names of the object in newer and in older files
@@ -57,8 +57,8 @@ def _share(raw: dict[str, Any]) -> float:
 
 
 def _routing(raw: dict[str, Any]) -> ExpertRouting:
-    shared, width = raw.get("num_shared_experts") or 0, need_whole(raw, "moe_intermediate_size", MOST_WIDTH)
-    check_whole("config.json: num_shared_experts", shared, 0, MOST_EXPERTS)
+    shared, width = raw.get("num_shared_experts") or 0, need_whole(raw, "moe_intermediate_size", MAX_WIDTH)
+    check_whole("config.json: num_shared_experts", shared, 0, MAX_EXPERTS)
     return ExpertRouting(
         scores="sigmoid",
         groups=given_or(raw.get("n_group"), 8),

@@ -24,7 +24,7 @@ from engine.layers.rope import cos_sin, inverse_frequencies, stretched, stretche
 from engine.layers.segments import unextended
 from engine.models.causal.block import CausalBlock, SandwichBlock, norm
 from engine.models.causal.config import CausalConfig, LinearScaling, Llama3Scaling, Yarn
-from engine.models.causal.few_rows import MOST_ROWS, LayersInC
+from engine.models.causal.few_rows import MAX_ROWS, LayersInC
 from engine.models.network import Network
 
 
@@ -140,7 +140,7 @@ class CausalNetwork(Network):
             masks = {window: causal_mask(start, count, window, self.device) for window in windows - {None}}
             masks[None] = block_causal_mask(start, count, blocks, self.device)
         near = masks.get(self.config.sliding_window)
-        layers = self._layers_in_c() if count <= MOST_ROWS else None
+        layers = self._layers_in_c() if count <= MAX_ROWS else None
         if layers is None:
             hidden = self.run(ids[None], positions.to(self.device), masks.get(None), cache, near)[0]
             logits = self.head(hidden[first_logits:]) if first_logits < count else hidden.new_empty(0)
@@ -150,7 +150,7 @@ class CausalNetwork(Network):
         return hidden, logits
 
     def runs_in_c(self, rows: int) -> bool:
-        return 0 < rows <= MOST_ROWS and self._layers_in_c() is not None
+        return 0 < rows <= MAX_ROWS and self._layers_in_c() is not None
 
     def _layers_in_c(self) -> DenseLayers | None:
         """Returns the layers for passes of few rows in C, if there are such."""

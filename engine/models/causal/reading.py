@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from engine.config import (
-    MOST_EXPERTS,
-    MOST_HEAD_DIM,
-    MOST_HEADS,
-    MOST_LAYERS,
+    MAX_EXPERTS,
+    MAX_HEAD_DIM,
+    MAX_HEADS,
+    MAX_LAYERS,
     Activation,
     ExpertRouting,
     LayerConfig,
@@ -59,8 +59,8 @@ def read_causal(
         SafelightError: a missing field, or a value that this engine does not implement.
     """
     kinds = kinds or _full_kinds(raw, has_window)
-    heads = need_whole(raw, "num_attention_heads", MOST_HEADS)
-    hidden = need_whole(raw, "hidden_size", MOST_HEADS * MOST_HEAD_DIM)
+    heads = need_whole(raw, "num_attention_heads", MAX_HEADS)
+    hidden = need_whole(raw, "hidden_size", MAX_HEADS * MAX_HEAD_DIM)
     theta, rope_scaling, query_scaling = _read_rope(raw, rope_theta)
     head = raw.get("head_dim") or hidden // heads, raw.get("num_key_value_heads") or heads
     layers = _layers(kinds, turns, head, {FULL: theta, SLIDING: given_or(near_theta, theta)})
@@ -128,7 +128,7 @@ def read_kinds(raw: dict[str, Any], default: Callable[[int], LayerKind]) -> tupl
     """
     count: Any = raw.get("num_hidden_layers")
     kinds = raw.get("layer_types")
-    check_whole("config.json: num_hidden_layers", count, 1, MOST_LAYERS)
+    check_whole("config.json: num_hidden_layers", count, 1, MAX_LAYERS)
     if kinds is None:
         return tuple(map(default, range(count)))
     known = isinstance(kinds, list) and all(kind in (FULL, SLIDING) for kind in kinds)
@@ -160,7 +160,7 @@ def _full_kinds(raw: dict[str, Any], has_window: bool) -> tuple[LayerKind, ...]:
     Raises:
         SafelightError: a layer has a sliding window.
     """
-    count, kinds = need_whole(raw, "num_hidden_layers", MOST_LAYERS), raw.get("layer_types")
+    count, kinds = need_whole(raw, "num_hidden_layers", MAX_LAYERS), raw.get("layer_types")
     if kinds is None:
         first = raw.get("max_window_layers")  # the layer from which the window is used
         begins = not (isinstance(first, int) and first >= count)
@@ -230,7 +230,7 @@ def _read_yarn(raw: dict[str, Any], rope: dict[str, Any], factor: Any) -> Yarn:
     )
 
 
-MOST_WIDTH = 2**20
+MAX_WIDTH = 2**20
 
 
 def with_experts(config: CausalConfig, raw: dict[str, Any], routing: ExpertRouting, dense: int = 0) -> CausalConfig:
@@ -239,12 +239,12 @@ def with_experts(config: CausalConfig, raw: dict[str, Any], routing: ExpertRouti
     Raises:
         SafelightError: a missing field, or a value that does not fit.
     """
-    check_whole("config.json: first_k_dense_replace", dense, 0, MOST_LAYERS)
+    check_whole("config.json: first_k_dense_replace", dense, 0, MAX_LAYERS)
     return replace(
         config,
         layers=tuple(replace(layer, is_dense=index < dense) for index, layer in enumerate(config.layers)),
-        num_experts=need_whole(raw, "num_experts", MOST_EXPERTS),
-        top_k_experts=need_whole(raw, "num_experts_per_tok", MOST_EXPERTS),
-        moe_intermediate_size=need_whole(raw, "moe_intermediate_size", MOST_WIDTH),
+        num_experts=need_whole(raw, "num_experts", MAX_EXPERTS),
+        top_k_experts=need_whole(raw, "num_experts_per_tok", MAX_EXPERTS),
+        moe_intermediate_size=need_whole(raw, "moe_intermediate_size", MAX_WIDTH),
         routing=routing,
     )

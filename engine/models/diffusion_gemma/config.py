@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.config import MOST_LAYERS, LayerConfig, ModelConfig
+from engine.config import MAX_LAYERS, LayerConfig, ModelConfig
 from engine.declared import check_whole
 from engine.errors import SafelightError, quoted
 from engine.models.vision.config import read_vision
@@ -62,7 +62,7 @@ def _first(value: Any, default: int) -> Any:
 def _read_layers(text: dict[str, Any], need: Any) -> tuple[LayerConfig, ...]:
     """Returns the layers' configs, from ``per_layer_config`` or the flat ``global_*`` fields of released files."""
     count = need("num_hidden_layers")
-    check_whole("config.json: num_hidden_layers", count, 1, MOST_LAYERS)
+    check_whole("config.json: num_hidden_layers", count, 1, MAX_LAYERS)
     kinds = text.get("layer_types") or [
         "full_attention" if (i + 1) % 6 == 0 else "sliding_attention" for i in range(count)
     ]

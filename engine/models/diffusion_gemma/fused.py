@@ -23,7 +23,7 @@ from engine.kernels.inputs import embed_rows, rope_tables
 from engine.kernels.linear_w8a8 import linear_w8a8
 from engine.kernels.linear_w8a16 import linear_w8a16
 from engine.kernels.norms import add_norm, head_norm_rope, merge_norm, norm
-from engine.kernels.router import MOST_EXPERTS, route
+from engine.kernels.router import MAX_EXPERTS, route
 from engine.kernels.table import schemes
 from engine.layers.adapted import addition, linear
 from engine.layers.attention import Span
@@ -217,7 +217,7 @@ class FusedLayers:
             scaled: (T, H), normed and scaled for the router. x: (T, H), for packed experts in ``split_pairs`` order.
         """
         router = layer.block.router
-        if router.proj.weight.shape[0] <= MOST_EXPERTS:
+        if router.proj.weight.shape[0] <= MAX_EXPERTS:
             weights, chosen = route(scaled, router.proj.weight, router.per_expert_scale, router.top_k)
         else:
             weights, chosen = router.choose(scaled)

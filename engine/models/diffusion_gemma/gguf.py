@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
-from engine.config import MOST_HEAD_DIM, MOST_LAYERS, GenerationConfig, LayerConfig, ModelConfig
+from engine.config import MAX_HEAD_DIM, MAX_LAYERS, GenerationConfig, LayerConfig, ModelConfig
 from engine.declared import check_whole
 from engine.errors import SafelightError, quoted
 from engine.models.diffusion_gemma.writing import config_dict, generation_dict
@@ -90,7 +90,7 @@ def _divisors(header: GGUFHeader) -> list[float] | None:
     tensor = header.tensors.get(ROPE)
     if tensor is None:
         return None
-    if len(tensor.shape) != 1 or tensor.shape[0] > MOST_HEAD_DIM:
+    if len(tensor.shape) != 1 or tensor.shape[0] > MAX_HEAD_DIM:
         raise SafelightError(f"has {ROPE} of shape {tensor.shape}")
     found: list[float] = GGUFCheckpoint(header).read(ROPE).tolist()
     return found
@@ -119,7 +119,7 @@ def read_config(header: GGUFHeader, divisors: list[float] | None) -> ModelConfig
         return found
 
     count = need("block_count")
-    check_whole(f"{ARCHITECTURE}.block_count", count, 1, MOST_LAYERS)
+    check_whole(f"{ARCHITECTURE}.block_count", count, 1, MAX_LAYERS)
     is_sliding, heads = each("attention.sliding_window_pattern"), each("attention.head_count_kv")
     if not all(isinstance(flag, bool) for flag in is_sliding):
         raise SafelightError(f"has {ARCHITECTURE}.attention.sliding_window_pattern {quoted(is_sliding)}")

@@ -25,8 +25,8 @@ from engine.threads import use_threads
 FEWEST_ROWS, FEWEST_A_CORE = 4, 8  # of a sequence in a joined pass: on one core, and on several
 NARROWEST = 16  # results a row of a product
 VECTORS = 32  # numbers that a loop takes at once
-MOST_CORES = 2  # the most that were measured
-PATIENCE, MOST_PATIENCE = 32, 512  # joined passes before the other number of cores is tried again
+MAX_CORES = 2  # the most that were measured
+PATIENCE, MAX_PATIENCE = 32, 512  # joined passes before the other number of cores is tried again
 TRIALS, HOPELESS = 3, 2.0  # passes of a test; factor of slowness at which it ends early
 
 
@@ -41,7 +41,7 @@ class Joining:
         self._is_exact: bool | None = None  # result of the test
         self._parts = tuple(network.modules())[1:]  # without the network, as it is a weak key of ``_kept``
         widest = network.config.intermediate_size // VECTORS
-        self.cores = CoreChoice(min(threads, MOST_CORES) if widest % MOST_CORES == 0 else 1)
+        self.cores = CoreChoice(min(threads, MAX_CORES) if widest % MAX_CORES == 0 else 1)
 
     @staticmethod
     def for_network(network: DiffusionGemma, threads: int = 1) -> Joining:
@@ -170,7 +170,7 @@ class CoreChoice:
         if len(self._tested) < TRIALS and not is_hopeless:
             return
         self._tested, self._seconds[count] = [], best
-        self._patience, self._passes = PATIENCE if self._faster == count else min(MOST_PATIENCE, 2 * self._patience), 0
+        self._patience, self._passes = PATIENCE if self._faster == count else min(MAX_PATIENCE, 2 * self._patience), 0
 
     @property
     def _faster(self) -> int:

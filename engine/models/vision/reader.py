@@ -19,7 +19,7 @@ from engine.pictures import ImageCost, Picture, pixels
 
 T = TypeVar("T")
 
-MOST_KEPT = 32  # pictures; one of 1120 tokens has 6 MB at the 26B
+MAX_KEPT = 32  # pictures; one of 1120 tokens has 6 MB at the 26B
 
 
 class ImageReader:
@@ -69,7 +69,7 @@ class ImageReader:
                 yield
                 x = lent(block, x, rope)
             self._kept[key] = tower.projected(x, cut.rows, cut.columns, lent)[0].cpu()
-            if len(self._kept) > MOST_KEPT:
+            if len(self._kept) > MAX_KEPT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         return self._kept[key]

@@ -25,7 +25,7 @@ from engine.tasks.decisions.answers import TypedAnswer
 
 DIGITS = 4  # of a probability
 DOUBTED_MASS = 0.5  # of all options together, under which an answer comes with a caution
-MOST_TOKENS = 256  # of the answer of a model that was not made for puzzles
+MAX_TOKENS = 256  # of the answer of a model that was not made for puzzles
 
 
 async def generate(call: ServedCall, asked: GenerateArguments) -> ToolReply:
@@ -163,7 +163,7 @@ def _plan_puzzle(context: ServerContext, puzzle: str) -> RunPlan:
     if not _is_made_for_it(model) and known:
         fields["model"] = f"{model.name}:{known[0]}"
     elif not _is_made_for_it(model) and model.traits.taught == "anything" and not model.parts:
-        fields["max_tokens"] = MOST_TOKENS
+        fields["max_tokens"] = MAX_TOKENS
     return plan_message(context, rules.to_prompt(puzzle), **fields)
 
 

@@ -6,14 +6,14 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from engine.config import MOST_POSITIONS
+from engine.config import MAX_POSITIONS
 from engine.server.errors import ApiError
-from engine.server.schemas import GAP_TOKENS, MOST_EXACT
+from engine.server.schemas import GAP_TOKENS, MAX_EXACT
 from engine.server.strict import Strict
 
-MOST_STEP = 2**31 - 1
-Length = Annotated[int, Field(ge=1, le=MOST_POSITIONS)]
-Seed = Annotated[int, Field(ge=0, le=MOST_EXACT)]
+MAX_STEP = 2**31 - 1
+Length = Annotated[int, Field(ge=1, le=MAX_POSITIONS)]
+Seed = Annotated[int, Field(ge=0, le=MAX_EXACT)]
 
 
 class GenerateArguments(Strict):
@@ -78,5 +78,5 @@ class InspectArguments(Strict):
     run_id: Annotated[str, Field(min_length=1, max_length=200, description="run_id from the result of another tool.")]
     step: Annotated[
         int | None,
-        Field(ge=1, le=MOST_STEP, description="Shows the draft after this step, counted from 1 over the whole run."),
+        Field(ge=1, le=MAX_STEP, description="Shows the draft after this step, counted from 1 over the whole run."),
     ] = None

@@ -17,7 +17,7 @@ from engine.trace.recording import Draft
 
 PATH = "/mcp"
 LEFT = "mcp_left"  # of an HTTP request's state: the ``receive`` of its ``ServedCall``
-MOST_SHOWN = 200  # characters of a draft in a report of progress
+MAX_SHOWN = 200  # characters of a draft in a report of progress
 Report: TypeAlias = Callable[[int, str], Awaitable[None]]
 """Reports progress: the steps so far, and a sentence."""
 
@@ -80,7 +80,7 @@ async def written(call: ServedCall, plan: RunPlan) -> ToolReply:
             draft.fold(event)
             if isinstance(event, StepFinished):
                 steps += 1
-                await call.report(steps, shown(draft.reply(plan.model.decode).text, MOST_SHOWN))
+                await call.report(steps, shown(draft.reply(plan.model.decode).text, MAX_SHOWN))
         [answer] = answering.answers
         text, count, reason = joined_text(parts, ContentPart), len(answer.tokens), answer.finish_reason
         cut = ", cut at the most tokens" if reason == "length" else ""

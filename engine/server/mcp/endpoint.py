@@ -20,7 +20,7 @@ from engine.server.mcp.calls import LEFT, PATH
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-MOST_SESSIONS = 1_024  # of clients at a time; another one is refused
+MAX_SESSIONS = 1_024  # of clients at a time; another one is refused
 IDLE_SECONDS = 600.0  # after which a session is forgotten
 
 
@@ -66,7 +66,7 @@ class ToolsEndpoint:
             build_server(self._context, lambda: "" if scheduler.loading is None else None),
             session_idle_timeout=IDLE_SECONDS,
             max_request_body_size=self._context.options.body_bytes,
-            max_sessions=MOST_SESSIONS,
+            max_sessions=MAX_SESSIONS,
         )
 
 

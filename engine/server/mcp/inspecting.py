@@ -30,10 +30,10 @@ from engine.server.mcp.calls import ServedCall, ToolReply, shown
 from engine.text.reply import Reply
 from engine.trace.recording import Draft, Recording
 
-MOST_ROWS = 60  # steps of a run that are listed; the middle ones of more are left out
-MOST_TEXT = 8_000  # characters of a draft
-MOST_DOUBTED = 16  # positions of a step
-MOST_PIECE = 40  # characters of a token
+MAX_ROWS = 60  # steps of a run that are listed; the middle ones of more are left out
+MAX_TEXT = 8_000  # characters of a draft
+MAX_DOUBTED = 16  # positions of a step
+MAX_PIECE = 40  # characters of a token
 DIGITS = 4  # of an entropy
 
 
@@ -72,11 +72,11 @@ def _described(context: ServerContext, request: LiveRequest, step: int | None) -
 
 
 def _listed(head: dict[str, Any], rows: Sequence[dict[str, Any]]) -> ToolReply:
-    left_out = max(0, len(rows) - MOST_ROWS)
-    kept = [*rows[: MOST_ROWS // 2], *rows[len(rows) - MOST_ROWS // 2 :]] if left_out else list(rows)
+    left_out = max(0, len(rows) - MAX_ROWS)
+    kept = [*rows[: MAX_ROWS // 2], *rows[len(rows) - MAX_ROWS // 2 :]] if left_out else list(rows)
     lines = [_line(row) for row in kept]
     if left_out:
-        lines.insert(MOST_ROWS // 2, f"({left_out} steps left out)")
+        lines.insert(MAX_ROWS // 2, f"({left_out} steps left out)")
     said = ", ".join(f"{name} {value}" for name, value in head.items() if name != "run_id")
     return ToolReply("\n".join([said, *lines]), head | {"rows": kept, "left_out": left_out})
 
@@ -90,15 +90,15 @@ def _at_step(
 ) -> ToolReply:
     last = events[-1]
     assert isinstance(last, StepFinished)
-    draft = shown(Draft.from_events(events, recording.header.config.eos_token_ids).reply(read).text, MOST_TEXT)
+    draft = shown(Draft.from_events(events, recording.header.config.eos_token_ids).reply(read).text, MAX_TEXT)
     unsure = [place for place in np.argsort(-last.entropy, kind="stable").tolist() if not last.accepted_mask[place]]
     doubted = [
         {
             "position": place,
-            "token": recording.piece(int(last.argmax_canvas[place]))[:MOST_PIECE],
+            "token": recording.piece(int(last.argmax_canvas[place]))[:MAX_PIECE],
             "entropy": round(float(last.entropy[place]), DIGITS),
         }
-        for place in unsure[:MOST_DOUBTED]
+        for place in unsure[:MAX_DOUBTED]
     ]
     lines = [_line(row), "draft:", draft]
     if doubted:
@@ -151,7 +151,7 @@ def _end(events: Sequence[Event]) -> dict[str, Any]:
     last = events[-1] if events else None
     if not isinstance(last, GenerationFinished):
         return {}
-    ends = [event.reason for event in events if isinstance(event, CanvasCommitted)][:MOST_ROWS]
+    ends = [event.reason for event in events if isinstance(event, CanvasCommitted)][:MAX_ROWS]
     return {"ended": last.reason, "tokens": len(last.tokens), "blocks": ends, "seconds": round(last.seconds, 3)}
 
 

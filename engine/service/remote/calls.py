@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.config import MOST_POSITIONS
+from engine.config import MAX_POSITIONS
 from engine.errors import SafelightError
 from engine.files import JSON_BYTES, parse_json
 from engine.service.remote import problems
@@ -32,7 +32,7 @@ def field_of(raw: Any, *names: str) -> Any:
     return raw
 
 
-def count_of(raw: Any, *names: str, most: int = MOST_POSITIONS) -> int | None:
+def count_of(raw: Any, *names: str, most: int = MAX_POSITIONS) -> int | None:
     """Returns a field as ``field_of`` if it is a number of tokens."""
     found = field_of(raw, *names)
     return found if type(found) is int and 0 <= found <= most else None

@@ -30,9 +30,9 @@ from engine.text.message import Message, image_digests, in_parts
 from engine.text.output_format import OutputFormat
 from engine.text.tags import JSON_CALL, JSON_CALL_END
 
-MOST_TEXT = 2**21  # characters of an answer, its thinking and its tool calls together
-MOST_CALLS = 128  # calls of tools in one answer
-MOST_SIDE = 2_048  # pixels of a picture that is sent; models look at fewer
+MAX_TEXT = 2**21  # characters of an answer, its thinking and its tool calls together
+MAX_CALLS = 128  # calls of tools in one answer
+MAX_SIDE = 2_048  # pixels of a picture that is sent; models look at fewer
 LARGEST_SEED = 2**31 - 1  # the largest seed that every server takes
 STREAM, WHOLE = "text/event-stream", "application/json"
 
@@ -95,7 +95,7 @@ def _format_fields(asked: OutputFormat, tools: Sequence[Mapping[str, Any]]) -> d
 
 def url_of(picture: Picture) -> str:
     """Returns a picture as a URL that any server takes: some read no WebP, and some turn no picture upright."""
-    return data_url(picture, MOST_SIDE, is_exact=True)
+    return data_url(picture, MAX_SIDE, is_exact=True)
 
 
 def plain_message(message: Message, urls: Mapping[str, str]) -> dict[str, Any]:
@@ -179,7 +179,7 @@ class ChatReader:
 
     def _whole(self, answer: Exchange) -> Iterator[Event]:
         try:
-            body = answer.whole(8 * MOST_TEXT)
+            body = answer.whole(8 * MAX_TEXT)
         except WIRE_ERRORS as error:
             raise problems.in_the_midst(error, self._address) from error
         if body is None:
@@ -231,9 +231,9 @@ class ChatReader:
 
     def _grow(self, characters: int) -> None:
         self._length += characters
-        if self._length > MOST_TEXT:
+        if self._length > MAX_TEXT:
             raise RemoteError(
-                "The answer is longer than {count} characters, the most that is accepted.", count=MOST_TEXT
+                "The answer is longer than {count} characters, the most that is accepted.", count=MAX_TEXT
             )
 
     def _usage(self, raw: Any) -> None:
@@ -264,8 +264,8 @@ class ChatReader:
                 if isinstance(part, str):
                     self._grow(len(part))
                     known[at] += part
-            if len(self._calls) > MOST_CALLS:
-                raise RemoteError("The answer calls more tools than {count}.", count=MOST_CALLS)
+            if len(self._calls) > MAX_CALLS:
+                raise RemoteError("The answer calls more tools than {count}.", count=MAX_CALLS)
 
     def _rest(self) -> Iterator[Event]:
         """Yields the calls of tools, as text, and the tokens that came without text."""

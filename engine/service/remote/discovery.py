@@ -14,7 +14,7 @@ from engine.service.remote.calls import PATIENCE, Calls, Check, RemotePatience, 
 from engine.service.remote.problems import RemoteError
 
 ServerKind = Literal["safelight", "vllm", "openai"]
-MOST_MODELS = 10_000
+MAX_MODELS = 10_000
 _CONTEXTS = (
     ("max_model_len",),
     ("context_length",),
@@ -87,7 +87,7 @@ def probe(
 def models_of(calls: Calls, check: Check = no_check) -> tuple[RemoteModel, ...]:
     raw = calls.json(calls.address.base + "/models", check=check)
     listed = field_of(raw, "data")
-    if not isinstance(listed, list) or len(listed) > MOST_MODELS:
+    if not isinstance(listed, list) or len(listed) > MAX_MODELS:
         raise problems.strange(calls.address)
     found = (_model(one, calls.address) for one in listed)
     return tuple(model for model in found if model is not None)

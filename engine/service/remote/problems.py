@@ -13,7 +13,7 @@ from engine.service.remote.address import RemoteAddress
 from engine.service.remote.wire import BrokenError
 
 WIRE_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, BrokenError)
-MOST_SAID = 300  # characters of a server's own message
+MAX_SAID = 300  # characters of a server's own message
 _FIELDS = ("message", "detail", "msg", "error")
 
 
@@ -139,7 +139,7 @@ def said_by(error: Any) -> str:
         return "" if error is None else quoted(error)
     line = " ".join(error.encode("utf-8", "replace").decode().split())
     line = "".join(sign if sign.isprintable() else " " for sign in line)
-    return line if len(line) <= MOST_SAID else line[:MOST_SAID] + "…"
+    return line if len(line) <= MAX_SAID else line[:MAX_SAID] + "…"
 
 
 def _is_slow(error: Exception) -> bool:

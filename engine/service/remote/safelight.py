@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from engine.errors import SafelightError, Sentence
-from engine.events import MOST_ANSWER, Event
+from engine.events import MAX_ANSWER, Event
 from engine.pictures import Picture
 from engine.service.remote import problems
 from engine.service.remote.calls import Calls, Check, count_of, field_of, no_check
@@ -128,7 +128,7 @@ class SafelightModel:
         body: dict[str, Any] = {"messages": [dict(message) for message in messages]}
         if tools:  # which an older server does not know
             body["tools"] = [dict(tool) for tool in tools]
-        found = count_of(self._calls.json(self._url("tokens/count"), body), "tokens", most=MOST_ANSWER)
+        found = count_of(self._calls.json(self._url("tokens/count"), body), "tokens", most=MAX_ANSWER)
         if found is None:
             raise problems.strange(self._calls.address)
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.service.remote.problems import RemoteError
 
 LONGEST_LINE = 2**22  # bytes; also of the data of one event
-MOST_BYTES = 2**28  # of a whole stream
+MAX_BYTES = 2**28  # of a whole stream
 
 
 class EventReader:
@@ -56,5 +56,5 @@ class EventReader:
         return [whole]
 
     def _check(self) -> None:
-        if len(self._rest) > LONGEST_LINE or self._held > LONGEST_LINE or self._read > MOST_BYTES:
+        if len(self._rest) > LONGEST_LINE or self._held > LONGEST_LINE or self._read > MAX_BYTES:
             raise RemoteError("The server sends an endless line. The text so far is kept.")

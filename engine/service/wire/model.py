@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Annotated, Any, NoReturn
 
-from engine.config import MOST_TILE
+from engine.config import MAX_TILE
 from engine.declared import plain, read, read_fields, whole
 from engine.errors import SafelightError
 from engine.pictures import ImageCost
@@ -19,7 +19,7 @@ from engine.text.reply import Reply
 from engine.trace.live import by_number, is_never_special
 
 DIALECT = 1  # raised by changes that an older reader must not ignore
-Tile: Any = Annotated[int, whole(1, MOST_TILE)]
+Tile: Any = Annotated[int, whole(1, MAX_TILE)]
 
 
 def model_to_json(model: LoadedModel) -> dict[str, Any]:

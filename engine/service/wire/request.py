@@ -20,10 +20,10 @@ from engine.text.message import Digest, Message, image_of
 from engine.text.outline import Outline
 from engine.trace.header import unknown_settings
 
-MOST_MESSAGES = 4_096
-MOST_CHARACTERS = 2**21  # characters of a message, which a tokenizer reads at once
-MOST_DIGESTS = 4_096
-Digests: Any = Annotated[tuple[Digest, ...], many(MOST_DIGESTS)]
+MAX_MESSAGES = 4_096
+MAX_CHARACTERS = 2**21  # characters of a message, which a tokenizer reads at once
+MAX_DIGESTS = 4_096
+Digests: Any = Annotated[tuple[Digest, ...], many(MAX_DIGESTS)]
 
 FindPicture = Callable[[str], Picture | None]
 """The picture of a digest that was sent before; None without one."""
@@ -99,8 +99,8 @@ def check_conversation(messages: Sequence[Message], outline: Outline = ()) -> No
     Raises:
         SafelightError: it has no message, too many, or a text that is too long.
     """
-    many(MOST_MESSAGES, fewest=1)("messages", messages)
+    many(MAX_MESSAGES, fewest=1)("messages", messages)
     texts = [text for message in messages for text in message.values() if isinstance(text, str)]
     texts.append("".join(part if isinstance(part, str) else part.like for part in outline))
-    if any(len(text) > MOST_CHARACTERS for text in texts):
-        raise SafelightError(f"a text has more than {MOST_CHARACTERS:,} characters; shorten it")
+    if any(len(text) > MAX_CHARACTERS for text in texts):
+        raise SafelightError(f"a text has more than {MAX_CHARACTERS:,} characters; shorten it")

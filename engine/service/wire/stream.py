@@ -18,14 +18,14 @@ from engine.errors import SafelightError
 from engine.events import Event
 from engine.service.replies import RunAdvanced, RunEnded, RunReply, RunStarted
 from engine.trace.codec import LAYOUTS, Codec
-from engine.trace.format import HEAD, MOST_HEADER, MOST_WHY, Head, PayloadError, RecordBudget, frame, read_head, unpack
+from engine.trace.format import HEAD, MAX_HEADER, MAX_WHY, Head, PayloadError, RecordBudget, frame, read_head, unpack
 from engine.trace.header import TraceHeader, read_object
 from engine.trace.index import SLACK, Order
 
 CONTENT_TYPE = "application/vnd.safelight.run"
 IDLE = frame(b"IDLE", b"")
-MOST_MESSAGE = 2_000  # characters of a failure's message
-MOST_UNKNOWN = 2**20  # bytes of a record of an unknown kind
+MAX_MESSAGE = 2_000  # characters of a failure's message
+MAX_UNKNOWN = 2**20  # bytes of a record of an unknown kind
 _BEGIN, _END = b"HEAD", b"ENDS"
 
 
@@ -53,7 +53,7 @@ class ReplyWriter:
             case RunAdvanced() if self._codec is not None:
                 return frame(*self._codec.encode(reply.event))
             case RunEnded():
-                return frame(_END, json.dumps({"message": str(reply.message)[:MOST_MESSAGE]}).encode())
+                return frame(_END, json.dumps({"message": str(reply.message)[:MAX_MESSAGE]}).encode())
         return b""
 
 
@@ -104,8 +104,8 @@ class ReplyReader:
             raise SafelightError("the connection to the server was lost before the run ended; try again")
 
     def _most(self, kind: bytes) -> int:
-        own = {_BEGIN: MOST_HEADER, _END: MOST_WHY}
-        return own.get(kind) or (self._codec.most.get(kind, MOST_UNKNOWN) if self._codec is not None else MOST_UNKNOWN)
+        own = {_BEGIN: MAX_HEADER, _END: MAX_WHY}
+        return own.get(kind) or (self._codec.most.get(kind, MAX_UNKNOWN) if self._codec is not None else MAX_UNKNOWN)
 
     def _check(self, head: Head) -> None:
         """Checks a record's header before its payload is read."""
@@ -125,7 +125,7 @@ class ReplyReader:
             return header
         if head.kind == _END:
             self.is_over = True
-            return Ended(read_object(payload, dict[str, str]).get("message", "")[:MOST_MESSAGE])
+            return Ended(read_object(payload, dict[str, str]).get("message", "")[:MAX_MESSAGE])
         if head.kind not in LAYOUTS:
             return None
         if self._codec is None or self._order.is_over or not self._order.allows(head.kind, head.block, head.step):

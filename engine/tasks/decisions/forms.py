@@ -18,8 +18,8 @@ from engine.errors import SafelightError, quoted
 from engine.files import storable
 from engine.tasks.decisions.answers import COLDEST, HOTTEST, TypedAnswer
 from engine.tasks.decisions.questions import (
-    MOST_QUESTIONS,
-    MOST_REPEATS,
+    MAX_QUESTIONS,
+    MAX_REPEATS,
     Decision,
     OneOf,
     Option,
@@ -83,8 +83,8 @@ def questions_from_json(raw: Any) -> tuple[Question, ...]:
     """
     if not isinstance(raw, dict) or not raw:
         raise SafelightError("questions must be an object with at least one question by its name")
-    if len(raw) > MOST_QUESTIONS:
-        raise SafelightError(f"there are {len(raw)} questions; at most {MOST_QUESTIONS} are taken at once")
+    if len(raw) > MAX_QUESTIONS:
+        raise SafelightError(f"there are {len(raw)} questions; at most {MAX_QUESTIONS} are taken at once")
     return tuple(question_from_json(name, question) for name, question in raw.items())
 
 
@@ -103,11 +103,11 @@ def decision_to_json(decision: Decision) -> dict[str, Any]:
 @dataclass(frozen=True)
 class _DecisionForm:
     state: str
-    questions: Annotated[tuple[tuple[str, Any], ...], many(MOST_QUESTIONS, fewest=1)]
+    questions: Annotated[tuple[tuple[str, Any], ...], many(MAX_QUESTIONS, fewest=1)]
     instructions: str = ""
     is_joint: bool = False
-    first: Annotated[int, whole(0, MOST_QUESTIONS)] = 1
-    repeats: Annotated[int, whole(0, MOST_QUESTIONS)] = 0
+    first: Annotated[int, whole(0, MAX_QUESTIONS)] = 1
+    repeats: Annotated[int, whole(0, MAX_QUESTIONS)] = 0
 
 
 def decision_from_json(raw: Any) -> Decision:
@@ -202,7 +202,7 @@ class QuestionFile:
     questions: Annotated[tuple[Question, ...], Form(questions_from_json, list)]
     instructions: str = ""
     joint: bool = False
-    repeats: Annotated[int, whole(0, MOST_REPEATS)] = REPEATS
+    repeats: Annotated[int, whole(0, MAX_REPEATS)] = REPEATS
     temperature: Annotated[float, real(COLDEST, HOTTEST)] = 1.0
 
 

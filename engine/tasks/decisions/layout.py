@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import count, pairwise
 from typing import Annotated
 
-from engine.config import MOST_CANVAS, Tokens
+from engine.config import MAX_CANVAS, Tokens
 from engine.declared import whole
 from engine.errors import SafelightError, quoted
 from engine.tasks.decisions.questions import Decision, Question
@@ -22,7 +22,7 @@ NOISE = -1
 class Slot:
     """The position where a question is answered, and for each label the tokens that count, with and without a space."""
 
-    position: Annotated[int, whole(0, MOST_CANVAS)]
+    position: Annotated[int, whole(0, MAX_CANVAS)]
     labels: tuple[Tokens, ...]
 
 

@@ -8,11 +8,11 @@ from typing import TypeAlias
 from engine.errors import SafelightError, quoted
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-MOST_OPTIONS = len(LETTERS)
-MOST_LEVELS = 10  # as many as there are digits
-MOST_QUESTIONS = 64
-MOST_REPEATS = 64
-MOST_TEXT = 10_000  # characters of a question, a name or a description
+MAX_OPTIONS = len(LETTERS)
+MAX_LEVELS = 10  # as many as there are digits
+MAX_QUESTIONS = 64
+MAX_REPEATS = 64
+MAX_TEXT = 10_000  # characters of a question, a name or a description
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class OneOf:
     name: str = ""
 
     def __post_init__(self) -> None:
-        _check_count(self.name, "options", len(self.options), MOST_OPTIONS)
+        _check_count(self.name, "options", len(self.options), MAX_OPTIONS)
         _check_texts(self.name, self.instructions, self.options)
 
 
@@ -63,7 +63,7 @@ class Score:
     name: str = ""
 
     def __post_init__(self) -> None:
-        _check_count(self.name, "levels", len(self.levels), MOST_LEVELS)
+        _check_count(self.name, "levels", len(self.levels), MAX_LEVELS)
         _check_texts(self.name, self.instructions, self.levels)
 
     @property
@@ -109,8 +109,8 @@ def _check_texts(name: str, instructions: str, options: tuple[Option, ...]) -> N
         raise SafelightError(f"{_said(name)} asks nothing; write its instructions")
     names = [option.name for option in options]
     for text in (name, instructions, *names, *(option.description for option in options)):
-        if len(text) > MOST_TEXT:
-            raise SafelightError(f"{_said(name)} has a text of {len(text)} characters; at most {MOST_TEXT} are taken")
+        if len(text) > MAX_TEXT:
+            raise SafelightError(f"{_said(name)} has a text of {len(text)} characters; at most {MAX_TEXT} are taken")
     for one in names:
         if not one.strip():
             raise SafelightError(f"{_said(name)} has an option without a name; give it one")

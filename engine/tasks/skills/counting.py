@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.tasks.skills.skill import MAX_ANSWER, Parts, rule
 
-_MOST_LINES = 40
+_MAX_LINES = 40
 
 
 def _solve_count(parts: Parts) -> str | None:
@@ -25,7 +25,7 @@ def _solve_countdown(parts: Parts) -> str | None:
 
 def _solve_times_table(parts: Parts) -> str | None:
     factor, last = int(parts["a"]), int(parts["b"])
-    if not 1 <= last <= _MOST_LINES:
+    if not 1 <= last <= _MAX_LINES:
         return None
     lines, product = [], 0
     for line in range(1, last + 1):

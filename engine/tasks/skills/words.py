@@ -7,12 +7,12 @@ import json
 from engine.tasks.skills.skill import Parts, rule
 
 _W = "(?P<w>[a-z]+)"
-_MOST_REPEATS = 40
+_MAX_REPEATS = 40
 
 
 def _solve_repeat(parts: Parts) -> str | None:
     times = int(parts["n"])
-    return (f"{parts['w']} " * times).strip() if 1 <= times <= _MOST_REPEATS else None
+    return (f"{parts['w']} " * times).strip() if 1 <= times <= _MAX_REPEATS else None
 
 
 REVERSE_WORD = rule(

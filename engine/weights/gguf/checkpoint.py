@@ -26,7 +26,7 @@ from engine.weights.gguf.kept import KEPT, packed_of, read_in_c
 from engine.weights.layout import Expected, Layout, Names, Place, State
 from engine.weights.safetensors import Header
 
-MOST_PIECES = 2**17  # of a file; DiffusionGemma's has 8 000
+MAX_PIECES = 2**17  # of a file; DiffusionGemma's has 8 000
 AT_ONCE = 2**24  # numbers of a matrix that are dequantised at a time
 NOT_WEIGHTS = ("F64", "I8", "I16", "I32", "I64", "Q8_1", "Q8_K", "Q1_0")  # found in no model's weights, or not read
 TYPES = tuple(kind.name for kind in GGMLQuantizationType if kind.name not in NOT_WEIGHTS)
@@ -70,10 +70,8 @@ class GGUFCheckpoint:
         self._pieces: dict[str, tuple[TensorInfo, TensorPiece]] = {}
         for name, tensor in file.tensors.items():
             for piece in pieces(tensor.shape):
-                if len(self.headers) == MOST_PIECES:
-                    raise SafelightError(
-                        f"{file.path} holds more than {MOST_PIECES:,} matrices, the most that are read"
-                    )
+                if len(self.headers) == MAX_PIECES:
+                    raise SafelightError(f"{file.path} holds more than {MAX_PIECES:,} matrices, the most that are read")
                 self.headers[name + piece.suffix] = Header(tensor.file, piece.shape, tensor.type.name)
                 self._pieces[name + piece.suffix] = tensor, piece
 

@@ -24,7 +24,7 @@ from engine.files import open_regular, read_up_to
 from engine.model_files import gguf_parts
 
 HEADER_BYTES = 2**26  # Gemma's takes 21 MB: a vocabulary of 2^18 tokens and twice as many merges
-MOST_ITEMS = 2**21  # in all lists; Gemma's has 1.3 million
+MAX_ITEMS = 2**21  # in all lists; Gemma's has 1.3 million
 VERSIONS = (2, 3)
 
 Value: TypeAlias = bool | int | float | str | list[int] | list[float] | list[bool] | list[str]
@@ -117,7 +117,7 @@ class _Cursor:
 
     def __init__(self, data: bytes, size: int) -> None:
         self.data, self.size, self.at = data, size, 0
-        self.items = MOST_ITEMS
+        self.items = MAX_ITEMS
 
     def skip(self, count: int) -> int:
         """Returns the place of the next ``count`` bytes, and skips them."""
@@ -173,7 +173,7 @@ class _Cursor:
     def list(self, kind: int, count: int) -> Value:
         self.items -= count
         if self.items < 0:
-            raise _HeaderError(f"has lists of more than {MOST_ITEMS:,} items, the most that are read")
+            raise _HeaderError(f"has lists of more than {MAX_ITEMS:,} items, the most that are read")
         if kind == _STRING:
             return self.texts(count)
         if kind not in _SCALARS:

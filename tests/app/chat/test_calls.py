@@ -16,7 +16,7 @@ from app.chat.messages.calls import CallView
 from app.context import AppContext
 from app.library.transfer import to_markdown
 from engine.tools.declared import ToolServer
-from engine.tools.tool import MOST_ROUNDS, REFUSED
+from engine.tools.tool import MAX_ROUNDS, REFUSED
 from tests.fake_engine import END, LENGTH, FakeEngine, FakeTokenizer
 from tests.written import written_run
 
@@ -156,7 +156,7 @@ def test_a_model_that_never_stops_calling_is_stopped(qtbot: QtBot, chat: ChatCon
     said.append(call("none"))
     ask(qtbot, chat, "Add.")
     answer = ended(qtbot, chat)
-    assert len(answer.rounds) == MOST_ROUNDS
+    assert len(answer.rounds) == MAX_ROUNDS
     assert answer.status == "done"
 
 

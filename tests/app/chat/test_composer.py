@@ -16,11 +16,11 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.bridge.background import Background
-from app.chat.composer.attachments import LIMIT, MOST_FILES, decode, read_text_file, size_in_words
+from app.chat.composer.attachments import LIMIT, MAX_FILES, decode, read_text_file, size_in_words
 from app.chat.composer.composer import Composer
 from app.chat.composer.edit import PromptHistory
 from app.design.drops import local_files
-from app.design.text_field import LONGEST_LINE, MOST_LINES, fits
+from app.design.text_field import LONGEST_LINE, MAX_LINES, fits
 from app.state.chat.attachment import Attachment
 from app.state.chat.prompts import prepare_with_files
 from engine import SKILLS, SUDOKU, SafelightError
@@ -72,13 +72,13 @@ def text_of(text: str) -> QMimeData:
 
 # ---------------------------------------------------------------- too long for the field
 
-LONG = ("x" * (LONGEST_LINE + 1), "a\n" * MOST_LINES, ("y" * 999 + "\n") * 300)
+LONG = ("x" * (LONGEST_LINE + 1), "a\n" * MAX_LINES, ("y" * 999 + "\n") * 300)
 
 
 def test_a_text_fits_by_its_lines_and_its_length() -> None:
-    assert not any(fits(text) for text in (*LONG, "\r" * MOST_LINES, "\u2029" * MOST_LINES))
+    assert not any(fits(text) for text in (*LONG, "\r" * MAX_LINES, "\u2029" * MAX_LINES))
     assert fits("")
-    assert fits("\n".join(["word"] * MOST_LINES))
+    assert fits("\n".join(["word"] * MAX_LINES))
     assert fits("\n".join(["x" * LONGEST_LINE] * 15))
 
 
@@ -111,7 +111,7 @@ def test_a_paste_that_no_file_may_hold_is_refused_in_words(composer: Composer) -
 
 
 def test_a_long_prompt_that_comes_back_becomes_a_file_beside_its_others(composer: Composer) -> None:
-    files = tuple(Attachment(f"{number}.txt", str(number)) for number in range(MOST_FILES))
+    files = tuple(Attachment(f"{number}.txt", str(number)) for number in range(MAX_FILES))
     composer.files.set_attachments(files)
     composer.set_text(LONG[0])
     assert composer.text == ""
@@ -342,19 +342,19 @@ def test_the_button_asks_for_files(
 
 def test_there_is_an_end_to_files_and_each_can_be_removed(composer: Composer, tmp_path: Path) -> None:
     paths = []
-    for number in range(MOST_FILES + 3):
+    for number in range(MAX_FILES + 3):
         path = tmp_path / f"{number}.txt"
         path.write_text(str(number))
         paths.append(str(path))
     composer.accept_files(paths)
-    assert len(composer.attachments) == MOST_FILES
-    assert composer.hint.text().startswith(f"No more than {MOST_FILES} files can be attached; remove one first.")
+    assert len(composer.attachments) == MAX_FILES
+    assert composer.hint.text().startswith(f"No more than {MAX_FILES} files can be attached; remove one first.")
     assert composer.hint.text().endswith("2 more files were not attached.")
     assert composer.files.buttons[1].accessibleName() == "Remove 1.txt"
     composer.files.buttons[1].click()
     assert [attachment.name for attachment in composer.attachments][:2] == ["0.txt", "2.txt"]
     assert composer.files.buttons[1].hasFocus()
-    for _ in range(MOST_FILES - 1):
+    for _ in range(MAX_FILES - 1):
         composer.files.buttons[0].click()
     assert composer.attachments == ()
     assert not composer.files.isVisible()

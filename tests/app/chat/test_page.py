@@ -16,8 +16,8 @@ from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
 from app.chat.commands import ViewOptions
+from app.chat.markdown_view.widget import MarkdownView
 from app.chat.page import ChatPage
-from app.chat.prose.widget import Prose
 from app.design import motion
 from app.design.text_field import LONGEST_LINE
 from app.state.chat.attachment import Attachment
@@ -318,7 +318,7 @@ def test_thinking_is_folded(qtbot: QtBot, page: ChatPage) -> None:
     thinking.fold.setFocus()
     qtbot.keyClick(thinking.fold, Qt.Key.Key_Space)
     assert thinking.prose.isVisible()
-    assert thinking.prose.pieces[0].document.toPlainText() == "<b>one</b> two **three**"
+    assert thinking.prose.sections[0].document.toPlainText() == "<b>one</b> two **three**"
     assert thinking.fold.accessibleName() == "Fold the thinking. Thinking, 3 words"
     thinking.fold.click()
     assert not thinking.prose.isVisible()
@@ -372,9 +372,9 @@ def test_hostile_text_stays_text_everywhere(page: ChatPage) -> None:
     view.answer.thinking.fold.click()
     view.prompt.chips[0].click()
     assert not page.grab().isNull()
-    for prose in view.findChildren(Prose):
+    for prose in view.findChildren(MarkdownView):
         if prose.isVisibleTo(page):
-            shown = "".join(piece.document.toPlainText() for piece in prose.pieces)
+            shown = "".join(piece.document.toPlainText() for piece in prose.sections)
             assert "<for example>" in shown
             assert "\u202e" not in shown
     assert all(label.textFormat() == Qt.TextFormat.PlainText for label in page.findChildren(QLabel))

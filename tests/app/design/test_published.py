@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtWidgets import QPushButton
 
-from app.chat.prose.widget import Prose
+from app.chat.markdown_view.widget import MarkdownView
 from app.design import icons, motion, themes
 from app.design.stylesheet import apply_theme
 from app.design.tokens import PAPER
@@ -29,7 +29,7 @@ def test_a_theme_that_is_applied_is_published_before_what_measures_is_called(qap
 
 
 def test_what_is_hidden_follows_and_what_is_gone_does_not(qtbot: QtBot) -> None:
-    prose, button, gone = Prose("Answer"), QPushButton(), Prose("Answer")
+    prose, button, gone = MarkdownView("Answer"), QPushButton(), MarkdownView("Answer")
     for widget in (prose, button):
         qtbot.addWidget(widget)
     prose.set_text("Some text")

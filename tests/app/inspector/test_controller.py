@@ -129,7 +129,7 @@ def test_a_run_of_no_model_that_is_there_is_looked_at_but_not_gone_on_from(
     assert inspector.page.player.trace is not None
     assert "load that model" in inspector.forks.reason.text()
     inspector.forks.run.click()
-    assert not inspector.going_on.is_forking
+    assert not inspector.continuations.is_forking
     assert context.reason_to_wait() == ""
 
 

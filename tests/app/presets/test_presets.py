@@ -24,7 +24,7 @@ from app.presets.preset import (
     free_name,
     problem,
 )
-from app.presets.store import FILE, MOST, MOST_BYTES, PresetStore
+from app.presets.store import FILE, MAX, MAX_BYTES, PresetStore
 from app.settings.decoders import DecodingChoice
 from app.settings.values import SettingsValues
 from app.system.locks import locked
@@ -163,16 +163,16 @@ def test_presets_are_their_users_alone(store: PresetStore) -> None:
 def test_what_is_too_long_is_cut_and_half_characters_are_replaced(store: PresetStore) -> None:
     store.put(POET.replace(system_prompt="half \ud800"))
     assert again(store).own == (POET.replace(system_prompt="half ?"), CLERK)
-    entries = [{"id": str(n), "name": "n" * 900, "system_prompt": "", "overrides": {}} for n in range(MOST + 3)]
+    entries = [{"id": str(n), "name": "n" * 900, "system_prompt": "", "overrides": {}} for n in range(MAX + 3)]
     store.path.write_text(json.dumps({"version": 1, "presets": entries}), encoding="utf-8")
-    assert len(again(store).own) == MOST
+    assert len(again(store).own) == MAX
     assert {len(preset.name) for preset in again(store).own} == {LONGEST_NAME}
     assert "Shorten it" in problem(POET.replace(system_prompt="x" * 200_001), ())
     with pytest.raises(SafelightError, match="Delete one"):
         again(store).put(POET.replace(id="another"))
     store.path.unlink()
     with pytest.raises(SafelightError, match="Shorten the longest"):
-        PresetStore(store.path.parent).put(POET.replace(system_prompt="x" * MOST_BYTES))
+        PresetStore(store.path.parent).put(POET.replace(system_prompt="x" * MAX_BYTES))
 
 
 # ---------------------------------------------------------------- two windows

@@ -80,7 +80,7 @@ def test_a_file_is_written_in_a_thread(
 def test_what_is_too_long_to_be_opened_can_be_exported(
     qtbot: QtBot, library: Library, talk: int, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "MOST_MESSAGES", 250)
+    monkeypatch.setattr(store, "MAX_MESSAGES", 250)
     for act in (
         lambda: ConversationStore(library).open(talk),
         lambda: library.whole(talk),
@@ -92,7 +92,7 @@ def test_what_is_too_long_to_be_opened_can_be_exported(
     with qtbot.waitSignal(exporting.exported):
         exporting.begin(talk, form, tmp_path / "talk.out")
     assert "answer 124" in (tmp_path / "talk.out").read_text(encoding="utf-8")
-    monkeypatch.setattr(store, "MOST_MESSAGES", 251)
+    monkeypatch.setattr(store, "MAX_MESSAGES", 251)
     assert len(ConversationStore(library).open(talk).turns) == 125
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.state.chat.calls import ToolCall, ToolRound, read_round, rounds_from_json, rounds_to_json
-from engine.tools.tool import MOST_CALLS
+from engine.tools.tool import MAX_CALLS
 
 SCHEMAS: dict[str, Any] = {"add": {"type": "object", "properties": {"first": {"type": "integer"}}}}
 ONE = '{"name": "add", "arguments": {"first": 1}}'
@@ -45,14 +45,14 @@ def test_what_is_no_whole_call_is_text(written: str) -> None:
 
 
 def test_text_and_thought_before_calls_are_kept_and_calls_are_bounded() -> None:
-    calls = "<|tool_call>call:add{first:2}<tool_call|>" * (MOST_CALLS + 5)
+    calls = "<|tool_call>call:add{first:2}<tool_call|>" * (MAX_CALLS + 5)
     made = read_round(f"<|channel>thought\nhm<channel|>I add. {calls} And then?", SCHEMAS, 0)
     assert made is not None
-    assert (made.text, made.thinking, len(made.calls)) == ("I add.", "hm", MOST_CALLS)
+    assert (made.text, made.thinking, len(made.calls)) == ("I add.", "hm", MAX_CALLS)
 
 
 def test_long_results_are_cut_to_the_room_of_the_library() -> None:
-    made = ToolRound("Look.", "", [ToolCall("1", "add", {"first": 1}) for _ in range(MOST_CALLS)])
+    made = ToolRound("Look.", "", [ToolCall("1", "add", {"first": 1}) for _ in range(MAX_CALLS)])
     for call in made.calls:
         call.end("done", "x" * 50_000, 1.5)
     stored = rounds_to_json([made], 40_000)

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from app.state.chat.rewriting import (
-    MOST_REVISED,
+    MAX_REVISED,
     differences,
     merged,
     of_draft,
@@ -57,7 +57,7 @@ def test_a_revision_answers_the_prompt_and_a_draft_is_its_own_prompt() -> None:
     assert drafted.outline == (TEXT,)
     assert drafted.wording(ASKED) == "Make it warm."
     assert TEXT in of_draft(TEXT).wording(ASKED)
-    for text in ("", " \n", "x" * (MOST_REVISED + 1)):
+    for text in ("", " \n", "x" * (MAX_REVISED + 1)):
         with pytest.raises(SafelightError):
             revision(text, 0.3)
 

@@ -67,7 +67,7 @@ def test_a_run_over_masks_is_forked_by_what_applies_to_it(qtbot: QtBot, open_win
     assert forks.problem.text() == "The block ends with this step; go to an earlier one to change it."
     page.player.go(1)
     forks.run.click()
-    qtbot.waitUntil(lambda: not inspector.going_on.is_forking)
+    qtbot.waitUntil(lambda: not inspector.continuations.is_forking)
     assert forks.problem.text() == ""
     made = page.player.trace
     assert made is not None

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from app.chat.prose.widget import Prose
+from app.chat.markdown_view.widget import MarkdownView
 from app.library import NewMessage
 from app.window.main_window import MainWindow
 
@@ -32,11 +32,11 @@ def search(window: MainWindow, query: str) -> None:
     QTest.keyClick(window.sidebar.search, Qt.Key.Key_Return)
 
 
-def marked(prose: Prose) -> list[str]:
-    return [piece.copied(start, end) for piece in prose.pieces for start, end in prose._marks_in(piece)]
+def marked(prose: MarkdownView) -> list[str]:
+    return [section.copied(start, end) for section in prose.sections for start, end in prose._marks_in(section)]
 
 
-def in_sight(window: MainWindow, prose: Prose) -> bool:
+def in_sight(window: MainWindow, prose: MarkdownView) -> bool:
     top = prose.first_mark()
     scroller = window.pages.chat().page.scroller
     return top is not None and 0 <= scroller.height_in_sight(prose) + top < scroller.viewport().height()

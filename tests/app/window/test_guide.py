@@ -89,7 +89,7 @@ def test_another_run_ends_it_and_stays(qtbot: QtBot, window: MainWindow) -> None
 def test_without_its_model_it_says_why_and_goes_on(
     qtbot: QtBot, window: MainWindow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.inspector.going_on.GoingOn.needed", lambda _self: None)  # it is not installed
+    monkeypatch.setattr("app.inspector.continuations.Continuations.needed", lambda _self: None)  # it is not installed
     guide = begin(window)
     go_on(qtbot, guide, CONTINUE)
     assert guide.card.sentence.text() == (

@@ -42,8 +42,8 @@ def window(qtbot: QtBot, open_window: Open) -> MainWindow:
 def fork(qtbot: QtBot, inspector: InspectorController, seed: int) -> None:
     inspector.forks.seed.setValue(seed)
     inspector.forks.run.click()
-    assert inspector.going_on.is_forking
-    qtbot.waitUntil(lambda: not inspector.going_on.is_forking)
+    assert inspector.continuations.is_forking
+    qtbot.waitUntil(lambda: not inspector.continuations.is_forking)
 
 
 def chain(inspector: InspectorController) -> list[str]:
@@ -109,7 +109,7 @@ def test_one_click_loads_the_model_of_the_run_and_forks(qtbot: QtBot, window: Ma
     qtbot.waitUntil(
         lambda: inspector.page.player.trace is not None and inspector.page.player.trace.header.changes != ()
     )
-    qtbot.waitUntil(lambda: not inspector.going_on.is_forking)
+    qtbot.waitUntil(lambda: not inspector.continuations.is_forking)
     assert context.model is not None
     assert context.model.path_or_id == first
     assert run.text() == "Run with this change"

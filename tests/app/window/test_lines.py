@@ -15,7 +15,7 @@ from pytestqt.qtbot import QtBot
 from app.bridge.engine_thread import EngineLink
 from app.canvas.geometry import Geometry
 from app.canvas.view import CanvasView
-from app.chat.prose.piece import Piece
+from app.chat.markdown_view.section import Section
 from app.export.run import Options, export
 from app.main import make_window
 from app.state.chat.conversation import Answer
@@ -42,12 +42,12 @@ def window(qtbot: QtBot, settings: QSettings) -> Iterator[MainWindow]:
     made.close()
 
 
-def shown_lines(piece: Piece) -> list[str]:
+def shown_lines(section: Section) -> list[str]:
     """A text as it stands on the page, line by line."""
     lines: dict[float, str] = {}
-    for place in range(piece.end):
-        top = piece.span_rect(place, place + 1).top()
-        lines[top] = lines.get(top, "") + piece.document.characterAt(place)
+    for place in range(section.end):
+        top = section.span_rect(place, place + 1).top()
+        lines[top] = lines.get(top, "") + section.document.characterAt(place)
     return [line.rstrip("\u2028") for _, line in sorted(lines.items())]
 
 
@@ -71,7 +71,7 @@ def test_a_times_table_keeps_its_lines_in_chat_inspector_and_page(
     qtbot.waitUntil(lambda: session.chat.active is None and page.turns[-1].answer.text.isVisible(), timeout=30_000)
     answer, view = session.chat.turns[-1].answer, page.turns[-1].answer
     assert answer.text.split("\n") == LINES
-    assert [line for piece in view.text.pieces for line in shown_lines(piece)] == LINES
+    assert [line for section in view.text.sections for line in shown_lines(section)] == LINES
     view.canvas_toggle.click()
     laid = [row for canvas in view.canvases for row in rows(canvas, answer)]
     assert "".join(laid).split("\n") == LINES

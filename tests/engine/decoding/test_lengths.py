@@ -30,9 +30,9 @@ from tests.engine.decoding.test_generate import facts
 from tests.engine.decoding.test_step_program import OnDevice, tame
 from tests.engine.tiny import CANVAS, ByProgram, tokens
 
-PROMPT, MOST = tokens(7), 2 * CANVAS + 4  # the last canvas has 6 tokens
+PROMPT, MAX = tokens(7), 2 * CANVAS + 4  # the last canvas has 6 tokens
 CONFIG = GenerationConfig(
-    max_new_tokens=MOST, max_denoising_steps=6, entropy_bound=6.0, confidence_threshold=0.0, eos_token_ids=()
+    max_new_tokens=MAX, max_denoising_steps=6, entropy_bound=6.0, confidence_threshold=0.0, eos_token_ids=()
 )
 FITTING = CONFIG.replace(smallest_canvas=3)
 

@@ -71,7 +71,7 @@ def test_they_are_what_the_model_predicts(model: Model) -> None:
 def test_in_pieces_they_are_the_same_and_so_is_the_text(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = model.tokenizer.encode_prompt(TEXT)
     whole, *_, end = scored(model, ids, 2)
-    monkeypatch.setattr(prefill, "MOST_LOGITS", 5 * model.config.vocab_size)
+    monkeypatch.setattr(prefill, "MAX_LOGITS", 5 * model.config.vocab_size)
     pieces, *_ = scored(model, ids, 0)
     assert isinstance(whole, PromptScores)
     assert isinstance(pieces, PromptScores)

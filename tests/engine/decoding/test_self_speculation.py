@@ -16,7 +16,7 @@ from engine.adapters.lora import LayerAdapter, LowRank
 from engine.decoding.performing import perform_all
 from engine.decoding.protocols import Decode
 from engine.decoding.run import Run
-from engine.decoding.sampling import TRANSFORMERS, shares_of, verified
+from engine.decoding.sampling import TRANSFORMERS, probabilities_of, verified
 from engine.decoding.self_speculation import self_speculation
 from engine.events import PrefillFinished
 from engine.models.causal.network import CausalNetwork
@@ -141,7 +141,7 @@ def test_drafts_above_temperature_0_leave_the_distribution_as_it_is() -> None:
             (*text, token): before * share
             for text, before in expected.items()
             for token, share in enumerate(
-                shares_of(plain_logits(network, [*prompt, *text])[-1:], config, TRANSFORMERS)[0].tolist()
+                probabilities_of(plain_logits(network, [*prompt, *text])[-1:], config, TRANSFORMERS)[0].tolist()
             )
             if share
         }

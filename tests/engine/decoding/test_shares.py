@@ -18,7 +18,7 @@ from transformers import (
 
 from engine import GenerationConfig, StepFinished, generate
 from engine.decoding.sampler import Sampler
-from engine.decoding.sampling import SDAR, TRANSFORMERS, WEDLM, SamplingOrder, shares_of
+from engine.decoding.sampling import SDAR, TRANSFORMERS, WEDLM, SamplingOrder, probabilities_of
 from tests.engine.tiny import CONFIG, network
 
 
@@ -56,7 +56,7 @@ def test_transformers_order_is_that_of_its_own_warpers() -> None:
             MinPLogitsWarper(config.sampling_min_p) if config.sampling_min_p else None,
         ):
             scores = scores if warper is None else warper(ids, scores)
-        found = shares_of(logits, config, TRANSFORMERS)
+        found = probabilities_of(logits, config, TRANSFORMERS)
         assert found.equal(scores.softmax(-1))
         kept |= set((found > 0).sum(-1).tolist())
     assert len(kept) > 8
@@ -78,7 +78,7 @@ def plain(logits: list[float], config: GenerationConfig, order: SamplingOrder) -
 def test_the_authors_orders(order: SamplingOrder) -> None:
     for logits, config in cases():
         config = config.replace(sampling_min_p=0.0)
-        found = shares_of(logits, config, order)
+        found = probabilities_of(logits, config, order)
         for row, shares in zip(logits.tolist(), found, strict=True):
             kept = plain(row, config, order)
             if len(set(row)) == len(row):  # which of equals top-p leaves out is the sort's

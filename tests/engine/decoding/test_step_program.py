@@ -27,7 +27,7 @@ from engine.decoding.prefill import commit
 from engine.decoding.protocols import Passes
 from engine.decoding.sampler import Sampler
 from engine.decoding.step_program import NOISE, StepFacts, StepProgram
-from engine.decoding.steppers import MOST_LENGTHS, DeviceStepper, ProgramCache
+from engine.decoding.steppers import MAX_LENGTHS, DeviceStepper, ProgramCache
 from engine.kernels.reference_step import draw_tokens
 from engine.layers.kv_cache import PIECE, SLACK, KVCache
 from engine.memory.footprint import PROGRAM_CANVASES
@@ -415,14 +415,14 @@ def test_the_programs_of_several_lengths_are_kept_as_far_as_the_plan_counts_them
     assert sum(kept()) <= PROGRAM_CANVASES * CANVAS
     program(3 * CANVAS)  # has more than all may have
     assert kept() == [3 * CANVAS]
-    for length in range(1, MOST_LENGTHS + 2):
+    for length in range(1, MAX_LENGTHS + 2):
         program(length)
-    assert kept() == [*range(2, MOST_LENGTHS + 2)]
+    assert kept() == [*range(2, MAX_LENGTHS + 2)]
     assert program(CANVAS, other) is apart
     gone = weakref.ref(program(CANVAS // 2, other))
     del other
     assert gone() is None
-    assert len(last._kept) == MOST_LENGTHS
+    assert len(last._kept) == MAX_LENGTHS
 
 
 class Graph:

@@ -17,7 +17,7 @@ from engine.quant import PRECISIONS
 from tests.engine.kernels.launches import counting
 from tests.engine.kernels.step_launches import StepLaunches, empty, step_launches
 
-MOST_LAUNCHES = 480  # of a step
+MAX_LAUNCHES = 480  # of a step
 REAL = config_in(catalog.shape("26b-a4b").folder)
 
 
@@ -29,7 +29,7 @@ def counted() -> StepLaunches:
 def test_a_step_of_the_real_shape(counted: StepLaunches) -> None:
     assert len(REAL.layers) == 30
     assert counted.layers == {"sliding_attention": 13, "full_attention": 13}  # the goal is 14
-    assert counted.step <= MOST_LAUNCHES
+    assert counted.step <= MAX_LAUNCHES
     assert counted.commit_and_step <= counted.step
     # What is left beside the layers: a walk over the vocabulary, and two dozen launches at the ends.
     ends = counted.step - sum(counted.layers[layer.kind] for layer in REAL.layers)
@@ -50,7 +50,7 @@ def test_likeliest_tokens_cost_a_walk_over_the_vocabulary(counted: StepLaunches)
     """Three launches a piece: logits, the best of them, their ids. So the inspector's step is within the goal, too."""
     pieces = -(-REAL.vocab_size // TOP_PIECE)
     found = step_launches(REAL, PRECISIONS["int4"], top_k=8).step
-    assert counted.step + 3 * pieces < found <= MOST_LAUNCHES
+    assert counted.step + 3 * pieces < found <= MAX_LAUNCHES
 
 
 def test_the_bench_takes_a_fused_step_apart() -> None:

@@ -17,7 +17,7 @@ from engine.layers.kv_cache import KVCache
 from engine.layers.packed_linear import PackedLinear, PackedTokenTable, PackedWeight, install
 from engine.models.causal import network as networks
 from engine.models.causal.config import CausalConfig, QueryScaling, Yarn
-from engine.models.causal.few_rows import MOST_ROWS
+from engine.models.causal.few_rows import MAX_ROWS
 from engine.models.causal.network import CausalNetwork
 from engine.quant import INT4, INT4_G64, INT8, INT8_G16, INT8_G32, UINT4, Precision, Scheme, pack, to_blocks, unpack
 from engine.quant.uint4 import for_blocks
@@ -103,7 +103,7 @@ def _pack_into(weight: PackedWeight, values: Tensor, block: int) -> Tensor:
 @torch.inference_mode()
 def by_torch(network: CausalNetwork, ids: Tensor, text: Tensor, **how: Any) -> Tensor:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(networks, "MOST_ROWS", 0)
+        patch.setattr(networks, "MAX_ROWS", 0)
         cache = network.new_cache()
         network.prefill(text, cache)
         return network.decode(ids, cache, 0, **how)
@@ -124,8 +124,8 @@ def tokens(count: int) -> Tensor:
 @pytest.mark.usefixtures("block")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_they_are_those_of_torch(family: str) -> None:
-    network, text = filled(config(**FAMILIES[family])), tokens(MOST_ROWS + 14)
-    for rows in (1, 2, 7, MOST_ROWS):
+    network, text = filled(config(**FAMILIES[family])), tokens(MAX_ROWS + 14)
+    for rows in (1, 2, 7, MAX_ROWS):
         ids = tokens(rows)
         for causal in (True, False):
             want = by_torch(network, ids, text, is_causal=causal)
@@ -141,13 +141,13 @@ def test_packed_ones_are_exact_to_the_16_bits_of_activations(scheme: Scheme, dty
     layers = (LayerConfig(FULL, 64, 2, 10_000.0, 1.0),) * 2
     shape = config(layers=layers, num_attention_heads=4, attention_bias=True, tied=True)
     network, exact = packed(shape, Precision(attention=scheme, dense=scheme, embedding=INT8), block, dtype)
-    text = tokens(MOST_ROWS + 30)
+    text = tokens(MAX_ROWS + 30)
     # Embeddings, keys and values are rounded to 8 bits in bf16; else nothing is but activations, to 16.
     limit = 5e-4 if dtype == torch.float32 else 3e-2
-    for rows in (1, 3, MOST_ROWS):
+    for rows in (1, 3, MAX_ROWS):
         ids, cache = tokens(rows), exact.new_cache()
         with pytest.MonkeyPatch.context() as patch, torch.inference_mode():
-            patch.setattr(networks, "MOST_ROWS", 0)
+            patch.setattr(networks, "MAX_ROWS", 0)
             exact.prefill(text, cache)
             own = copied(cache, network)
             want = exact.decode(ids, cache, 0)
@@ -172,14 +172,14 @@ def copied(cache: KVCache, network: CausalNetwork) -> KVCache:
 @pytest.mark.usefixtures("block", "threads")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_row_has_the_same_bits_whatever_passes_with_it(family: str) -> None:
-    network, text, ids = filled(config(**FAMILIES[family])), tokens(40), tokens(MOST_ROWS)
+    network, text, ids = filled(config(**FAMILIES[family])), tokens(40), tokens(MAX_ROWS)
     together = in_c(network, ids, text)
     torch.set_num_threads(3)
     assert torch.equal(in_c(network, ids, text), together)
     cache = network.new_cache()
     network.prefill(text, cache)
     with torch.inference_mode():
-        alone = [network.decode(ids[row : row + 1], cache, 1) for row in range(MOST_ROWS)]
+        alone = [network.decode(ids[row : row + 1], cache, 1) for row in range(MAX_ROWS)]
         assert torch.equal(torch.cat(alone), together)
         cache.truncate(40)
         assert torch.equal(network.decode(ids[:5], cache, 0), together[:5])  # with other numbers behind the text
@@ -247,7 +247,7 @@ def test_weights_that_change_in_place_are_read_again() -> None:
 @pytest.mark.usefixtures("block", "threads")
 def test_torch_takes_one_thread_where_c_takes_all() -> None:
     network = filled(config())
-    assert [network.runs_in_c(rows) for rows in (0, 1, MOST_ROWS, MOST_ROWS + 1)] == [False, True, True, False]
+    assert [network.runs_in_c(rows) for rows in (0, 1, MAX_ROWS, MAX_ROWS + 1)] == [False, True, True, False]
     text, ids = tokens(20), tokens(4)
     torch.set_num_threads(1)
     alone = in_c(network, ids, text)

@@ -57,7 +57,7 @@ def test_each_image_stands_where_its_message_says(model: Model) -> None:
 
 
 def test_the_tower_reads_a_picture_once(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "MOST_KEPT", 2)
+    monkeypatch.setattr(reader, "MAX_KEPT", 2)
     read, embedded = list[int](), VisionTower.embedded
     monkeypatch.setattr(VisionTower, "embedded", lambda *given: read.append(given[3]) or embedded(*given))
     vision = model.vision

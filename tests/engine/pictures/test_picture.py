@@ -19,9 +19,9 @@ from PIL import Image, ImageOps
 from PIL.PngImagePlugin import PngInfo
 
 from engine import SafelightError
-from engine.pictures import MOST_BYTES, open_picture, pixels, thumbnail
-from engine.pictures.container import MOST_PARTS, content
-from engine.pictures.picture import MOST_MEMORY
+from engine.pictures import MAX_BYTES, open_picture, pixels, thumbnail
+from engine.pictures.container import MAX_PARTS, content
+from engine.pictures.picture import MAX_MEMORY
 
 rng = np.random.default_rng(0)
 DRAWN = Image.fromarray(rng.integers(0, 256, (2, 3, 3), dtype=np.uint8))  # 3 pixels wide, 2 high
@@ -131,9 +131,9 @@ JPEG = written(Image.new("L", (2_000, 2_000)), "JPEG")
         (JPEG[:-2] + JPEG[JPEG.rindex(b"\xff\xda") : -2] * 300 + JPEG[-2:], "too long to decode"),
         (webp(16_383, 4_096), "no size that is read here"),
         (bounded(RED, "JPEG", progressive=True, subsampling=0), "at most 46 million pixels of such a file"),
-        (b"\xff\xd8\xff" + bytes(MOST_BYTES), "more than 20 MiB"),
-        (JPEG[:2] + b"\xff\xfe\0\2" * MOST_PARTS + JPEG[2:], "damaged"),
-        (GIF[:19] + b"\0" * MOST_PARTS + GIF[19:], "damaged"),
+        (b"\xff\xd8\xff" + bytes(MAX_BYTES), "more than 20 MiB"),
+        (JPEG[:2] + b"\xff\xfe\0\2" * MAX_PARTS + JPEG[2:], "damaged"),
+        (GIF[:19] + b"\0" * MAX_PARTS + GIF[19:], "damaged"),
         (b"\x89PNG\r\n\x1a\n", "damaged"),
         (b"", "unsupported format"),
         (b'<?xml version="1.0"?><SVG/>', "an SVG"),
@@ -213,7 +213,7 @@ for path in sys.argv[1:]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from the Linux kernel")
 def test_decoding_takes_the_memory_that_is_foreseen(tmp_path: Path) -> None:
-    assert MOST_MEMORY + MOST_BYTES < 500e6
+    assert MAX_MEMORY + MAX_BYTES < 500e6
     side = 1536
     colour, clear = Image.new("RGB", (side, side), "red"), Image.new("RGBA", (side, side), (9, 9, 9, 9))
     drawn = (

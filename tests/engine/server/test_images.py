@@ -20,7 +20,7 @@ from tests.engine.seeing import picture, seeing
 from tests.engine.server.served import CHAT, KEY, Served, refused, serving
 
 WIDE, TALL = picture(48, 16, 1), picture(9, 30, 2)
-MOST_BODY = 3 * 2**20
+MAX_BODY = 3 * 2**20
 BRIEF = {"vllm_xargs": {"diffusion_max_steps": 1}, "max_tokens": 8}
 
 
@@ -40,7 +40,7 @@ def text(said: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = seeing(tmp_path_factory.mktemp("model") / "seer", canvas_length=16)
-    with serving(LocalBackend(), str(folder), image_body_bytes=MOST_BODY) as made:
+    with serving(LocalBackend(), str(folder), image_body_bytes=MAX_BODY) as made:
         yield made
 
 
@@ -166,10 +166,10 @@ def test_budgets_and_numbers_of_images_are_bounded(served: Served, monkeypatch: 
 
     assert refusal(image(WIDE, detail="low"), image(TALL, detail="high"))[1] == "messages.0.content.1"
     assert refusal(*[image(TALL)] * 33)[1:] == ("messages.0.content.32", "There are more than 32 images; send fewer.")
-    monkeypatch.setattr(messages, "MOST_PIXELS", 1_000)
+    monkeypatch.setattr(messages, "MAX_PIXELS", 1_000)
     assert refusal(image(WIDE), image(WIDE), image(TALL))[1] == "messages.0.content.2"
     monkeypatch.undo()
-    assert refusal(image("data:image/png;base64," + "A" * MOST_BODY)) == (
+    assert refusal(image("data:image/png;base64," + "A" * MAX_BODY)) == (
         413, None, "The body has more than 3 MiB, the most that is accepted; send fewer images, or smaller ones.",
     )  # fmt: skip
     for role in ("system", "assistant"):

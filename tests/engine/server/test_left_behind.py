@@ -17,7 +17,7 @@ import pytest
 
 from engine.server import RunningServer, ServerOptions, running, runs
 from engine.service import Capabilities, Scheduler
-from engine.service.scheduler import MOST_REPLIES
+from engine.service.scheduler import MAX_REPLIES
 from tests.engine.server.served import CANVAS, CHAT, KEY, ScriptedEngine, Served, serving, within
 
 BODY = {"messages": [{"role": "user", "content": "hello"}], "stream": True}
@@ -81,7 +81,7 @@ def test_a_client_that_vanishes_while_it_waits(outlets: list[weakref.ref[Any]]) 
         assert within(lambda: served.scheduler.waiting == 1)
         second.close()
         assert within(lambda: [one.cancel.is_set() for one in served.server.live.snapshot()] == [True, False])
-        for _ in range(MOST_REPLIES):  # these runs have no passes: so many replies of one are taken at a time
+        for _ in range(MAX_REPLIES):  # these runs have no passes: so many replies of one are taken at a time
             engine.gate.release()
         assert within(lambda: states(served) == ["running", "cancelled"])
         assert within(lambda: gone(outlets[1]))

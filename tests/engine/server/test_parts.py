@@ -14,7 +14,7 @@ from tokenizers import decoders, models
 
 from engine.events import CanvasCommitted, PrefillFinished
 from engine.server.answer import AnswerSettings, ServedAnswer, StopFinder
-from engine.server.live import MOST_ENDED, MOST_EVENTS, LiveRequests
+from engine.server.live import MAX_ENDED, MAX_EVENTS, LiveRequests
 from engine.text.output_parts import ContentPart, OutputPart
 from engine.text.tokenizer import Tokenizer
 from engine.trace import Trace
@@ -61,7 +61,7 @@ def test_characters_of_several_tokens_are_given_out_once(most: int) -> None:
 
 def test_the_last_requests_stay_on_the_list_newest_first() -> None:
     live = LiveRequests()
-    ids = [live.open("/v1/x", "m", threading.Event()).id for _ in range(MOST_ENDED + 3)]
+    ids = [live.open("/v1/x", "m", threading.Event()).id for _ in range(MAX_ENDED + 3)]
     for id in ids[:-1]:
         live.update(id, state="finished")
     live.update(ids[0], state="running")  # it has ended, which it keeps to
@@ -69,14 +69,14 @@ def test_the_last_requests_stay_on_the_list_newest_first() -> None:
     assert [one.id for one in found] == [ids[-1], *reversed(ids[2:-1])]
     assert {one.state for one in found[1:]} == {"finished"}
     live.stop_all()
-    assert [one.cancel.is_set() for one in found] == [True] + [False] * MOST_ENDED
+    assert [one.cancel.is_set() for one in found] == [True] + [False] * MAX_ENDED
 
 
 def test_traces_of_requests_that_ended_are_let_go_of_before_there_are_many() -> None:
     live = LiveRequests()
     for _ in range(4):
         trace = Trace("model")
-        for _ in range(MOST_EVENTS // 2):
+        for _ in range(MAX_EVENTS // 2):
             trace.append(PrefillFinished(1, 0, 0.0))
         live.update(live.open("/v1/x", "m", threading.Event()).id, state="finished", trace=trace)
     assert [one.trace is not None for one in live.snapshot()] == [True, True, False, False]

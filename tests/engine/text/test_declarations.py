@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.text.chat_template import ChatTemplate
-from engine.text.declarations import MOST_SCHEMAS, plain_declarations
+from engine.text.declarations import MAX_SCHEMAS, plain_declarations
 from tests.engine.text.test_inert_fields import CHATML
 from tests.engine.text.tool_template import QUESTION, TEMPLATE
 
@@ -79,7 +79,7 @@ def many(count: int, **more: Any) -> dict[str, Any]:
 
 
 def test_references_that_multiply_or_nest_are_bounded() -> None:
-    assert json.dumps(plain(many(30))).count("{") < 4 * MOST_SCHEMAS
+    assert json.dumps(plain(many(30))).count("{") < 4 * MAX_SCHEMAS
     chain = {f"c{n}": {"$ref": f"#/$defs/c{n + 1}"} for n in range(5_000)}
     assert plain({"$ref": "#/$defs/c0", "$defs": {**chain, "c5000": {"type": "string"}}}) == {}
     deep: dict[str, Any] = {"type": "string"}

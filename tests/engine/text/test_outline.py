@@ -9,8 +9,8 @@ import pytest
 from engine import SafelightError
 from engine.declared import plain
 from engine.text.outline import (
-    MOST_HOLES,
-    MOST_LENGTH,
+    MAX_HOLES,
+    MAX_LENGTH,
     Hole,
     parse,
     read_outline,
@@ -44,9 +44,9 @@ def test_a_line_ends_what_is_said_to_the_model() -> None:
 
 def test_bounds_are_said_in_one_sentence() -> None:
     with pytest.raises(SafelightError, match=r"write \[\[…\]\] to leave it to the model"):
-        parse(f"[[{MOST_LENGTH + 1} words]]")
+        parse(f"[[{MAX_LENGTH + 1} words]]")
     with pytest.raises(SafelightError, match="send it in parts"):
-        parse("[[…]] " * (MOST_HOLES + 1))
+        parse("[[…]] " * (MAX_HOLES + 1))
 
 
 def test_json_brings_an_outline_back_and_refuses_anything_else() -> None:

@@ -11,8 +11,8 @@ import pytest
 from engine.text.output import OutputParser
 from engine.text.output_parts import ToolCallPart
 from engine.text.tags import starts_in_thought
-from engine.text.tool_arguments import MOST_DEPTH
-from engine.text.tool_call import MOST_CALL, MOST_CALLS
+from engine.text.tool_arguments import MAX_DEPTH
+from engine.text.tool_call import MAX_CALL, MAX_CALLS
 from tests.engine.text.outputs import (
     SCHEMAS,
     Output,
@@ -336,17 +336,17 @@ def test_complaints_about_others(prompt: str, text: str, expected: Output) -> No
 
 
 def test_a_call_that_is_too_long_or_too_deep_stays_cut() -> None:
-    for text in ("{a:" + "[" * MOST_DEPTH + "1]}", '{a:<|"|>' + "x" * (MOST_CALL + 1) + '<|"|>}'):
+    for text in ("{a:" + "[" * MAX_DEPTH + "1]}", '{a:<|"|>' + "x" * (MAX_CALL + 1) + '<|"|>}'):
         found = gathered(parts_of([f"<|tool_call>call:f{text}<tool_call|>after"]))
         assert [call.is_cut for call in found.tool_calls] == [True]
         assert found.content == "after"
-    (call,) = parse_output("<|tool_call>call:f{a:" + "[" * (MOST_DEPTH - 1) + "1<tool_call|>").tool_calls
+    (call,) = parse_output("<|tool_call>call:f{a:" + "[" * (MAX_DEPTH - 1) + "1<tool_call|>").tool_calls
     assert not call.is_cut
 
 
 def test_calls_without_end_become_content() -> None:
-    found = parse_output("<|tool_call>call:f{}<tool_call|>" * (MOST_CALLS + 2))
-    assert len(found.tool_calls) == MOST_CALLS
+    found = parse_output("<|tool_call>call:f{}<tool_call|>" * (MAX_CALLS + 2))
+    assert len(found.tool_calls) == MAX_CALLS
     assert found.content == "call:f{}" * 2
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import SafelightError
 from engine.files import parse_json
-from engine.tools.declared import MOST_SERVERS, ToolServer, read_servers, servers_to_json
+from engine.tools.declared import MAX_SERVERS, ToolServer, read_servers, servers_to_json
 from engine.tools.tool import Tool, distinct
 
 TIME = {"command": "uvx", "args": ["mcp-server-time", "--local-timezone", "Europe/Berlin"]}
@@ -77,7 +77,7 @@ def test_a_wrong_entry_is_said_and_the_others_are_read(entry: dict[str, Any], sa
         ('{"theme": "dark"}', "declares no servers"),
         ("{", "cannot be read as JSON"),
         (
-            f'{{"servers": {{{",".join(f"{chr(34)}{n}{chr(34)}: {{}}" for n in range(MOST_SERVERS + 1))}}}}}',
+            f'{{"servers": {{{",".join(f"{chr(34)}{n}{chr(34)}: {{}}" for n in range(MAX_SERVERS + 1))}}}}}',
             "are the most",
         ),
     ],

@@ -17,7 +17,7 @@ from engine.errors import SafelightError
 from engine.tools import connection
 from engine.tools.declared import ToolServer
 from engine.tools.host import ToolHost
-from engine.tools.tool import LONGEST_DESCRIPTION, LONGEST_RESULT, MOST_TOOLS, Status, Tool, ToolServerState
+from engine.tools.tool import LONGEST_DESCRIPTION, LONGEST_RESULT, MAX_TOOLS, Status, Tool, ToolServerState
 
 HERE = Path(__file__).parent
 SUMS = ToolServer("sums", sys.executable, (str(HERE / "sdk_server.py"),), env=(("SECRET", "known"),))
@@ -175,7 +175,7 @@ def test_hostile_answers_are_bounded_and_end_nothing_else(open_host: Open, how: 
 def test_hostile_lists_are_cut(open_host: Open) -> None:
     host = open_host(*(hostile(how) for how in ("many", "names", "bombs", "pages")))
     many, names, bombs, pages = (reached(host, place=place) for place in range(4))
-    assert len(many.tools) == MOST_TOOLS
+    assert len(many.tools) == MAX_TOOLS
     assert [tool.name for tool in names.tools] == ["../../etc/passwd", "good"]
     assert [tool.name for tool in bombs.tools] == ["pattern"]
     assert len(pages.tools) == 1

@@ -385,7 +385,7 @@ def test_texts_that_are_none_leave_numbers(opened: Opened, name: str) -> None:
     assert opened(data, check=True).entries == []
 
 
-@pytest.mark.parametrize(("bound", "most"), [("MOST_TEXTS", 30), ("MOST_PIECES", 1), ("MOST_UNPACKED", 30)])
+@pytest.mark.parametrize(("bound", "most"), [("MAX_TEXTS", 30), ("MAX_PIECES", 1), ("MAX_UNPACKED", 30)])
 def test_texts_by_the_gigabyte_are_not_kept(
     opened: Opened, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
 ) -> None:
@@ -431,7 +431,7 @@ def test_a_commit_without_its_text_says_so(opened: Opened) -> None:
 
 
 def test_records_without_end_are_not_counted(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.trace.format.MOST_RECORDS", 20)
+    monkeypatch.setattr("engine.trace.format.MAX_RECORDS", 20)
     found = opened(built(*[frame(b"NONE", b"")] * 50))
     assert found.notice == "The trace is damaged; nothing is left of the run."
 
@@ -515,7 +515,7 @@ def test_a_full_disk_keeps_what_was_written(tmp_path: Path) -> None:
     assert found.notice.startswith("The recording stops before the run's end")
 
 
-@pytest.mark.parametrize(("bound", "most"), [("MOST_RECORDS", 7), ("MOST_UNPACKED", 900), ("MOST_STEPS", 2)])
+@pytest.mark.parametrize(("bound", "most"), [("MAX_RECORDS", 7), ("MAX_UNPACKED", 900), ("MAX_STEPS", 2)])
 def test_a_writer_stops_where_a_reader_would(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
 ) -> None:

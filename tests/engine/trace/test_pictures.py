@@ -77,7 +77,7 @@ def test_more_pictures_than_a_trace_holds_are_not_written(tmp_path: Path) -> Non
 def test_a_run_is_recorded_without_the_pictures_that_find_no_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.trace.writer.MOST_PICTURED", len(BLUE.data))
+    monkeypatch.setattr("engine.trace.writer.MAX_PICTURED", len(BLUE.data))
     found = open_trace(written(tmp_path / "a.sltrace", BLUE, RED))
     assert found.pictures == (BLUE,)
     traces.assert_same(found.events, list(traces.made_up()))

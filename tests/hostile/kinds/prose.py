@@ -205,11 +205,11 @@ def _attempt(text: str, *, markdown: bool) -> Attempt:
     """Show a text in a column that scrolls, all of it, to its end, and at another width."""
 
     def attempt() -> float:
+        from app.chat.markdown_view.widget import MarkdownView
         from app.chat.messages.scroller import Scroller
-        from app.chat.prose.widget import Prose
         from tests.app.chat.settled import is_settled
 
-        prose = Prose("Answer", markdown=markdown)
+        prose = MarkdownView("Answer", markdown=markdown)
         column = Scroller(lambda _: prose, lambda *_: 200, lambda _: (), lambda: 700)
         _shown.append(column)
         column.resize(760, 600)

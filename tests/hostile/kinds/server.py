@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SECONDS = 8.0  # that an answer may take: those of the server's own limits together, and some
 LIMITS = {"header_seconds": 1.0, "body_seconds": 0.5, "send_seconds": 1.0, "request_seconds": 2.0}
-MOST_SENTENCE = 2_000
+MAX_SENTENCE = 2_000
 FINE = frozenset({501})  # of those above 499: embeddings are not served
 TIMES = frozenset({"timeout", "cancelled"})  # the codes of a 503 that a long run may end in
 SENTENCES = {"timeout": "took longer than", "cancelled": "was cancelled"}
@@ -87,7 +87,7 @@ def _judge(response: HTTPResponse, said: bytes) -> str:
     if response.status >= 400 and said:
         error = json.loads(said)["error"]
         sentence = error if isinstance(error, str) else error["message"]  # a text in Ollama's format
-        is_line = isinstance(sentence, str) and 0 < len(sentence) <= MOST_SENTENCE and "\n" not in sentence
+        is_line = isinstance(sentence, str) and 0 < len(sentence) <= MAX_SENTENCE and "\n" not in sentence
         return "" if is_line and "Traceback" not in sentence else f"no sentence: {said[:500]!r}"
     if kind.startswith("text/event-stream"):
         for line in said.splitlines():

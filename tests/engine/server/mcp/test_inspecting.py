@@ -33,7 +33,7 @@ def test_a_run_is_described_step_by_step(monkeypatch: pytest.MonkeyPatch) -> Non
                 assert at.structured_content["draft"] == draft
                 assert draft in texts(at)[0]
             assert "has 4 steps" in refusal(await client.call_tool("inspect_run", {**run, "step": 5}))
-            monkeypatch.setattr(inspecting, "MOST_ROWS", 2)
+            monkeypatch.setattr(inspecting, "MAX_ROWS", 2)
             some: Any = await client.call_tool("inspect_run", run)
             assert [row["step"] for row in some.structured_content["rows"]] == [1, 4]
             assert "(2 steps left out)" in texts(some)[0]

@@ -143,7 +143,7 @@ def test_what_hangs_is_given_up(answer: Callable[[Request], Any], patience: Remo
     assert said in ran.ended.message
 
 
-@pytest.mark.parametrize(("name", "where"), [("LONGEST_LINE", sse), ("MOST_BYTES", sse), ("MOST_TEXT", chat)])
+@pytest.mark.parametrize(("name", "where"), [("LONGEST_LINE", sse), ("MAX_BYTES", sse), ("MAX_TEXT", chat)])
 def test_what_never_ends_is_bounded(name: str, where: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(where, name, 10_000)
 

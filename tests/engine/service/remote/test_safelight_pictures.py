@@ -114,7 +114,7 @@ def test_what_was_not_sent_or_is_another_is_refused(served: Served, monkeypatch:
     )  # fmt: skip
     assert refusal("pictures", json={})[0] == 415
     with monkeypatch.context() as patch:
-        patch.setattr(dialect, "MOST_BYTES", len(TALL.data) - 1)
+        patch.setattr(dialect, "MAX_BYTES", len(TALL.data) - 1)
         assert refusal("pictures", content=TALL.data, headers=file)[0] == 413
     assert refusal("pictures/missing", json={"digests": ["../x"]})[0] == 400
     absent = picture(7, 7, 3)

@@ -1,14 +1,14 @@
-"""The selection in a text, across all its pieces."""
+"""The selection in a text, across all its sections."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import QPointF
 from PySide6.QtGui import QTextCursor
 
-from app.chat.prose.piece import BETWEEN, END
-from app.chat.prose.sheet import Sheet
+from app.chat.markdown_view.section import BETWEEN, END
+from app.chat.markdown_view.sheet import Sheet
 
-Place = tuple[int, int]  # piece, position in its document
+Place = tuple[int, int]  # section, position in its document
 _FORWARD = (
     QTextCursor.MoveOperation.NextCharacter,
     QTextCursor.MoveOperation.NextWord,
@@ -35,22 +35,22 @@ class Selection:
 
     def select_word(self, place: Place) -> None:
         number, position = place
-        start, end = self._sheet.pieces[number].word_at(position)
+        start, end = self._sheet.sections[number].word_at(position)
         self.anchor, self.cursor = (number, start), (number, end)
 
     def extend(self, operation: QTextCursor.MoveOperation) -> None:
-        """Moves the end that follows the keyboard, also to the piece before or after this one."""
-        pieces = self._sheet.pieces
-        if not pieces:
+        """Moves the end that follows the keyboard, also to the section before or after this one."""
+        sections = self._sheet.sections
+        if not sections:
             return
-        number = min(self.cursor[0], len(pieces) - 1)
-        cursor = pieces[number].cursor(min(self.cursor[1], pieces[number].end))
+        number = min(self.cursor[0], len(sections) - 1)
+        cursor = sections[number].cursor(min(self.cursor[1], sections[number].end))
         if cursor.movePosition(operation):
             self.cursor = number, cursor.position()
-        elif operation in _FORWARD and number + 1 < len(pieces):
+        elif operation in _FORWARD and number + 1 < len(sections):
             self.cursor = number + 1, 0
         elif operation not in _FORWARD and number:
-            self.cursor = number - 1, pieces[number - 1].end
+            self.cursor = number - 1, sections[number - 1].end
 
     def text(self) -> str:
         """Returns the selected text as it is copied."""
@@ -62,28 +62,28 @@ class Selection:
         return "" if first == (0, 0) else self._between((0, 0), first)
 
     def _between(self, first: Place, last: Place) -> str:
-        pieces = self._sheet.pieces
+        sections = self._sheet.sections
         parts: list[str] = []
-        for number in range(first[0], min(last[0], len(pieces) - 1) + 1):
-            piece = pieces[number]
+        for number in range(first[0], min(last[0], len(sections) - 1) + 1):
+            section = sections[number]
             start = first[1] if number == first[0] else 0
-            joint = piece.joint(pieces[number - 1]) if parts else ""
-            parts.append(joint + piece.copied(start, last[1] if number == last[0] else END))
+            joint = section.joint(sections[number - 1]) if parts else ""
+            parts.append(joint + section.copied(start, last[1] if number == last[0] else END))
         return "".join(parts)
 
     def within(self, number: int) -> tuple[int, int] | None:
-        """Returns the start and end of the selection within a piece; None if nothing is selected in it."""
+        """Returns the start and end of the selection within a section; None if nothing is selected in it."""
         first, last = self._ends()
         if self.is_empty or not first[0] <= number <= last[0]:
             return None
-        end = self._sheet.pieces[number].end
+        end = self._sheet.sections[number].end
         return first[1] if number == first[0] else 0, last[1] if number == last[0] else end
 
     def place_at(self, point: QPointF) -> Place:
         shown = self._sheet.shown
         if not shown:
             return (0, 0)
-        tops = (number for number, piece in enumerate(shown) if point.y() <= piece.rect.bottom() + BETWEEN / 2)
+        tops = (number for number, section in enumerate(shown) if point.y() <= section.rect.bottom() + BETWEEN / 2)
         number = next(tops, len(shown) - 1)
         return (number, shown[number].position_at(point))
 

@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, get_args
 from urllib.parse import urlsplit
 
-from app.chat.prose.blocks import (
+from app.chat.markdown_view.blocks import (
     Align,
     Block,
     Code,
@@ -29,8 +29,8 @@ from app.chat.prose.blocks import (
     Text,
     ThematicBreak,
 )
-from app.chat.prose.latex import brackets, dollars
-from app.chat.prose.safe import safe
+from app.chat.markdown_view.latex import brackets, dollars
+from app.chat.markdown_view.safe import safe
 from app.system.i18n import tr
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
     from markdown_it.tree import SyntaxTreeNode
 
-MOST_CHARACTERS, MOST_LINES = 120_000, 2_500  # a list of this many lines takes a quarter of a second
-MOST_IN_PARAGRAPH = 6_000  # characters; the time to parse emphasis and links grows with their square
-MOST_BRACKETS = 200  # per paragraph
-MOST_NESTED = 24
-MOST_CELLS, MOST_COLUMNS = 1_000, 60
+MAX_CHARACTERS, MAX_LINES = 120_000, 2_500  # a list of this many lines takes a quarter of a second
+MAX_IN_PARAGRAPH = 6_000  # characters; the time to parse emphasis and links grows with their square
+MAX_BRACKETS = 200  # per paragraph
+MAX_NESTED = 24
+MAX_CELLS, MAX_COLUMNS = 1_000, 60
 """Bounds of a table; larger ones are shown as source, since layout would be slow."""
 OPENED = ("http", "https", "mailto")
 _RULE = re.compile(r"[|:-][ \t|:-]*")  # the line under the header row of a table
@@ -84,7 +84,7 @@ def parse(text: str) -> tuple[Block, ...]:
 
 def is_readable(text: str) -> bool:
     """Returns True if a text is short enough to be parsed as Markdown."""
-    return len(text) <= MOST_CHARACTERS and text.count("\n") <= MOST_LINES
+    return len(text) <= MAX_CHARACTERS and text.count("\n") <= MAX_LINES
 
 
 def _read_text(text: str) -> Iterator[tuple[Block, ...]]:
@@ -106,7 +106,7 @@ def _read_text(text: str) -> Iterator[tuple[Block, ...]]:
 def _tokens(text: str) -> list[Token]:
     """Returns the tokens of a text. Raises ValueError if it is nested too deep, since the parser would omit text."""
     tokens = _reader().parse(text)
-    if any(token.level >= MOST_NESTED - 1 for token in tokens):
+    if any(token.level >= MAX_NESTED - 1 for token in tokens):
         raise ValueError("nested too deep")
     return tokens
 
@@ -127,7 +127,7 @@ def _read_part(tokens: list[Token]) -> tuple[Block, ...]:
 def _children(content: str) -> list[Token]:
     from markdown_it.token import Token  # as in ``_reader``
 
-    if len(content) > MOST_IN_PARAGRAPH or content.count("[") > MOST_BRACKETS:
+    if len(content) > MAX_IN_PARAGRAPH or content.count("[") > MAX_BRACKETS:
         return [Token("text", "", 0, content=content)]
     made: list[Token] = []
     _reader().inline.parse(content, _reader(), {}, made)
@@ -153,7 +153,7 @@ def _reader() -> MarkdownIt:
     # Imports 80 modules, which a start without a shown answer does not need.
     from markdown_it import MarkdownIt
 
-    reader = MarkdownIt("commonmark", {"html": False, "maxNesting": MOST_NESTED})
+    reader = MarkdownIt("commonmark", {"html": False, "maxNesting": MAX_NESTED})
     reader.enable(["table", "strikethrough"])
     reader.use(dollars)
     reader.use(brackets)
@@ -174,7 +174,7 @@ def _large_table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     columns, last = len([cell for cell in rule.split("|") if cell.strip()]), start + 2
     while last < end and not state.isEmpty(last) and state.sCount[last] >= state.blkIndent:
         last += 1
-    if columns <= MOST_COLUMNS and columns * (last - start) <= MOST_CELLS:
+    if columns <= MAX_COLUMNS and columns * (last - start) <= MAX_CELLS:
         return False
     if not silent:
         token = state.push("code_block", "code", 0)

@@ -1,6 +1,6 @@
 """Runs slow jobs in another process, which is killed if a job takes too long, and caches their results.
 
-The GUI thread never waits: results are announced by ``Aside.done``. Needs a running Qt event loop.
+The GUI thread never waits: results are announced by ``SideProcess.done``. Needs a running Qt event loop.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, Signal, Slot
 
-from app.chat.prose import slow
-from app.chat.prose.highlight import may_be_read
-from app.chat.prose.slow import FormulaRequest, Job, Result
-from app.chat.prose.typeset import DrawnFormula, may_be_drawn
+from app.chat.markdown_view import slow
+from app.chat.markdown_view.highlight import may_be_read
+from app.chat.markdown_view.slow import FormulaRequest, Job, Result
+from app.chat.markdown_view.typeset import DrawnFormula, may_be_drawn
 from app.system.timers import later
 
 SECONDS = 2 * slow.PATIENCE  # per job; after that a process that has not ended itself is killed
 START_SECONDS = 30.0
 """Longest time until the process must be ready."""
-MOST_SENT = 4  # jobs in the process at a time; of the waiting ones, the latest is sent first
-MOST_STARTS = 2  # failed starts in a row, after which no more are tried
+MAX_SENT = 4  # jobs in the process at a time; of the waiting ones, the latest is sent first
+MAX_STARTS = 2  # failed starts in a row, after which no more are tried
 IDLE_SECONDS = 60.0  # idle time after which the process is ended
-MOST_KEPT = 32_000_000  # bytes of cached results and their jobs
+MAX_KEPT = 32_000_000  # bytes of cached results and their jobs
 OPTION = "--prose-slow"
 """Command-line option with which the bundled program runs as this process."""
 
 
-class Aside(QObject):
+class SideProcess(QObject):
     """The client of the process: ``ask`` returns a job's result if known; ``done`` announces new results."""
 
     done = Signal(object)  # a set of jobs
@@ -56,7 +56,7 @@ class Aside(QObject):
             self._known.move_to_end(job)
             return self._known[job]
         if job not in self._pending and _is_worth_it(job):
-            if self._vain >= MOST_STARTS:
+            if self._vain >= MAX_STARTS:
                 return None
             self._pending.add(job)
             self._waiting.append(job)
@@ -115,7 +115,7 @@ class Aside(QObject):
 
     def _send(self) -> None:
         assert self._process is not None
-        while self._waiting and len(self._sent) < MOST_SENT:
+        while self._waiting and len(self._sent) < MAX_SENT:
             self._sent.append(self._waiting.pop())
             self._process.write(slow.written(self._sent[-1]))
 
@@ -162,7 +162,7 @@ class Aside(QObject):
             self._vain += 1
         while self._sent:
             self._waiting.append(self._sent.pop())
-        if self._vain >= MOST_STARTS:
+        if self._vain >= MAX_STARTS:
             while self._waiting:
                 self._keep(self._waiting.pop(), None)
         elif self._waiting:
@@ -176,7 +176,7 @@ class Aside(QObject):
     def _keep(self, job: Job, result: Result | None) -> None:
         self._known[job] = result
         self._kept += _size(job, result)
-        while self._kept > MOST_KEPT and len(self._known) > 1:
+        while self._kept > MAX_KEPT and len(self._known) > 1:
             self._kept -= _size(*self._known.popitem(last=False))
         self._pending.discard(job)
         self._unannounced.add(job)
@@ -198,12 +198,12 @@ def _size(job: Job, result: Result | None) -> int:
     return 500 + asked + (len(result.svg) if isinstance(result, DrawnFormula) else 150 * len(result or ()))
 
 
-_made: list[Aside] = []
+_made: list[SideProcess] = []
 
 
-def aside() -> Aside:
-    """Returns the application's only ``Aside``; it is closed before Qt ends."""
+def side_process() -> SideProcess:
+    """Returns the application's only ``SideProcess``; it is closed before Qt ends."""
     if not _made:
-        _made.append(Aside())
+        _made.append(SideProcess())
         atexit.register(_made[0].close)
     return _made[0]

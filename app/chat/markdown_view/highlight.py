@@ -9,13 +9,13 @@ from typing import Literal
 
 Part = Literal["keyword", "text", "number", "remark", "name", "error"]
 
-MOST_CHARACTERS = 20_000
+MAX_CHARACTERS = 20_000
 """Longer programs stay in one colour, since lexing them takes too long."""
 
 
 def may_be_read(text: str, language: str) -> bool:
     """Returns True if a program has a language and is short enough."""
-    return bool(language) and len(text) <= MOST_CHARACTERS
+    return bool(language) and len(text) <= MAX_CHARACTERS
 
 
 def parts(text: str, language: str) -> tuple[tuple[int, int, Part], ...]:

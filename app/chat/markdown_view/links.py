@@ -8,9 +8,9 @@ from PySide6.QtCore import QUrl, Slot
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QDialog, QWidget
 
-from app.chat.prose.parse import opens
-from app.chat.prose.piece import Link, Piece
-from app.chat.prose.safe import safe
+from app.chat.markdown_view.parse import opens
+from app.chat.markdown_view.safe import safe
+from app.chat.markdown_view.section import Link, Section
 from app.design.controls import button, label
 from app.design.layouts import STRETCH, column_of, row_of
 from app.system.i18n import tr
@@ -19,18 +19,18 @@ from app.system.i18n import tr
 class LinkRing:
     """The links of a text in order, and which of them has the focus ring; Tab moves the ring."""
 
-    def __init__(self, pieces: Sequence[Piece]) -> None:
-        self._pieces = pieces
-        self._found: list[tuple[int, Link]] | None = None  # index of the piece, link
+    def __init__(self, sections: Sequence[Section]) -> None:
+        self._sections = sections
+        self._found: list[tuple[int, Link]] | None = None  # index of the section, link
         self._place = -1
 
     def look_again(self) -> None:
-        """Finds the links again, after pieces were added or laid out anew."""
+        """Finds the links again, after sections were added or laid out anew."""
         self._found = None
 
     @property
     def ringed(self) -> tuple[int, Link] | None:
-        """The link with the ring and the index of its piece; None without a ring."""
+        """The link with the ring and the index of its section; None without a ring."""
         return self._all()[self._place] if self._place >= 0 else None
 
     def leave(self) -> None:
@@ -52,7 +52,7 @@ class LinkRing:
 
     def _all(self) -> list[tuple[int, Link]]:
         if self._found is None:
-            self._found = [(number, link) for number, piece in enumerate(self._pieces) for link in piece.links()]
+            self._found = [(number, link) for number, section in enumerate(self._sections) for link in section.links()]
         return self._found
 
 

@@ -1,4 +1,4 @@
-"""A piece of a text that is laid out as one document: paragraphs, or a box that scrolls by itself. No widget."""
+"""A section of a text that is laid out as one document: paragraphs, or a box that scrolls by itself. No widget."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from PySide6.QtGui import (
     QTextLine,
 )
 
-from app.chat.prose.blocks import Code, Heading, Math, Paragraph, Table, Text, ThematicBreak
-from app.chat.prose.document import (
+from app.chat.markdown_view.blocks import Code, Heading, Math, Paragraph, Table, Text, ThematicBreak
+from app.chat.markdown_view.document import (
     CLOSE_GAP,
     GAP,
     HEADING_GAP,
@@ -33,8 +33,8 @@ from app.chat.prose.document import (
     math_document,
     table_document,
 )
-from app.chat.prose.rows import ProseRow
-from app.chat.prose.slow import Job
+from app.chat.markdown_view.rows import MarkdownRow
+from app.chat.markdown_view.slow import Job
 from app.design.fonts import TEXT_SMALL, px
 from app.design.inks import set_inks
 from app.design.text_field import raw_text
@@ -59,10 +59,10 @@ class Link:
     end: int
 
 
-class Piece:
+class Section:
     """Rows in one document, laid out by ``place``. All points are in the coordinates of the containing widget."""
 
-    def __init__(self, rows: tuple[ProseRow, ...], style: Style) -> None:
+    def __init__(self, rows: tuple[MarkdownRow, ...], style: Style) -> None:
         self.rows = rows
         self.is_boxed = rows[0].is_boxed
         self.scrolled = 0  # pixels to the right
@@ -83,7 +83,7 @@ class Piece:
 
     @property
     def code(self) -> Code | None:
-        """The program, if the piece is one; else None."""
+        """The program, if the section is one; else None."""
         content = self.rows[0].content
         return content if isinstance(content, Code) else None
 
@@ -92,7 +92,7 @@ class Piece:
         return self.document.characterCount() - 1
 
     def waits_for(self, jobs: Collection[Job]) -> bool:
-        """Returns True if the piece still needs the result of one of these jobs."""
+        """Returns True if the section still needs the result of one of these jobs."""
         return self._document is not None and not self._document.waiting.isdisjoint(jobs)
 
     def cursor(self, position: int) -> QTextCursor:
@@ -102,14 +102,14 @@ class Piece:
         return made
 
     def take(self, jobs: Collection[Job]) -> bool:
-        """Makes room for the results of jobs. Returns True if the piece must be laid out again."""
+        """Makes room for the results of jobs. Returns True if the section must be laid out again."""
         is_changed = self.waits_for(jobs)
         if is_changed:
             self._document = None
         return is_changed
 
-    def gap(self, above: Piece | None) -> int:
-        """Returns the distance to the piece above in pixels."""
+    def gap(self, above: Section | None) -> int:
+        """Returns the distance to the section above in pixels."""
         if above is None:
             return 0
         if self.is_boxed or above.is_boxed:
@@ -119,21 +119,21 @@ class Piece:
             return 0
         return HEADING_GAP if isinstance(first.content, Heading) else CLOSE_GAP if first.close else GAP
 
-    def joint(self, above: Piece) -> str:
-        """Returns the separator between this and the piece above in copied text."""
+    def joint(self, above: Section) -> str:
+        """Returns the separator between this and the section above in copied text."""
         first = self.rows[0].joint
         if first is not None:
             return first
         return "\n\n" if self.is_boxed or above.is_boxed else "\n"
 
     def move(self, top: int) -> None:
-        """Moves the piece vertically without a new layout."""
+        """Moves the section vertically without a new layout."""
         by = top - self.rect.top()
         self.rect.translate(0, by)
         self.inner.translate(0, by)
 
     def place(self, left: int, top: int, width: int) -> int:
-        """Lays the piece out for a width and returns its height, both in pixels."""
+        """Lays the section out for a width and returns its height, both in pixels."""
         if not self.is_boxed:
             if self.document.textWidth() != width:
                 self.document.setTextWidth(width)
@@ -244,7 +244,7 @@ class Piece:
     def _within(self, point: QPointF) -> QPointF:
         return point - QPointF(self.inner.topLeft()) + QPointF(self.scrolled, 0)
 
-    def _row(self, block: QTextBlock) -> ProseRow | None:
+    def _row(self, block: QTextBlock) -> MarkdownRow | None:
         """Returns the row of a block; in paragraphs each block is one row. None in a box."""
         return None if self.is_boxed else self.rows[block.blockNumber()]
 
@@ -303,7 +303,7 @@ class Piece:
         made.cursor, made.format = cursor, format
         return made
 
-    def _blocks_in(self, clip: QRectF) -> Iterator[tuple[QTextBlock, ProseRow, QRectF]]:
+    def _blocks_in(self, clip: QRectF) -> Iterator[tuple[QTextBlock, MarkdownRow, QRectF]]:
         layout = self.document.documentLayout()
         place = layout.hitTest(clip.topLeft(), Qt.HitTestAccuracy.FuzzyHit)
         block = self.document.findBlock(max(0, place))
@@ -353,7 +353,7 @@ def _x(line: QTextLine, place: int) -> float:
     return x
 
 
-def _has_link(row: ProseRow) -> bool:
+def _has_link(row: MarkdownRow) -> bool:
     match row.content:
         case Paragraph(inlines) | Heading(_, inlines):
             return any(isinstance(part, Text) and part.link for part in inlines)
@@ -362,7 +362,7 @@ def _has_link(row: ProseRow) -> bool:
     return False
 
 
-def _document(rows: tuple[ProseRow, ...], style: Style) -> InertDocument:
+def _document(rows: tuple[MarkdownRow, ...], style: Style) -> InertDocument:
     match rows[0].content:
         case Code() as code:
             return code_document(code, style)

@@ -12,9 +12,9 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-MOST_CHARACTERS = 1_000
-MOST_NESTED = 24
-MOST_BYTES = 2_000_000  # of a picture's SVG
+MAX_CHARACTERS = 1_000
+MAX_NESTED = 24
+MAX_BYTES = 2_000_000  # of a picture's SVG
 SIZE = 16
 """Text size in pixels that pictures are drawn for; they are scaled to others."""
 INK = "#010203"
@@ -46,12 +46,12 @@ class DrawnFormula:
 
 def may_be_drawn(source: str) -> bool:
     """Returns True if a formula is short and flat enough to try."""
-    if not source.strip() or len(source) > MOST_CHARACTERS:
+    if not source.strip() or len(source) > MAX_CHARACTERS:
         return False
     depth = 0
     for found in _OPENS.finditer(source):
         depth += 1 if found.group(1) else -1 if found.group(2) else 0
-        if depth > MOST_NESTED:
+        if depth > MAX_NESTED:
             return False
     return True
 
@@ -65,7 +65,7 @@ def typeset(source: str, displayed: bool) -> DrawnFormula | None:
     except Exception:  # any failure of the library on a model's text means that it cannot be drawn
         return None
     box = re.search(r'viewBox="(\S+) (\S+) (\S+) (\S+)"', svg)
-    if box is None or len(svg) > MOST_BYTES or not set(re.findall(r"<(\w+)", svg)) <= _DRAWN:
+    if box is None or len(svg) > MAX_BYTES or not set(re.findall(r"<(\w+)", svg)) <= _DRAWN:
         return None
     _, top, width, height = (float(number) for number in box.groups())
     if not (0 < width < 20_000 and 0 < height < 5_000):

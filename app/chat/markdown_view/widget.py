@@ -1,7 +1,7 @@
 """A widget that shows a text, Markdown or plain, with one selection across all of it. Knows no conversations.
 
 The layout is made once per width, that of long texts a little at a time. Only the visible part is drawn. No resources
-that the text names are loaded. Formulas and the colours of programs arrive later, from ``aside``.
+that the text names are loaded. Formulas and the colours of programs arrive later, from ``side_process``.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QMenu, QSizePolicy, QToolTip, QWidget
 
-from app.chat.prose import PAD as PAD
-from app.chat.prose.aside import aside
-from app.chat.prose.controls import Controls
-from app.chat.prose.document import Style
-from app.chat.prose.links import LinkRing, ask_to_open
-from app.chat.prose.piece import BETWEEN, Link, Piece
-from app.chat.prose.reading import rows_of, shown_part
-from app.chat.prose.rows import ProseRow
-from app.chat.prose.safe import safe
-from app.chat.prose.selection import Selection
-from app.chat.prose.sheet import Sheet
-from app.chat.prose.slow import Job
+from app.chat.markdown_view import PAD as PAD
+from app.chat.markdown_view.controls import Controls
+from app.chat.markdown_view.document import Style
+from app.chat.markdown_view.links import LinkRing, ask_to_open
+from app.chat.markdown_view.reading import rows_of, shown_part
+from app.chat.markdown_view.rows import MarkdownRow
+from app.chat.markdown_view.safe import safe
+from app.chat.markdown_view.section import BETWEEN, Link, Section
+from app.chat.markdown_view.selection import Selection
+from app.chat.markdown_view.sheet import Sheet
+from app.chat.markdown_view.side_process import side_process
+from app.chat.markdown_view.slow import Job
 from app.design import themes
 from app.design.controls import button, chain_tabs, folded
 from app.design.inks import set_inks
@@ -50,7 +50,7 @@ from app.system.timers import later
 AT_ONCE, AGAIN_AT_ONCE, SLICE = 0.06, 0.03, 0.008
 """Seconds of layout when a text is set, when its width changes, and each time that Qt is idle."""
 TOGETHER_MS = 60  # for which finished pictures and colours are collected, as each makes a paragraph anew
-MOST_DESCRIBED = 20_000
+MAX_DESCRIBED = 20_000
 CARET = 1.3  # its height, in heights of the letters
 
 
@@ -67,7 +67,7 @@ _EXTENDING = {
 """What Shift with a key does to the end of the selection, and with Ctrl, too."""
 
 
-class Prose(QWidget):
+class MarkdownView(QWidget):
     """Shows the text given to ``set_text``. ``tab_stops`` are the widget and its controls, in order."""
 
     rebuilt = Signal()  # the controls changed
@@ -86,10 +86,10 @@ class Prose(QWidget):
         self._working = later(self, self._work)
         self._finished: set[Job] = set()  # that are still to be put in
         self._taking = later(self, self._take)
-        aside().done.connect(self._note_finished)
-        self._selection, self._links = Selection(self._sheet), LinkRing(self._sheet.pieces)
+        side_process().done.connect(self._note_finished)
+        self._selection, self._links = Selection(self._sheet), LinkRing(self._sheet.sections)
         self._terms: tuple[Term, ...] = ()  # that are marked
-        self._marks: dict[Piece, list[tuple[int, int]]] = {}  # known ones
+        self._marks: dict[Section, list[tuple[int, int]]] = {}  # known ones
         self._pressed_link = ""
         self._by_keyboard = False
         self.has_caret = False
@@ -111,7 +111,7 @@ class Prose(QWidget):
         if text != self._text:
             self._text = text
             self._whole = False
-            self.setAccessibleDescription(safe(text[:MOST_DESCRIBED]))
+            self.setAccessibleDescription(safe(text[:MAX_DESCRIBED]))
             self._build()
 
     def mark(self, terms: tuple[Term, ...]) -> None:
@@ -127,20 +127,20 @@ class Prose(QWidget):
 
     def first_mark(self) -> int | None:
         """Returns the top of the first mark, in pixels; None if there is none, or it is not laid out yet."""
-        found = ((piece, marks[0]) for piece in self._sheet.shown if (marks := self._marks_in(piece)))
-        return next((round(piece.span_rect(*mark).top()) for piece, mark in found), None)
+        found = ((section, marks[0]) for section in self._sheet.shown if (marks := self._marks_in(section)))
+        return next((round(section.span_rect(*mark).top()) for section, mark in found), None)
 
     @property
     def is_laid_out(self) -> bool:
         """True if all of the shown text is laid out."""
         return self._sheet.is_done
 
-    def _marks_in(self, piece: Piece) -> list[tuple[int, int]]:
-        if self._terms and piece not in self._marks:
-            text = piece.letters()
+    def _marks_in(self, section: Section) -> list[tuple[int, int]]:
+        if self._terms and section not in self._marks:
+            text = section.letters()
             units = [0, *accumulate(2 if ord(letter) > 0xFFFF else 1 for letter in text)]  # as Qt counts
-            self._marks[piece] = [(units[start], units[end]) for start, end in spans(text, self._terms)]
-        return self._marks.get(piece, [])
+            self._marks[section] = [(units[start], units[end]) for start, end in spans(text, self._terms)]
+        return self._marks.get(section, [])
 
     def set_caret(self, is_on: bool) -> None:
         """Draws a caret behind the text while it grows, or none."""
@@ -156,18 +156,18 @@ class Prose(QWidget):
             self._build()
 
     @property
-    def rows(self) -> tuple[ProseRow, ...]:
+    def rows(self) -> tuple[MarkdownRow, ...]:
         """The rows that have been read."""
-        return tuple(row for piece in self.pieces for row in piece.rows)
+        return tuple(row for section in self.sections for row in section.rows)
 
     @property
-    def pieces(self) -> list[Piece]:
-        """The pieces of the text that have been read, in order."""
-        return self._sheet.pieces
+    def sections(self) -> list[Section]:
+        """The sections of the text that have been read, in order."""
+        return self._sheet.sections
 
     def tab_stops(self) -> list[QWidget]:
         """Returns this widget, then its controls, in tab order."""
-        return [self, *self._controls.in_order(self.pieces), self.show_all]
+        return [self, *self._controls.in_order(self.sections), self.show_all]
 
     def _build(self) -> None:
         shown = self._text if self._whole else shown_part(self._text)
@@ -175,7 +175,7 @@ class Prose(QWidget):
         self._marks.clear()
         self._working.stop()
         self._sheet = Sheet(rows_of(shown, markdown=self._markdown, quoted=self._quoted), self._style)
-        self._selection, self._links = Selection(self._sheet), LinkRing(self._sheet.pieces)
+        self._selection, self._links = Selection(self._sheet), LinkRing(self._sheet.sections)
         self._finished.clear()
         self._sheet.read(AT_ONCE)
         self._find_controls()
@@ -193,7 +193,7 @@ class Prose(QWidget):
 
     def _find_controls(self) -> None:
         """Adds buttons for newly read programs, and looks for links again."""
-        self._controls.add_buttons(self.pieces)
+        self._controls.add_buttons(self.sections)
         self._links.look_again()
 
     @Slot()
@@ -252,7 +252,7 @@ class Prose(QWidget):
 
     @Slot(object)
     def _note_finished(self, jobs: set[Job]) -> None:
-        if any(piece.waits_for(jobs) for piece in self.pieces):
+        if any(section.waits_for(jobs) for section in self.sections):
             self._finished |= jobs
             if not self._taking.isActive():
                 self._taking.start(TOGETHER_MS)
@@ -260,7 +260,7 @@ class Prose(QWidget):
     @Slot()
     def _take(self) -> None:
         """Puts in finished pictures and colours. A selection ends with the first picture, which is one character."""
-        if any(piece.code is None and piece.waits_for(self._finished) for piece in self.pieces):
+        if any(section.code is None and section.waits_for(self._finished) for section in self.sections):
             self._selection = Selection(self._sheet)
         if self._sheet.take(self._finished, SLICE):
             self._finished.clear()
@@ -287,13 +287,13 @@ class Prose(QWidget):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         exposed = event.rect()
         ringed = self._ring()
-        for number, piece in enumerate(self._sheet.shown):
-            if not piece.rect.intersects(exposed.adjusted(0, -24, 0, 24)):
+        for number, section in enumerate(self._sheet.shown):
+            if not section.rect.intersects(exposed.adjusted(0, -24, 0, 24)):
                 continue
             link = ringed[1] if ringed is not None and ringed[0] == number else None
-            piece.paint(painter, exposed, self._selection.within(number), link, self._marks_in(piece))
-            if piece.code is not None:
-                piece.paint_header(painter)
+            section.paint(painter, exposed, self._selection.within(number), link, self._marks_in(section))
+            if section.code is not None:
+                section.paint_header(painter)
         if self.has_caret and self._sheet.shown:
             last = self._sheet.shown[-1]
             end = last.document.characterCount() - 1
@@ -316,7 +316,7 @@ class Prose(QWidget):
     @Slot()
     def select_all(self) -> None:
         """Selects the whole text, including the part not yet laid out."""
-        if self.pieces:
+        if self.sections:
             self._selection.select_all()
             self.update()
 
@@ -326,7 +326,7 @@ class Prose(QWidget):
         QGuiApplication.clipboard().setText(self.selected_text() or self._text)
 
     def _link_at(self, point: QPointF) -> str:
-        return next((found for piece in self._sheet.shown if (found := piece.link_at(point))), "")
+        return next((found for section in self._sheet.shown if (found := section.link_at(point))), "")
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() != Qt.MouseButton.LeftButton:
@@ -348,7 +348,7 @@ class Prose(QWidget):
                 self._selection.cursor = place
                 self.update()
             return
-        over_text = any(piece.inner.contains(event.position().toPoint()) for piece in self._sheet.shown)
+        over_text = any(section.inner.contains(event.position().toPoint()) for section in self._sheet.shown)
         shape = Qt.CursorShape.IBeamCursor if over_text else Qt.CursorShape.ArrowCursor
         self.setCursor(Qt.CursorShape.PointingHandCursor if self._link_at(event.position()) else shape)
 
@@ -358,7 +358,7 @@ class Prose(QWidget):
             ask_to_open(pressed, self)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        if self.pieces:
+        if self.sections:
             self._selection.select_word(self._selection.place_at(event.position()))
             self._pressed_link = ""
             self.update()

@@ -27,9 +27,8 @@ from PySide6.QtGui import (
     QTextTableFormat,
 )
 
-from app.chat.prose import slow
-from app.chat.prose.aside import aside
-from app.chat.prose.blocks import (
+from app.chat.markdown_view import slow
+from app.chat.markdown_view.blocks import (
     Align,
     Code,
     Formula,
@@ -42,11 +41,12 @@ from app.chat.prose.blocks import (
     ThematicBreak,
     plain,
 )
-from app.chat.prose.highlight import Part
-from app.chat.prose.rows import ProseRow
-from app.chat.prose.safe import is_rtl
-from app.chat.prose.slow import Job
-from app.chat.prose.typeset import DrawnFormula
+from app.chat.markdown_view.highlight import Part
+from app.chat.markdown_view.rows import MarkdownRow
+from app.chat.markdown_view.safe import is_rtl
+from app.chat.markdown_view.side_process import side_process
+from app.chat.markdown_view.slow import Job
+from app.chat.markdown_view.typeset import DrawnFormula
 from app.design import themes
 from app.design.fonts import TEXT_BODY, TEXT_LEAD, canvas_font, px, text_percent, ui_font
 from app.design.tokens import Theme, color
@@ -162,18 +162,18 @@ class InertDocument(QTextDocument):
     ) -> None:
         """Inserts a formula at the cursor: its picture in ``font`` and ``ink``, or its source in ``letters``."""
         job = slow.FormulaRequest(formula.source, isinstance(formula, Math))
-        picture = aside().ask(job)
+        picture = side_process().ask(job)
         if isinstance(picture, DrawnFormula):
             self._formulas = self._formulas or Formulas(self)
             shown = picture.shown(font.pixelSize(), ink)
             cursor.insertText(OBJECT, self._formulas.format(shown, formula.written, font))
             return
         cursor.insertText(_lines(formula.written), letters)
-        if aside().is_pending(job):
+        if side_process().is_pending(job):
             self.waiting.add(job)
 
 
-def flow_document(rows: tuple[ProseRow, ...], style: Style) -> InertDocument:
+def flow_document(rows: tuple[MarkdownRow, ...], style: Style) -> InertDocument:
     """Returns a document of paragraphs, headings and horizontal lines, one below the other."""
     made = _empty(style.font())
     writer = _Writer(made, style)
@@ -206,8 +206,8 @@ def code_document(code: Code, style: Style) -> InertDocument:
     option.setTabStopDistance(4 * style.mono().pixelSize() * 0.6)
     made.setDefaultTextOption(option)
     job = slow.ProgramRequest(code.text, code.language)
-    found = aside().ask(job)
-    made.waiting = {job} if aside().is_pending(job) else set()
+    found = side_process().ask(job)
+    made.waiting = {job} if side_process().is_pending(job) else set()
     cursor = QTextCursor(made)
     cursor.beginEditBlock()
     place = 0
@@ -311,7 +311,7 @@ def _direction(inlines: Inlines) -> Qt.LayoutDirection:
     return Qt.LayoutDirection.RightToLeft if is_rtl(plain(inlines)[:500]) else Qt.LayoutDirection.LeftToRight
 
 
-def _block_format(row: ProseRow, *, first: bool) -> QTextBlockFormat:
+def _block_format(row: MarkdownRow, *, first: bool) -> QTextBlockFormat:
     made = QTextBlockFormat()
     made.setLineHeight(LINE_PERCENT, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
     gap = 0 if row.joint is not None else CLOSE_GAP if row.close else GAP

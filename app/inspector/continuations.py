@@ -38,7 +38,7 @@ from engine.service import (
 )
 
 
-class GoingOn(QObject):
+class Continuations(QObject):
     """Keeps the panels up to date and performs what they ask for, one run at a time."""
 
     began = Signal(object)  # a Recording: a run that continues the open one

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from app.chat.prose.blocks import (
+from app.chat.markdown_view.blocks import (
     Block,
     Code,
     Heading,
@@ -18,19 +18,19 @@ from app.chat.prose.blocks import (
     ThematicBreak,
     plain,
 )
-from app.chat.prose.safe import safe
+from app.chat.markdown_view.safe import safe
 
 BULLETS = ("•", "◦", "▪")
 DONE, OPEN = "☑", "☐"
 
-MOST_IN_ROW = 4_000
+MAX_IN_ROW = 4_000
 """Most characters of a row, since the time to lay one out grows with their square."""
 
 Content = Paragraph | Heading | Code | Math | Table | ThematicBreak
 
 
 @dataclass(frozen=True)
-class ProseRow:
+class MarkdownRow:
     """One row of a text. ``indent`` counts levels; ``bars`` are the levels with the vertical line of a quote.
 
     ``marker`` is the bullet or number before it. ``joint`` is the text between this row and the one above, if both are
@@ -65,14 +65,14 @@ class ProseRow:
                 return "---"
 
 
-def flatten(blocks: Iterable[Block]) -> tuple[ProseRow, ...]:
+def flatten(blocks: Iterable[Block]) -> tuple[MarkdownRow, ...]:
     return tuple(row for long in _rows(blocks, 0, (), 0) for row in _cut(long))
 
 
-def verbatim_rows(text: str, *, quoted: bool = False) -> Iterator[tuple[ProseRow, ...]]:
+def verbatim_rows(text: str, *, quoted: bool = False) -> Iterator[tuple[MarkdownRow, ...]]:
     """Yields the rows of a text that is not Markdown; ``quoted`` draws a vertical line next to them."""
     for part, joint in cut(text):
-        row = ProseRow(Paragraph((Text(safe(part)),)), joint=joint)
+        row = MarkdownRow(Paragraph((Text(safe(part)),)), joint=joint)
         yield (replace(row, indent=1, bars=(0,)) if quoted else row,)
 
 
@@ -83,13 +83,13 @@ def cut(text: str) -> Iterator[tuple[str, str | None]]:
     """
     start, joint = 0, None
     while start < len(text):
-        end = start + MOST_IN_ROW
+        end = start + MAX_IN_ROW
         if end >= len(text):
             yield text[start:], joint
             return
         place = max(text.rfind("\n", start + 1, end), -1)
         if place < 0:
-            place = text.rfind(" ", start + MOST_IN_ROW // 2, end)
+            place = text.rfind(" ", start + MAX_IN_ROW // 2, end)
         yield text[start : place if place > 0 else end], joint
         joint = text[place] if place > 0 else ""
         start = place + 1 if place > 0 else end
@@ -97,13 +97,13 @@ def cut(text: str) -> Iterator[tuple[str, str | None]]:
         yield "", joint
 
 
-def _cut(row: ProseRow) -> Iterable[ProseRow]:
+def _cut(row: MarkdownRow) -> Iterable[MarkdownRow]:
     """Splits a too long paragraph or heading of one style into several rows; returns others as they are."""
     content = row.content
     if not isinstance(content, Paragraph | Heading) or len(content.inlines) != 1:
         return (row,)
     (text,) = content.inlines
-    if not isinstance(text, Text) or len(text.text) <= MOST_IN_ROW:
+    if not isinstance(text, Text) or len(text.text) <= MAX_IN_ROW:
         return (row,)
     made = []
     for part, joint in cut(text.text):
@@ -112,7 +112,7 @@ def _cut(row: ProseRow) -> Iterable[ProseRow]:
     return [made[0], *(replace(further, marker="") for further in made[1:])]
 
 
-def _rows(blocks: Iterable[Block], indent: int, bars: tuple[int, ...], depth: int) -> Iterator[ProseRow]:
+def _rows(blocks: Iterable[Block], indent: int, bars: tuple[int, ...], depth: int) -> Iterator[MarkdownRow]:
     for block in blocks:
         match block:
             case Quote(inner):
@@ -120,10 +120,10 @@ def _rows(blocks: Iterable[Block], indent: int, bars: tuple[int, ...], depth: in
             case Listing():
                 yield from _list(block, indent, bars, depth)
             case _:
-                yield ProseRow(block, indent, bars)
+                yield MarkdownRow(block, indent, bars)
 
 
-def _list(block: Listing, indent: int, bars: tuple[int, ...], depth: int) -> Iterator[ProseRow]:
+def _list(block: Listing, indent: int, bars: tuple[int, ...], depth: int) -> Iterator[MarkdownRow]:
     for number, item in enumerate(block.items):
         if item.done is not None:
             marker = DONE if item.done else OPEN
@@ -137,6 +137,6 @@ def _list(block: Listing, indent: int, bars: tuple[int, ...], depth: int) -> Ite
             inner = (Paragraph(()), *inner)  # an empty row for the marker
         for place, row in enumerate(_rows(inner, indent + 1, bars, depth + 1)):
             is_close = block.tight and (place > 0 or number > 0 or depth > 0)
-            yield ProseRow(
+            yield MarkdownRow(
                 row.content, row.indent, row.bars, marker if place == 0 else row.marker, is_close or row.close
             )

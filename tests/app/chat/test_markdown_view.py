@@ -12,12 +12,12 @@ from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.chat.prose import widget
-from app.chat.prose.document import InertDocument
-from app.chat.prose.links import OpenLink
-from app.chat.prose.reading import MOST_LINES, MOST_SHOWN, shown_part
-from app.chat.prose.sheet import MOST_IN_PIECE
-from app.chat.prose.widget import Prose
+from app.chat.markdown_view import widget
+from app.chat.markdown_view.document import InertDocument
+from app.chat.markdown_view.links import OpenLink
+from app.chat.markdown_view.reading import MAX_LINES, MAX_SHOWN, shown_part
+from app.chat.markdown_view.sheet import MAX_IN_SECTION
+from app.chat.markdown_view.widget import MarkdownView
 from app.design import themes
 from app.design.tokens import PAPER
 from tests.app.chat.settled import copy_buttons, is_settled
@@ -44,11 +44,11 @@ $$\\frac{a}{b}$$
 
 
 @pytest.fixture
-def prose(qtbot: QtBot) -> Prose:
+def prose(qtbot: QtBot) -> MarkdownView:
     """A widget on the screen, 480 pixels wide."""
     host = QWidget()
     column = QVBoxLayout(host)
-    made = Prose("Answer")
+    made = MarkdownView("Answer")
     column.addWidget(made)
     column.addStretch(1)
     qtbot.addWidget(host)
@@ -62,22 +62,22 @@ def refuse(*_args: object, **_more: object) -> None:
     raise AssertionError("this must not happen")
 
 
-def draw(prose: Prose) -> None:
+def draw(prose: MarkdownView) -> None:
     """Lay out and paint it."""
     QApplication.sendPostedEvents()
     assert not prose.host.grab().isNull()  # type: ignore[attr-defined]
 
 
-def settle(qtbot: QtBot, prose: Prose) -> None:
+def settle(qtbot: QtBot, prose: MarkdownView) -> None:
     """Wait until all of it is laid out, drawn and coloured."""
     qtbot.waitUntil(lambda: is_settled(prose), timeout=30_000)
 
 
-def shown(prose: Prose) -> str:
-    return "\n".join(piece.document.toPlainText() for piece in prose.pieces)
+def shown(prose: MarkdownView) -> str:
+    return "\n".join(section.document.toPlainText() for section in prose.sections)
 
 
-def test_markdown_is_drawn_not_shown_as_source(prose: Prose) -> None:
+def test_markdown_is_drawn_not_shown_as_source(prose: MarkdownView) -> None:
     prose.set_text(RICH)
     assert prose.text() == RICH
     assert "**" not in shown(prose)
@@ -86,9 +86,9 @@ def test_markdown_is_drawn_not_shown_as_source(prose: Prose) -> None:
     assert prose.heightForWidth(480) > prose.heightForWidth(2000) > 200
 
 
-def test_right_to_left_paragraphs_begin_at_the_right(prose: Prose) -> None:
+def test_right_to_left_paragraphs_begin_at_the_right(prose: MarkdownView) -> None:
     prose.set_text("שלום עולם\n\nhello\n\n- פריט")
-    document = prose.pieces[0].document
+    document = prose.sections[0].document
     directions = []
     block = document.begin()
     while block.isValid():
@@ -99,12 +99,12 @@ def test_right_to_left_paragraphs_begin_at_the_right(prose: Prose) -> None:
     assert document.lastBlock().blockFormat().rightMargin() > 0
 
 
-def test_a_hundred_kilobytes_are_cut_until_all_is_asked_for(qtbot: QtBot, prose: Prose) -> None:
+def test_a_hundred_kilobytes_are_cut_until_all_is_asked_for(qtbot: QtBot, prose: MarkdownView) -> None:
     text = "wordy " * 16_999 + "words."
     prose.set_text(text)
     assert prose.show_all.isVisible()
     assert prose.show_all.text() == "Show all 102,000 characters"
-    assert len(shown(prose)) <= MOST_SHOWN
+    assert len(shown(prose)) <= MAX_SHOWN
     qtbot.mouseClick(prose.show_all, Qt.MouseButton.LeftButton)
     assert not prose.show_all.isVisible()
     settle(qtbot, prose)
@@ -117,10 +117,10 @@ def test_a_cut_is_made_between_lines() -> None:
     lines = ["x" * 99] * 400
     assert shown_part("\n".join(lines)) == "\n".join(lines[:240])
     assert shown_part("short") == "short"
-    assert shown_part("- a\n" * 9000) == "\n".join(["- a"] * MOST_LINES)
+    assert shown_part("- a\n" * 9000) == "\n".join(["- a"] * MAX_LINES)
 
 
-def test_more_than_can_be_read_in_time_is_shown_as_it_is(qtbot: QtBot, prose: Prose) -> None:
+def test_more_than_can_be_read_in_time_is_shown_as_it_is(qtbot: QtBot, prose: MarkdownView) -> None:
     text = "| a |\n|---|\n" + "| 1 |\n" * 9000
     prose.set_text(text)
     assert len(prose.rows) == 1
@@ -129,7 +129,7 @@ def test_more_than_can_be_read_in_time_is_shown_as_it_is(qtbot: QtBot, prose: Pr
     assert shown(prose) == text
 
 
-def test_every_program_has_its_copy_button(prose: Prose) -> None:
+def test_every_program_has_its_copy_button(prose: MarkdownView) -> None:
     prose.set_text("```python\nprint('a')\n```\n\ntext\n\n```\nplain\n```")
     first, second = copy_buttons(prose)
     assert first.accessibleName() == "Copy code, python"
@@ -141,19 +141,19 @@ def test_every_program_has_its_copy_button(prose: Prose) -> None:
     assert first.text() == "Copied"
 
 
-def test_wide_code_scrolls_within_its_block(prose: Prose) -> None:
+def test_wide_code_scrolls_within_its_block(prose: MarkdownView) -> None:
     prose.set_text(RICH)
     draw(prose)
-    piece = next(piece for piece in prose.pieces if piece.code is not None)
+    section = next(section for section in prose.sections if section.code is not None)
     (bar,) = [bar for bar in prose.tab_stops() if bar.accessibleName() == "Scroll the code sideways"]
-    assert piece.document.blockCount() == 2
-    assert piece.overflow > 0
-    assert piece.rect.right() <= prose.width()
+    assert section.document.blockCount() == 2
+    assert section.overflow > 0
+    assert section.rect.right() <= prose.width()
     bar.setValue(30)  # type: ignore[attr-defined]
-    assert piece.scrolled == 30
+    assert section.scrolled == 30
 
 
-def test_selection_runs_through_all_of_it(qtbot: QtBot, prose: Prose) -> None:
+def test_selection_runs_through_all_of_it(qtbot: QtBot, prose: MarkdownView) -> None:
     prose.set_text(RICH)
     prose.setFocus()
     qtbot.keyClick(prose, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
@@ -171,7 +171,7 @@ def test_selection_runs_through_all_of_it(qtbot: QtBot, prose: Prose) -> None:
         assert wanted in copied
 
 
-def test_dragging_selects_and_a_double_click_takes_a_word(qtbot: QtBot, prose: Prose) -> None:
+def test_dragging_selects_and_a_double_click_takes_a_word(qtbot: QtBot, prose: MarkdownView) -> None:
     prose.set_text("one two\n\n```\nthree\n```")
     draw(prose)
     start, end = QPoint(9, 8), QPoint(prose.width() - 20, prose.height() - 14)
@@ -194,7 +194,7 @@ def move(over: QWidget, to: QPoint) -> None:
     QApplication.sendEvent(over, event)
 
 
-def test_a_link_is_opened_only_after_a_yes(qtbot: QtBot, prose: Prose, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_is_opened_only_after_a_yes(qtbot: QtBot, prose: MarkdownView, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened.append(url.toString()))
     prose.set_text("[here](https://example.org/there) and more")
@@ -209,7 +209,7 @@ def test_a_link_is_opened_only_after_a_yes(qtbot: QtBot, prose: Prose, monkeypat
     assert opened == ["https://example.org/there"]
 
 
-def test_tab_goes_through_links_and_buttons(qtbot: QtBot, prose: Prose) -> None:
+def test_tab_goes_through_links_and_buttons(qtbot: QtBot, prose: MarkdownView) -> None:
     prose.set_text("[a](https://a.org) [b](mailto:b@c.org)\n\n```\nx\n```")
     prose.window().activateWindow()
     prose.setFocus(Qt.FocusReason.TabFocusReason)
@@ -226,7 +226,7 @@ def test_tab_goes_through_links_and_buttons(qtbot: QtBot, prose: Prose) -> None:
     assert QApplication.focusWidget() is copy_buttons(prose)[0]
 
 
-def test_nothing_is_loaded(prose: Prose, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_nothing_is_loaded(prose: MarkdownView, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     picture = tmp_path / "secret.png"
     picture.write_bytes(b"x")
     prose.set_text("warm up `x` $a$ **b**\n\n```python\nx\n```")  # what is imported for reading is on the disk
@@ -245,7 +245,7 @@ def test_nothing_is_loaded(prose: Prose, monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert picture.as_uri() in shown(prose)
 
 
-def test_a_formula_that_cannot_be_drawn_shows_its_source(qtbot: QtBot, prose: Prose) -> None:
+def test_a_formula_that_cannot_be_drawn_shows_its_source(qtbot: QtBot, prose: MarkdownView) -> None:
     prose.set_text("so $\\frac{a$ and\n\n$$\\frac{b$$\n\nand $c$")
     settle(qtbot, prose)
     assert "$\\frac{a$" in shown(prose)
@@ -253,7 +253,7 @@ def test_a_formula_that_cannot_be_drawn_shows_its_source(qtbot: QtBot, prose: Pr
     assert "\ufffc" in shown(prose)
 
 
-def test_another_theme_recolours_code_and_formulas_and_keeps_the_height(qtbot: QtBot, prose: Prose) -> None:
+def test_another_theme_recolours_code_and_formulas_and_keeps_the_height(qtbot: QtBot, prose: MarkdownView) -> None:
     prose.set_text(RICH)
     settle(qtbot, prose)
     draw(prose)
@@ -265,13 +265,13 @@ def test_another_theme_recolours_code_and_formulas_and_keeps_the_height(qtbot: Q
     assert prose.grab().toImage() != before
 
 
-def test_a_source_is_shown_until_its_picture_is_there(qtbot: QtBot, prose: Prose) -> None:
+def test_a_source_is_shown_until_its_picture_is_there(qtbot: QtBot, prose: MarkdownView) -> None:
     prose.set_text("so $p+q$ is **selected** here\n\n| $p$ | b |\n|---|---|\n| $p+q$$r$ | 2 |\n\n$$\\frac{p}{q}$$")
     assert "so $p+q$ is" in shown(prose)
     assert "$$\\frac{p}{q}$$" in shown(prose)
     prose.select_all()
     settle(qtbot, prose)
-    assert [piece.document.toPlainText() for piece in prose.pieces] == [
+    assert [section.document.toPlainText() for section in prose.sections] == [
         "so \ufffc is selected here",
         "\n\ufffc\nb\n\ufffc\ufffc\n2\n",
         "\ufffc",
@@ -282,7 +282,7 @@ def test_a_source_is_shown_until_its_picture_is_there(qtbot: QtBot, prose: Prose
 
 
 def test_all_of_a_long_line_is_laid_out_in_bounded_pieces(
-    qtbot: QtBot, prose: Prose, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, prose: MarkdownView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(widget, "AT_ONCE", 0.0)
     text = "x" * 40_000 + " y" * 10_000
@@ -291,5 +291,5 @@ def test_all_of_a_long_line_is_laid_out_in_bounded_pieces(
     assert not prose._sheet.is_done  # the rest comes when there is nothing else to do
     prose.select_all()
     settle(qtbot, prose)
-    assert max(len(piece.document.toPlainText()) for piece in prose.pieces) <= MOST_IN_PIECE
+    assert max(len(section.document.toPlainText()) for section in prose.sections) <= MAX_IN_SECTION
     assert prose.selected_text() == text

@@ -1,7 +1,7 @@
 """The separate process for jobs that may take any time on hostile text: drawing formulas and lexing programs.
 
-``python -m app.chat.prose.slow`` reads jobs from standard input, one a line, and answers each with a line, in order.
-An empty line before the first answer says that it is ready. It ends when its input does. Knows no Qt.
+``python -m app.chat.markdown_view.slow`` reads jobs from standard input, one a line, and answers each with a
+line, in order. An empty line before the first answer says that it is ready. It ends when its input does. Knows no Qt.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import signal
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from app.chat.prose.highlight import Part, parts
-from app.chat.prose.typeset import DrawnFormula, typeset
+from app.chat.markdown_view.highlight import Part, parts
+from app.chat.markdown_view.typeset import DrawnFormula, typeset
 
 MEMORY = 1_500_000_000  # bytes of address space, where the system can limit it
 SECONDS = 1.0

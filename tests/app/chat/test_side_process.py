@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.chat.prose import aside as module
-from app.chat.prose import slow
-from app.chat.prose.aside import Aside
-from app.chat.prose.highlight import parts
-from app.chat.prose.slow import FormulaRequest, ProgramRequest
-from app.chat.prose.typeset import MOST_NESTED, DrawnFormula, typeset
+from app.chat.markdown_view import side_process as module
+from app.chat.markdown_view import slow
+from app.chat.markdown_view.highlight import parts
+from app.chat.markdown_view.side_process import SideProcess
+from app.chat.markdown_view.slow import FormulaRequest, ProgramRequest
+from app.chat.markdown_view.typeset import MAX_NESTED, DrawnFormula, typeset
 
 HEADS = [
     FormulaRequest("a^2", False),
@@ -26,19 +26,19 @@ HEADS = [
 
 
 @pytest.fixture
-def helper(qtbot: QtBot) -> Iterator[Aside]:
+def helper(qtbot: QtBot) -> Iterator[SideProcess]:
     """One of the test's own."""
     assert qtbot
-    made = Aside()
+    made = SideProcess()
     yield made
     made.close()
 
 
-def wait(qtbot: QtBot, helper: Aside) -> None:
+def wait(qtbot: QtBot, helper: SideProcess) -> None:
     qtbot.waitUntil(lambda: helper.is_idle, timeout=60_000)
 
 
-def test_what_comes_back_is_what_would_be_made_here(qtbot: QtBot, helper: Aside) -> None:
+def test_what_comes_back_is_what_would_be_made_here(qtbot: QtBot, helper: SideProcess) -> None:
     told: set[object] = set()
     helper.done.connect(told.update)
     assert [helper.ask(job) for job in HEADS] == [None] * 4
@@ -53,11 +53,11 @@ def test_what_comes_back_is_what_would_be_made_here(qtbot: QtBot, helper: Aside)
 
 
 def test_a_job_that_takes_too_long_ends_the_process_and_the_others_are_done(
-    qtbot: QtBot, helper: Aside, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, helper: SideProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow_one = ProgramRequest("never ends", "python")
     code = (
-        "from app.chat.prose import slow; slow.SECONDS = 0.1; "
+        "from app.chat.markdown_view import slow; slow.SECONDS = 0.1; "
         "slow.parts = lambda text, _: [None for _ in iter(int, 1 if 'never' in text else 0)]; slow.main()"
     )  # ``int()`` is 0: ``iter`` goes on until it sees its second argument
     start = module.QProcess.start
@@ -76,8 +76,8 @@ def test_a_job_that_takes_too_long_ends_the_process_and_the_others_are_done(
     assert helper.starts == 2
 
 
-def test_what_cannot_end_well_is_never_begun(helper: Aside) -> None:
-    deep = MOST_NESTED + 1
+def test_what_cannot_end_well_is_never_begun(helper: SideProcess) -> None:
+    deep = MAX_NESTED + 1
     for job in (
         FormulaRequest("{" * deep + "}" * deep, True),
         FormulaRequest("x" * 5_000, True),
@@ -89,7 +89,7 @@ def test_what_cannot_end_well_is_never_begun(helper: Aside) -> None:
 
 
 def test_a_process_that_does_not_start_is_given_up(
-    qtbot: QtBot, helper: Aside, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, helper: SideProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module.sys, "executable", "/nowhere/python")
     jobs = [FormulaRequest(letter, False) for letter in "abc"]
@@ -99,7 +99,7 @@ def test_a_process_that_does_not_start_is_given_up(
     assert [helper.ask(job) for job in jobs] == [None] * 3
     helper.ask(FormulaRequest("d", False))
     assert helper.is_idle
-    assert helper.starts == module.MOST_STARTS
+    assert helper.starts == module.MAX_STARTS
 
 
 def test_the_bundle_knows_the_option_that_makes_it_the_helper() -> None:
@@ -109,7 +109,7 @@ def test_the_bundle_knows_the_option_that_makes_it_the_helper() -> None:
 
 def test_the_process_ends_with_its_input_and_knows_neither_qt_nor_torch() -> None:
     code = (
-        "import sys; from app.chat.prose import slow; slow.main(); "
+        "import sys; from app.chat.markdown_view import slow; slow.main(); "
         "heavy = [name for name in sys.modules if name.startswith(('PySide6', 'torch', 'numpy'))]; "
         "assert not heavy, heavy"
     )

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from app.chat.prose.blocks import (
+from app.chat.markdown_view.blocks import (
     Code,
     Formula,
     Heading,
@@ -21,11 +21,11 @@ from app.chat.prose.blocks import (
     ThematicBreak,
     plain,
 )
-from app.chat.prose.highlight import parts
-from app.chat.prose.parse import MOST_CELLS, MOST_IN_PARAGRAPH, Reading, opens, parse
-from app.chat.prose.rows import DONE, MOST_IN_ROW, OPEN, cut, flatten, verbatim_rows
-from app.chat.prose.safe import is_rtl, safe
-from app.chat.prose.typeset import INK, MOST_NESTED, SIZE, may_be_drawn, typeset
+from app.chat.markdown_view.highlight import parts
+from app.chat.markdown_view.parse import MAX_CELLS, MAX_IN_PARAGRAPH, Reading, opens, parse
+from app.chat.markdown_view.rows import DONE, MAX_IN_ROW, OPEN, cut, flatten, verbatim_rows
+from app.chat.markdown_view.safe import is_rtl, safe
+from app.chat.markdown_view.typeset import INK, MAX_NESTED, SIZE, may_be_drawn, typeset
 
 
 def letters(text: str) -> str:
@@ -169,7 +169,7 @@ def test_the_first_letter_tells_the_direction() -> None:
 
 
 def test_a_very_long_paragraph_is_shown_as_it_is_and_its_neighbours_as_markdown() -> None:
-    line = "*a" * MOST_IN_PARAGRAPH
+    line = "*a" * MAX_IN_PARAGRAPH
     _, long, after = parse(f"# One\n\n{line}\n\n**two**")
     assert long == Paragraph((Text(line),))
     assert after == Paragraph((Text("two", bold=True),))
@@ -231,7 +231,7 @@ def test_the_work_of_typesetting_does_not_double_with_each_level(
         return made(*args, **options)
 
     monkeypatch.setattr(Mnode, "fromelement", counted)
-    depth = MOST_NESTED - 4
+    depth = MAX_NESTED - 4
     assert typeset(opener * depth + "x" + closer * depth, True) is not None
 
 
@@ -247,10 +247,10 @@ def test_a_matrix_may_have_an_index(kind: str) -> None:
 
 
 def test_a_formula_nested_deeper_than_anybody_writes_is_not_tried() -> None:
-    assert may_be_drawn(r"\{" * 100 + "{" * MOST_NESTED + "x" + "}" * MOST_NESTED)
+    assert may_be_drawn(r"\{" * 100 + "{" * MAX_NESTED + "x" + "}" * MAX_NESTED)
     assert may_be_drawn("{x}" * 200)
     for opener, closer in (("{", "}"), (r"\left(", r"\right)"), (r"\begin{matrix}", r"\end{matrix}")):
-        deep = MOST_NESTED + 1
+        deep = MAX_NESTED + 1
         assert not may_be_drawn(opener * deep + "x" + closer * deep)
 
 
@@ -268,13 +268,13 @@ def test_a_table_that_takes_too_long_to_lay_out_is_its_source(table: str) -> Non
     (block, after) = parse(f"{table}\nafter")
     assert block == Code(table.removesuffix("\n"))
     assert after == Paragraph((Text("after"),))
-    assert isinstance(parse("|a|b|\n|-|-|\n" + "|1|2|\n" * (MOST_CELLS // 2 - 2))[0], Table)
+    assert isinstance(parse("|a|b|\n|-|-|\n" + "|1|2|\n" * (MAX_CELLS // 2 - 2))[0], Table)
 
 
 @pytest.mark.parametrize("text", ["x" * 30_000, "wordy " * 5_000, "a line\n" * 5_000, "\n" * 10_000, "", "short"])
 def test_a_long_text_is_cut_and_nothing_of_it_is_lost(text: str) -> None:
     parts = list(cut(text))
-    assert all(len(part) <= MOST_IN_ROW for part, _ in parts)
+    assert all(len(part) <= MAX_IN_ROW for part, _ in parts)
     assert "".join((joint or "") + part for part, joint in parts) == text
     rows = [row for rows in verbatim_rows(text) for row in rows]
     assert "".join((row.joint or "") + row.copied for row in rows) == text

@@ -1,0 +1,103 @@
+"""The controls within a text: a copy button on each program, and a scroll bar under each wide box."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QObject, QPoint, Qt, Slot
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QPushButton, QScrollBar, QWidget
+
+from app.chat.markdown_view.section import Section
+from app.design.controls import button, discard
+from app.system.i18n import tr
+
+FROM_EDGE = 11  # pixels between a button and the right end of its box
+
+
+class Controls(QObject):
+    """Manages the controls, which are children of ``host``; ``host`` paints the text itself."""
+
+    def __init__(self, host: QWidget) -> None:
+        super().__init__(host)
+        self._host = host
+        self._buttons: list[tuple[Section, QPushButton]] = []
+        self._bars: list[tuple[Section, QScrollBar]] = []
+        self._seen = 0  # number of sections that have their buttons
+
+    def in_order(self, sections: Sequence[Section]) -> list[QWidget]:
+        places = {id(section): number for number, section in enumerate(sections)}
+        boxes: list[tuple[int, QWidget]] = [(places[id(section)], made) for section, made in self._buttons]
+        boxes += [(places[id(section)], made) for section, made in self._bars]
+        return [made for _, made in sorted(boxes, key=lambda box: box[0])]
+
+    def clear(self) -> None:
+        for _, made in (*self._buttons, *self._bars):
+            discard(made)
+        self._buttons, self._bars, self._seen = [], [], 0
+
+    def add_buttons(self, sections: Sequence[Section]) -> None:
+        """Adds copy buttons to the programs that were read since the last call."""
+        for section in sections[self._seen :]:
+            if section.code is not None:
+                language = section.code.language
+                said = tr("Copy code, {language}", language=language) if language else tr("Copy code")
+                made = button(tr("Copy"), said, clicked=self._copy_code)
+                made.setParent(self._host)
+                self._buttons.append((section, made))
+        self._seen = len(sections)
+
+    def put(self, shown: Sequence[Section]) -> bool:
+        """Moves all controls to their places in the layout. Returns True if a scroll bar was added."""
+        self._put_buttons()
+        known = {id(section): bar for section, bar in self._bars}
+        for section in shown:
+            bar = known.get(id(section))
+            if section.overflow and bar is None:
+                bar = self._add_bar(section)
+            if bar is not None and (bar.geometry() != section.bar_rect() or bar.maximum() != section.overflow):
+                bar.setVisible(bool(section.overflow))
+                bar.setRange(0, section.overflow)
+                bar.setPageStep(section.inner.width())
+                bar.setSingleStep(24)
+                bar.setGeometry(section.bar_rect())
+        return len(self._bars) > len(known)
+
+    def scroll(self, point: QPoint, by: int) -> bool:
+        """Scrolls the wide box at a point sideways, by pixels. Returns True if there is one."""
+        for section, bar in self._bars:
+            if section.overflow and section.rect.contains(point):
+                bar.setValue(bar.value() - by)
+                return True
+        return False
+
+    def _put_buttons(self) -> None:
+        for section, made in self._buttons:
+            size = made.sizeHint()
+            top = section.rect.top() + (section.header - size.height()) // 2
+            made.setGeometry(section.rect.right() - size.width() - FROM_EDGE, top, size.width(), size.height())
+            if made.isHidden() != section.rect.isEmpty():
+                made.setVisible(not section.rect.isEmpty())
+
+    def _add_bar(self, section: Section) -> QScrollBar:
+        bar = QScrollBar(Qt.Orientation.Horizontal, self._host)
+        bar.setAccessibleName(tr("Scroll the code sideways") if section.code is not None else tr("Scroll sideways"))
+        bar.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        bar.valueChanged.connect(self._bar_moved)
+        self._bars.append((section, bar))
+        return bar
+
+    @Slot()
+    def _bar_moved(self) -> None:
+        for section, bar in self._bars:
+            if section.scrolled != bar.value():
+                section.scrolled = bar.value()
+                self._host.update(section.rect)
+
+    @Slot()
+    def _copy_code(self) -> None:
+        for section, made in self._buttons:
+            if made is self.sender() and section.code is not None:
+                QGuiApplication.clipboard().setText(section.code.text)
+                made.setText(tr("Copied"))
+                self._put_buttons()
