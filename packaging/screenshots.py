@@ -20,6 +20,7 @@ from urllib.request import Request, urlopen
 import keyring
 from keyring.backend import KeyringBackend
 from PySide6.QtWidgets import QApplication
+from small_models import drawings
 from small_models.sudoku_pictures import photograph
 from stage import PausedBackend, frozen, load, opened, settle, wait_for
 
@@ -30,6 +31,7 @@ from app.library import Library, NewMessage
 from app.state.race.lanes import LaneSpec
 from app.window.main_window import MainWindow
 from engine import BASE, DECIDER, SIGHT, SKILLS, SUDOKU, TOOLS, gallery
+from engine.tasks.drawings import picture_of
 from engine.tools.declared import EXAMPLES, ToolServer
 
 PUZZLE = "003100064080000302000500087070005000000009400805000000004000030050007000700801096"  # 25 givens
@@ -170,7 +172,7 @@ class Tour:
             return block is not None and not block.committed and 4 * block.accepted_count >= block.length
 
         wait_for(lambda: at_half() or window.context.session.active is None, "half of the canvas")
-        with frozen(window, self.link):
+        with frozen(self.link):
             self.shoot(name)
         wait_for(lambda: window.context.session.active is None, "the answer")
         settle(800)
@@ -245,14 +247,18 @@ class Tour:
         window.conversations.begin()
         page = window.pages.chat().page
         self.shoot("pictures-empty")
-        for question in page.welcome.suggestions.prompts[:3]:
-            page.commands.pick(question)
-            wait_for(lambda: not page.composer.pictures.is_reading, "the drawing")
-            if question == page.welcome.suggestions.prompts[2]:
-                break
-            page.composer.send.click()
-            wait_for(lambda: window.context.session.active is None, "the answer")
+        with TemporaryDirectory() as folder:
+            for number in range(3):
+                drawn, file = drawings.sample(random.Random(number), "test"), Path(folder) / f"drawing {number}.png"
+                file.write_bytes(picture_of(drawn.scene).data)
+                page.composer.pictures.add([str(file)])
+                wait_for(lambda: not page.composer.pictures.is_reading, "the drawing")
+                page.composer.set_text(drawn.asked[0][0])
+                if number < 2:
+                    page.composer.send.click()
+                    wait_for(lambda: window.context.session.active is None, "the answer")
         self.shoot("pictures")
+        page.composer.clear()
         window.pages.chat().commands.inspect(window.context.session.chat.turns[-1].answer, 0)
         self.shoot("pictures-inspector")
         load(window, SUDOKU)
@@ -325,7 +331,7 @@ class Tour:
             return block is not None and not block.committed and 3 * block.accepted_count >= 2 * block.length
 
         wait_for(lambda: is_half_written() or session.active is None, "half of the answer")
-        with frozen(window, self.link):
+        with frozen(self.link):
             self.shoot("tools-answering")
         wait_for(lambda: session.active is None, "the answer")
         settle(800)

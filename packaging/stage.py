@@ -19,7 +19,7 @@ from app.bridge.remote_access import RemoteAccess
 from app.chat.markdown_view.side_process import side_process
 from app.main import application, make_link, make_window
 from app.window.main_window import MainWindow
-from engine.service import LocalBackend, PassWanted, ServiceReply
+from engine.service import LocalBackend, PassWanted
 
 LONGEST_WAIT_MS = 120_000
 
@@ -104,12 +104,9 @@ def settle(milliseconds: int = 400) -> None:
 
 
 @contextmanager
-def frozen(window: MainWindow, link: EngineLink) -> Iterator[None]:
-    """Between two batches of events the window stands still; what arrives meanwhile is taken in afterwards."""
-    held: list[ServiceReply] = []
-    link.pacing.released.disconnect(window.context.take)
-    link.pacing.released.connect(held.extend)
+def frozen(link: EngineLink) -> Iterator[None]:
+    """No further events are delivered meanwhile, and the latest step goes on to appear; then what came is delivered."""
+    link.pacing._is_due = lambda _key, _reply: False
     yield
-    link.pacing.released.disconnect(held.extend)
-    link.pacing.released.connect(window.context.take)
-    window.context.take(held)
+    del link.pacing._is_due
+    link.pacing.drain()

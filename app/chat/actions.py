@@ -70,7 +70,7 @@ def actions(context: AppContext, page: Lazy[ChatController]) -> list[Action]:
         lambda: page().enter(),
         (tr("Earlier and later versions"), ("Left", "Right")),
         (tr("The version before"), ("Ctrl+Z",)),
-        (tr("Select a part; Enter then changes it"), ("Shift+Right", "Ctrl+Shift+Right")),
+        (tr("Select a part; Enter changes it"), ("Shift+Right", "Ctrl+Shift+Right")),
     )
     return [
         *in_composer,
