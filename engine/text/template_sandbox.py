@@ -1,7 +1,8 @@
 """Compiles and renders a stranger's chat template by Jinja's sandbox, with what transformers adds, within bounds.
 
-Time is looked at in each turn of a loop or a macro. Each new value is weighed, with everything in it, so that none is
-larger than a template needs. What may multiply at once is weighed before: products, powers, widths, replacements.
+Time is looked at in each turn of a loop or a macro, and for each new value. That is weighed, with everything in it, so
+that none is larger than a template needs. What may multiply at once is weighed before: products, powers, widths,
+replacements.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from engine.errors import SafelightError
 from engine.text.tokenizer import BREAK
 
 MAX_SOURCE = 2**16  # characters; published templates have up to 30 000
-SECONDS = 5.0  # of the thread's processor time for a rendering; published templates take milliseconds
+SECONDS = 2.0  # of the thread's processor time for a rendering; published templates take milliseconds
 MAX_BITS = 64  # of a whole number in arithmetic
 MAX_WIDTH = 99  # characters of a formatted field, of an indentation, or of a padded text
-MAX_PART = 1_000  # characters of what is looked for in a text, which may be compared at each place
+MAX_COMPARED = 2**30  # pairs of characters that a search or a trim may compare
 
 _THOUGHT = re.compile(r".*think.*|<\|channel>|<channel\|>|\[BEGIN FINAL RESPONSE\]", re.IGNORECASE | re.DOTALL)
 """Tags at which templates cut a thought off an assistant's text."""
@@ -53,6 +54,8 @@ _FILTERS = _names(
 )
 _WIDTHS = _names("batch center indent ljust rjust round slice truncate zfill")
 """Filters and methods whose whole numbers are widths."""
+_COMPARING = _names("lstrip rfind rindex rpartition rsplit rstrip strip trim")
+"""Filters and methods that may compare each character of their text with each of an argument."""
 _METHODS: dict[type, frozenset[str]] = {
     str: _names(
         "capitalize casefold center count endswith find format index isalnum isalpha isascii isdecimal isdigit islower "
@@ -104,7 +107,8 @@ class Rendering:
             raise LimitError("it makes a value larger than any template needs")
 
     def made(self, value: Any) -> Any:
-        """Returns a new value, which is not too large."""
+        """Returns a new value, which is not too large, if there is time left."""
+        self.turn()
         self.bound(self.size(value))
         return value
 
@@ -151,6 +155,7 @@ def _spelled(value: Any, text: Any) -> Any:
 
 def _check_call(name: str, value: Any, arguments: tuple[Any, ...]) -> None:
     """Checks before a filter or a method is called that its result cannot be far larger than its input."""
+    _current.get().turn()
     bound, size = _current.get().bound, _current.get().size
     if name in _WIDTHS:
         numbers = [abs(one) for one in arguments if isinstance(one, int)]
@@ -167,8 +172,10 @@ def _check_call(name: str, value: Any, arguments: tuple[Any, ...]) -> None:
         items = arguments[0] if isinstance(value, str) and arguments else value
         count = len(items) if isinstance(items, str | list | tuple | Mapping) else 0
         bound(count * max(size(value) if isinstance(value, str) else 0, *texts, 0))
-    elif isinstance(value, str) and max(texts, default=0) > MAX_PART:
-        raise LimitError(f"it looks for a text of more than {MAX_PART} characters")
+    elif name == "sum" and any(isinstance(one, list | tuple) for one in arguments):
+        raise LimitError("it sums lists")  # each sum of the first ones is a new list
+    elif name in _COMPARING and isinstance(value, str) and len(value) * max(texts, default=0) > MAX_COMPARED:
+        raise LimitError("it compares two texts that are longer than any template needs")
 
 
 def _filter(name: str) -> Callable[..., Any]:

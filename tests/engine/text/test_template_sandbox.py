@@ -89,6 +89,16 @@ def test_a_long_conversation_is_rendered() -> None:
     assert said in ChatTemplate(PUBLISHED, {}).render([{"role": "user", "content": said}])
 
 
+def test_a_long_message_passes_through_each_filter() -> None:
+    said = "x" * 40_000
+    source = (
+        "{% set text = messages[0].content %}{{ '{}'.format(text) }}{{ '%s'|format(text) }}{{ ''|default(text, true) }}"
+        "{{ text.startswith(text) }}{{ text.split(text)|length }}{{ text.strip('x' * 1001) }}"
+        "{{ text.replace(text, 'b') }}"
+    )
+    assert ChatTemplate(source, {}).render([{"role": "user", "content": said}]) == f"{said}{said}{said}True2b"
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -115,6 +125,8 @@ def test_a_long_conversation_is_rendered() -> None:
         "{{ strftime_now('%1000000000Y') }}",
         "{{ ('a' * 500000).rfind('b' + 'a' * 250000) }}",
         "{{ ('a' * 500000).strip('b' * 250000) }}",
+        "{% set a = (range(99999)|list) * 10 %}" + "{{ a|sort(reverse=true)|length }}" * 20,
+        "{{ ([[1]] * 90000)|sum(start=[])|length }}",
         "{% set s = 'a' * 500000 %}{% for i in range(99999) %}{{ 1 if s == 'b' }}{% endfor %}",
         "{% set s = 'a' * 500000 %}{% for i in range(99999) %}{% set t = s[1:] %}{% endfor %}",
         "{% set x %}{% for i in range(99999) %}" + "a" * 999 + "{% endfor %}{% endset %}",
