@@ -82,7 +82,6 @@ def _plan(
     length: int | None = None,
 ) -> RunPlan:
     """Plans the run of one prompt, which has a gap if ``files`` are given, be they none."""
-
     asked_format, scores = read_format(body), body.logprobs if body.echo else None
     if asked_format is not None and body.behind is not None:
         raise contradicting(asked_format.field, "suffix")
@@ -94,6 +93,8 @@ def _plan(
     longest = DEFAULT_TOKENS if body.max_tokens is None else body.max_tokens
     if gap is None:
         text, ids = (prompt, ()) if isinstance(prompt, str) else (model.write(prompt), tuple(prompt))
+        if not text:
+            raise ApiError(400, "The prompt is empty; send text, or tokens.", param="prompt")
         held = None if asked_format is None else asked_format.format
         request = CompletionRun(text=text, ids=ids, prompt_scores=scores, output_format=held, **fields)
         settings = dataclasses.replace(settings, echo=text if body.echo else None)

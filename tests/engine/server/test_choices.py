@@ -133,7 +133,7 @@ def test_tokens_are_taken_as_they_are(served: Served, client: openai.OpenAI) -> 
     ids = LetterTokenizer().encode("one 0")
     assert texts(complete(client, [ids, ids])) == ["one7", "one7"]
     assert complete(client, ids).usage.prompt_tokens == len(ids)
-    for prompt in ([], [[]], [ids, []], [2_000_000], [["x"]], ["x", 5], [ids, "x"]):
+    for prompt in ([], [[]], [ids, []], [2_000_000], [["x"]], ["x", 5], [ids, "x"], "", ["x", ""]):
         assert refused(served.http.post(COMPLETIONS, json={"prompt": prompt}))[0] == 400
 
 
