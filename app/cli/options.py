@@ -272,7 +272,8 @@ def settings(base: GenerationConfig, changes: dict[str, int | float | str]) -> G
     try:
         return base.replace(**changes)
     except SafelightError as error:
-        raise SafelightError(re.sub(r"\w+", lambda word: flag_of(word[0], word[0]), str(error))) from None
+        name, _, rest = str(error).partition(" ")  # the message begins with the setting's name
+        raise SafelightError(f"{flag_of(name, name)} {rest}") from None
 
 
 def _kind(option: CliOption) -> type:

@@ -363,6 +363,7 @@ BAD_INPUT = {
     "not a name of a model": (["generate", "x", "--model", ""], "--model: give a name"),
     "a place of nobody": (["quantize", engine.SKILLS, "~nosuchuser/x"], "DST: there is no user"),
     "an endless file": (["sudoku", "--file", "/dev/zero"], "is not a regular file"),
+    "no such rule": (["generate", "x", "--acceptance", "no"], "--acceptance must be one of entropy_bound, "),
     "cold": (["generate", "x", "--t-min", "0"], "--t-min must be above 0"),
     "a canvas with no room": (["generate", "x", "--canvas-length", "60000"], "positions"),
     "no puzzle": (["sudoku"], "give a puzzle"),
