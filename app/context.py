@@ -247,6 +247,7 @@ class AppContext(QObject):
     @Slot()
     def _model_changed(self) -> None:
         model = self.model
+        self.session.stop_calls_without(model)
         self.values.decoders = () if model is None else model.decoders[: 1 if model.parts else None]
         self.busy_changed.emit()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from PySide6.QtCore import QObject, Signal, Slot
 
@@ -83,7 +84,7 @@ class ModelSlot(QObject):
         self._link = link
         self._before: ModelChoice | None = None  # the model to return to if the one that is being loaded fails
         self._asked: Handle | None = None  # the newest load or unload
-        self._adapting: Handle | None = None
+        self._adapting: set[Handle] = set()  # changes of the adapter without a reply so far
 
     @property
     def model(self) -> LoadedModel | None:
@@ -154,13 +155,19 @@ class ModelSlot(QObject):
 
     def set_adapter(self, path_or_id: str | None) -> Handle:
         """Gives the model another adapter, or none, after the current run."""
-        self._adapting = self._link.set_adapter(path_or_id)
-        self._adapting.replied.connect(self._take)
-        return self._adapting
+        handle = self._link.set_adapter(path_or_id)
+        self._adapting.add(handle)
+        handle.replied.connect(self._adapted)
+        return handle
 
     def _become(self, state: Empty | Loading | Ready | Failed) -> None:
         self.state = state
         self.changed.emit()
+
+    @Slot(object)
+    def _adapted(self, replies: list[ServiceReply]) -> None:
+        self._adapting.discard(cast(Handle, self.sender()))
+        self._take(replies)
 
     @Slot(object)
     def _take(self, replies: list[ServiceReply]) -> None:

@@ -391,6 +391,12 @@ class Session(QObject):
         run.answer.stop(run.model.decode)
         self._progress(run)
 
+    def stop_calls_without(self, model: LoadedModel | None) -> None:
+        """Stops an answer that waits for its calls, unless the loaded model is still the one that asked for them."""
+        run = self._run
+        if run is not None and run.answer.status == "calling" and run.model is not model:
+            self.stop()
+
     def decide(self, call: ToolCall, decision: Decision) -> None:
         """Takes the user's decision about a call that waits for it.
 

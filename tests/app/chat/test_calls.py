@@ -175,6 +175,20 @@ def test_stop_ends_a_call(qtbot: QtBot, chat: ChatController, said: list[str], i
     assert not view.asked.isVisible()
 
 
+def test_another_model_does_not_finish_an_answer_that_waits_for_a_call(
+    qtbot: QtBot, chat: ChatController, said: list[str]
+) -> None:
+    said += [call("add", first=2, second=40), "Never."]
+    ask(qtbot, chat, "What is 2 + 40?")
+    asking(qtbot, chat)
+    context = chat._context
+    context.load("other")
+    answer = ended(qtbot, chat)
+    assert answer.status == "stopped"
+    assert answer.text == ""
+    qtbot.waitUntil(lambda: context.model is not None)
+
+
 def test_calls_are_stored_and_shown_again(qtbot: QtBot, chat: ChatController, said: list[str]) -> None:
     said += ["First. " + call("add", first=2, second=40), "It is 42."]
     ask(qtbot, chat, "What is 2 + 40?")

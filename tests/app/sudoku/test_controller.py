@@ -211,6 +211,15 @@ def test_an_adapter_is_put_on_and_taken_off(
     assert fake.adapters == ["my-adapter", None]
 
 
+def test_two_changes_of_the_adapter_in_a_row_are_both_shown(qtbot: QtBot, open_sudoku: Open) -> None:
+    slot = open_sudoku(MODEL).context.slot
+    shown: list[str | None] = []
+    slot.changed.connect(lambda: shown.append(slot.model and slot.model.adapter))
+    slot.set_adapter("my-adapter")
+    slot.set_adapter("other-adapter")
+    qtbot.waitUntil(lambda: shown == ["my-adapter", "other-adapter"])
+
+
 # ---------------------------------------------------------------------------------------------------------- next steps
 
 
