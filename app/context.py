@@ -200,6 +200,7 @@ class AppContext(QObject):
         self.at_end(self.server.close)
         self.session.failed.connect(self.say)
         self.session.ended.connect(self.busy_changed)
+        self.slot.changed.connect(self.session.stop_calls)
         self.slot.changed.connect(self._model_changed)
         self.slot.progressed.connect(self.busy_changed)
         self.slot.failed.connect(self.say)
@@ -247,7 +248,6 @@ class AppContext(QObject):
     @Slot()
     def _model_changed(self) -> None:
         model = self.model
-        self.session.stop_calls_without(model)
         self.values.decoders = () if model is None else model.decoders[: 1 if model.parts else None]
         self.busy_changed.emit()
 

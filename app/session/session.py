@@ -391,10 +391,10 @@ class Session(QObject):
         run.answer.stop(run.model.decode)
         self._progress(run)
 
-    def stop_calls_without(self, model: LoadedModel | None) -> None:
-        """Stops an answer that waits for its calls, unless the loaded model is still the one that asked for them."""
-        run = self._run
-        if run is not None and run.answer.status == "calling" and run.model is not model:
+    @Slot()
+    def stop_calls(self) -> None:
+        """Stops an answer that waits for its calls, as the model that asked for them is gone."""
+        if self._run is not None and self._run.answer.status == "calling":
             self.stop()
 
     def decide(self, call: ToolCall, decision: Decision) -> None:

@@ -94,8 +94,8 @@ def pins(model: LoadedModel, puzzle: str) -> tuple[tuple[int, int], ...]:
                 model=model.title,
             )
         )
-    places = ((cell, cell // 9 * LINE + cell % 9) for cell in range(sudoku.SIZE) if puzzle[cell] != "0")
-    return tuple((place, tokens[place]) for _, place in places)
+    places = (cell // 9 * LINE + cell % 9 for cell in range(sudoku.SIZE) if puzzle[cell] != "0")
+    return tuple((place, tokens[place]) for place in places)
 
 
 class PictureReader(QObject):
