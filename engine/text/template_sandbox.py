@@ -87,7 +87,7 @@ class Rendering:
         self._sizes: dict[int, tuple[int, object]] = {}  # by id; holds the object, so that its id stays unique
 
     def turn(self) -> bool:
-        """Begins a turn of a loop or a macro; always True."""
+        """Goes on if there is time left; always True, so that it can stand in a loop's test."""
         if time.thread_time() > self._ends:
             raise LimitError("it takes longer than any template needs")
         return True
