@@ -40,7 +40,8 @@ def idle(qtbot: QtBot, page: RaceController) -> None:
 
 def test_lanes_are_added_changed_and_removed(qtbot: QtBot, page: RaceController) -> None:
     lanes, one = page.lanes, page.page
-    qtbot.waitUntil(lambda: lanes.titles[1] == "Safelight WeDLM · Autoregressive", timeout=30_000)
+    qtbot.waitUntil(lanes.add.isEnabled, timeout=30_000)  # the last lane's decoders are read
+    assert lanes.titles[1] == "Safelight WeDLM · Autoregressive"
     assert [row.isVisible() for row in lanes.rows] == [True, True, False, False]
     assert not lanes.rows[0].remove.isVisible()
     lanes.add.click()
@@ -61,6 +62,7 @@ def test_lanes_are_added_changed_and_removed(qtbot: QtBot, page: RaceController)
     lanes.rows[2].adapter.setCurrentIndex(1)
     lanes.rows[2].adapter.activated.emit(1)
     assert lanes.specs[2] == LaneSpec(BASE, "", adapter="sudoku-lora")
+    qtbot.waitUntil(lanes.add.isEnabled, timeout=30_000)
     lanes.add.click()
     assert not lanes.add.isVisible()
     lanes.rows[3].remove.click()

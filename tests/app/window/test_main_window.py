@@ -179,7 +179,7 @@ def test_every_control_has_a_name_and_tab_reaches_it(qtbot: QtBot, open_window: 
     assert not missed
 
 
-def test_no_part_of_a_page_is_a_window_of_its_own(open_window: Open) -> None:
+def test_no_part_of_a_page_is_a_window_of_its_own(qtbot: QtBot, open_window: Open) -> None:
     """A widget that is shown before it has a parent flashes as a small window, and takes the focus."""
     window = open_window()
     shown: list[str] = []
@@ -197,7 +197,9 @@ def test_no_part_of_a_page_is_a_window_of_its_own(open_window: Open) -> None:
     for entry in PAGES:
         window.context.navigator.show_page(entry.name)
         QApplication.processEvents()
-    window.pages.race().lanes.add.click()  # a lane more, with a card of its own
+    lanes = window.pages.race().lanes
+    qtbot.waitUntil(lanes.add.isEnabled, timeout=30_000)
+    lanes.add.click()  # a lane more, with a card of its own
     application.removeEventFilter(watch)
     assert shown == []
 
