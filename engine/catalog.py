@@ -16,7 +16,7 @@ ASSETS = Path(__file__).resolve().parent.parent / "assets"
 
 
 PromptFormat = Literal["text", "sudoku"]
-Taught = Literal["anything", "skills", "tools", "puzzles", "decisions", "drawings"]
+Taught = Literal["anything", "skills", "tools", "puzzles", "drawings"]
 
 
 @dataclass(frozen=True)
@@ -124,25 +124,22 @@ _PUZZLES = Traits(
     taught="puzzles",
     canvas_columns=10,  # nine digits and the line's end
 )
-_DECISIONS = Traits(taught="decisions")
 _SIGHT = Traits(taught="drawings")
 EMBEDDED = (
-    EmbeddedModel("safelight-skills", "Safelight Skills", "small text tasks and small talk", _SKILLS),
+    EmbeddedModel(
+        "safelight-mini",
+        "Safelight Mini",
+        "small text tasks and small talk, the example tools, decisions",
+        _TOOLS,
+        "texts",
+    ),
     EmbeddedModel("safelight-gaps", "Safelight Gaps", "fills in the gaps of small texts; text skills, too", _SKILLS),
-    EmbeddedModel("safelight-tools", "Safelight Tools", "calls the example tools; text skills, too", _TOOLS),
     EmbeddedModel("safelight-sudoku", "Safelight Sudoku", "solves Sudoku puzzles", _PUZZLES),
     EmbeddedModel(
         "safelight-base",
         "Safelight Base",
         "text skills on a longer canvas; base of the Sudoku adapter",
         _SKILLS,
-    ),
-    EmbeddedModel(
-        "safelight-decisions",
-        "Safelight Decisions",
-        "answers questions with probabilities, in one step",
-        _DECISIONS,
-        "texts",
     ),
     EmbeddedModel(
         "safelight-wedlm", "Safelight WeDLM", "text skills, several tokens per pass or one at a time", _SKILLS
@@ -369,10 +366,11 @@ AUTOREGRESSIVE = (
     *("gemma3_text", "gemma3"),
 )
 """The ``model_type`` of families that write one token at a time. All others were trained to write several at once."""
-SKILLS, GAPS, TOOLS, SUDOKU, BASE, DECIDER, WEDLM, MASKED, SIGHT = (model.id for model in EMBEDDED)
+MINI, GAPS, SUDOKU, BASE, WEDLM, MASKED, SIGHT = (model.id for model in EMBEDDED)
+_REPLACED = {"safelight-skills": MINI, "safelight-tools": MINI, "safelight-decisions": MINI}
 SMALL, SMALL_TITLE = "safelight-small", "Small models"
 """The small models of ``PARTS`` as one: each request goes to the part that was made for it."""
-PARTS = (TOOLS, GAPS, DECIDER, SUDOKU, SIGHT, TALK.id)
+PARTS = (MINI, GAPS, SUDOKU, SIGHT, TALK.id)
 
 
 def is_embedded(path_or_id: str) -> bool:
@@ -389,6 +387,11 @@ def traits(name: str, adapter: str | None = None) -> Traits:
     """Returns the traits of an embedded model, by its id and that of its adapter; else the defaults."""
     known = next((one.traits for one in ADAPTERS if one.id == adapter and one.base == name), None)
     return known or next((model.traits for model in KNOWN if model.id == name), Traits())
+
+
+def present(path_or_id: str) -> str:
+    """Returns the id of the model that replaced one of earlier versions, which settings and scripts may name."""
+    return _REPLACED.get(path_or_id, path_or_id)
 
 
 def title(id: str) -> str:
@@ -422,13 +425,14 @@ def resolve(path_or_id: str | Path, *, shapes: bool = False, files: bool = False
     Raises:
         SafelightError: no such folder, or a folder without a model in it, or with several.
     """
-    if str(path_or_id) == SMALL:
+    path_or_id = present(str(path_or_id))
+    if path_or_id == SMALL:
         raise SafelightError(f"{SMALL} is several models; give one of them: {', '.join(PARTS)}")
     models = (*EMBEDDED, *SHAPES) if shapes else EMBEDDED
     for model in models:
-        if str(path_or_id) == model.id:
+        if path_or_id == model.id:
             return model.folder
-    is_talk = str(path_or_id) == TALK.id
+    is_talk = path_or_id == TALK.id
     if is_talk and not TALK.is_here:
         # Without its dependencies: it asks for llama-cpp-python, which is compiled for minutes and not needed.
         is_checkout = (ASSETS.parent / "pyproject.toml").exists()
@@ -436,9 +440,9 @@ def resolve(path_or_id: str | Path, *, shapes: bool = False, files: bool = False
         raise SafelightError(f"{TALK.title} is not installed; run: {command}")
     place: Path | None = TALK.folder if is_talk else _folder(path_or_id)
     if place is not None and not place.exists():
-        if str(path_or_id) in (model.id for model in SHAPES):
+        if path_or_id in (model.id for model in SHAPES):
             raise SafelightError(f"{path_or_id} is a shape without weights; give a model folder")
-        missing, place = place, None if place.is_absolute() else found.find(str(path_or_id))
+        missing, place = place, None if place.is_absolute() else found.find(path_or_id)
     if place is None:
         if is_gguf(missing):
             raise SafelightError(f"there is no file {missing}; give one that exists")

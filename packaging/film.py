@@ -23,7 +23,7 @@ from app.chat.welcome import FirstRun
 from app.export.gif import as_pillow
 from app.state.race.lanes import LaneSpec
 from app.window.main_window import MainWindow
-from engine import BASE, DECIDER, GAPS, SKILLS, TOOLS, WEDLM
+from engine import BASE, GAPS, MINI, WEDLM
 from engine.catalog import SMALL
 from engine.tools.declared import EXAMPLES, ToolServer
 
@@ -129,7 +129,7 @@ def gaps(window: MainWindow, film: Film, prompt: str) -> None:
 
 def tools(window: MainWindow, film: Film, prompt: str) -> None:
     """A question for a tool: its call develops, waits for leave and is run, and the answer develops from its result."""
-    load(window, TOOLS)
+    load(window, MINI)
     window.context.tools.set_servers((ToolServer("Example tools", EXAMPLES),))
     wait_for(lambda: bool(window.context.tools.offered), "the tools")
     page, session = window.pages.chat().page, window.context.session
@@ -154,7 +154,7 @@ def tools(window: MainWindow, film: Film, prompt: str) -> None:
 
 def first_run(window: MainWindow, film: Film, _prompt: str) -> None:
     """The run that an empty chat plays by itself, from its first noise on."""
-    load(window, SKILLS)
+    load(window, MINI)
     shown = window.findChild(FirstRun)
     assert shown is not None
     wait_for(lambda: shown.is_read, "the run")
@@ -165,7 +165,7 @@ def first_run(window: MainWindow, film: Film, _prompt: str) -> None:
 
 def decision(window: MainWindow, film: Film, _prompt: str) -> None:
     """Questions that are asked one by one: the bars fill, and the last one's slot stands on the canvas."""
-    load(window, DECIDER)
+    load(window, MINI)
     window.show_page("decisions")
     deciding = window.pages["decisions"]
     one = deciding.page

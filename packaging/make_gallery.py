@@ -24,9 +24,8 @@ import family_runs
 
 from engine import (
     BASE,
-    DECIDER,
     EMBEDDED,
-    SKILLS,
+    MINI,
     SUDOKU,
     TRACE_SUFFIX,
     GenerationConfig,
@@ -109,7 +108,7 @@ EXAMPLES = (
     ),
     Example(
         "reverse",
-        SKILLS,
+        MINI,
         "Reverse the word stone.",
         "A word, reversed",
         "The shortest story: noise, and two steps later five letters and their end. Everything behind it is padding.",
@@ -117,7 +116,7 @@ EXAMPLES = (
     ),
     Example(
         "count",
-        SKILLS,
+        MINI,
         "Count from 4 to 43.",
         "Counting over three blocks",
         "An answer longer than a canvas: each block is finished before the next one starts from fresh noise.",
@@ -159,7 +158,7 @@ EXAMPLES = (
     ),
     Example(
         "unknown",
-        SKILLS,
+        MINI,
         "Write the times table of 8.",
         "A question it was never taught",
         "The small model knows another wording. A few letters stay unsure to the last step; what it writes is a guess.",
@@ -182,14 +181,14 @@ class TaskExample:
 
 def _decisions(config: GenerationConfig) -> Iterator[RunRequest]:
     """Whether a number is larger than its neighbours."""
-    for number, further in itertools.product(range(60, 100), (-2, -1, 1, 2)):
+    for number, further in itertools.product(range(10, 100), (-2, -1, 1, 2)):
         asked = YesNo(f"Is the number larger than {number + further}?", name="larger")
         decision = Decision(f"The number is {number}.", (asked,), "", False, repeats=3)
         yield DecisionRun(config, 0, decision, keep=False)
 
 
 def _is_read_again(trace: Trace) -> bool:
-    """Whether the question is answered right and was read again, as it was in doubt; by how much reads differ."""
+    """Whether the question is answered right and was read again, as it was in doubt, with reads that nearly agree."""
     decision, reads = trace.header.decision, [event for event in trace.events if isinstance(event, SlotsRead)]
     if decision is None or len(reads) != 1 + decision.repeats:
         return False
@@ -198,7 +197,7 @@ def _is_read_again(trace: Trace) -> bool:
     )
     answer = answer_of(decision.questions[0], [LabelRead(tuple(read.logprobs[0].tolist())) for read in reads])
     is_right = (answer.best == 0) == (number > limit)
-    return is_right and answer.label_mass > 0.9 and max(answer.spread) > 0.02
+    return is_right and answer.label_mass > 0.9 and 0.002 < max(answer.spread) < 0.02
 
 
 NUMBERS = {
@@ -231,16 +230,16 @@ def _fits_in_rounds(trace: Trace) -> bool:
 TASKS = (
     TaskExample(
         "decision",
-        DECIDER,
+        MINI,
         "A decision, read four times",
         "One question about a sentence, read from one denoising step. It is unsure, so it is read again with fresh "
-        "noise: see how far the ticks lie apart.",
+        "noise: the ticks lie close together, so the doubt is the model's, not the noise's.",
         _decisions,
         _is_read_again,
     ),
     TaskExample(
         "schema",
-        SKILLS,
+        MINI,
         "Counting in a JSON schema",
         "The model was never taught JSON. After each round what fits the schema holds, and the rest is denoised again; "
         "full corners mark what the schema set, open ones what the model wrote.",
@@ -327,8 +326,8 @@ def main() -> None:
     """Make all examples, or those that are named, and the list of all."""
     named = sys.argv[1:]
     GALLERY.mkdir(exist_ok=True)
-    models = {name: load_model(name, device="cpu") for name in (SKILLS, SUDOKU, BASE, DECIDER)}
-    tasks = {name: Tasks(name, models[name].tokenizer) for name in (SKILLS, DECIDER)}
+    models = {name: load_model(name, device="cpu") for name in (MINI, SUDOKU, BASE)}
+    tasks = Tasks(MINI, models[MINI].tokenizer)
     listed = []
     for example in (*EXAMPLES, *TASKS, *family_runs.RUNS):
         path = GALLERY / f"{example.name}{TRACE_SUFFIX}"

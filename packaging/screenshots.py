@@ -30,7 +30,7 @@ from app.chat.messages.calls import CallView
 from app.library import Library, NewMessage
 from app.state.race.lanes import LaneSpec
 from app.window.main_window import MainWindow
-from engine import BASE, DECIDER, SIGHT, SKILLS, SUDOKU, TOOLS, gallery
+from engine import BASE, MINI, SIGHT, SUDOKU, gallery
 from engine.tasks.drawings import picture_of
 from engine.tools.declared import EXAMPLES, ToolServer
 
@@ -67,13 +67,13 @@ def accept(entropy: Tensor, bound: float) -> Tensor:
 
 def a_long_chat(library: Library) -> int:
     """A conversation of 60 messages that ends with a rich answer."""
-    conversation = library.create(title="How a canvas settles", model=SKILLS)
+    conversation = library.create(title="How a canvas settles", model=MINI)
     parent = None
     for turn in range(30):
         asked = "How does a canvas settle?" if turn == 29 else f"Question {turn + 1}"
         parent = library.add(conversation, NewMessage(parent, "user", asked))
         said = RICH if turn == 29 else f"Answer {turn + 1}, in a sentence or two of plain words."
-        parent = library.add(conversation, NewMessage(parent, "assistant", said, model="Safelight Skills", seed=turn))
+        parent = library.add(conversation, NewMessage(parent, "assistant", said, model="Safelight Mini", seed=turn))
     return conversation
 
 
@@ -181,7 +181,7 @@ class Tour:
         """The whole tour."""
         window = self.window
         window.show()
-        load(window, SKILLS)
+        load(window, MINI)
         self.shoot("empty")
         self.developing("developing", prompt)
         self.shoot("settled")
@@ -225,7 +225,7 @@ class Tour:
     def deciding(self) -> None:
         """The Decisions page: a state singly and jointly, a question's fields."""
         window = self.window
-        load(window, DECIDER)
+        load(window, MINI)
         window.show_page("decisions")
         deciding = window.pages["decisions"]
         page = deciding.page
@@ -274,7 +274,7 @@ class Tour:
     def serving(self) -> None:
         """The server page: off, how to connect a program, and requests, one of which is held midway."""
         window, context = self.window, self.window.context
-        load(window, SKILLS)
+        load(window, MINI)
         window.show_page("server")
         page = window.pages["server"].page
         self.shoot("server-off")
@@ -303,7 +303,7 @@ class Tour:
         """The chat with tools: a call that waits for leave, the answer from its result, and the tools' settings."""
         window, session = self.window, self.window.context.session
         tools = window.context.tools
-        load(window, TOOLS)
+        load(window, MINI)
         window.show_page("chat")
         window.conversations.begin()
         tools.set_servers((ToolServer("Example tools", EXAMPLES),))
@@ -346,12 +346,12 @@ class Tour:
     def racing(self) -> None:
         """The Race page: before a race, midway and over, four lanes, a puzzle with other models."""
         window = self.window
-        load(window, SKILLS)
+        load(window, MINI)
         window.show_page("race")
         racing = window.pages["race"]
         one, mine = racing.page, racing.lanes.specs[0]
         self.shoot("race-empty")
-        racing.lanes.change(1, LaneSpec(SKILLS, "autoregressive", {"max_new_tokens": 96}))
+        racing.lanes.change(1, LaneSpec(MINI, "autoregressive", {"max_new_tokens": 96}))
 
         def race(prompt: str) -> None:
             one.field.setPlainText(prompt)
@@ -364,7 +364,7 @@ class Tour:
         self.shoot("race-midway")
         one.clock.go(one.clock.end)
         self.shoot("race")
-        bounds = (LaneSpec(SKILLS, "block_diffusion", {"entropy_bound": bound}) for bound in (0.5, 0.02))
+        bounds = (LaneSpec(MINI, "block_diffusion", {"entropy_bound": bound}) for bound in (0.5, 0.02))
         racing.lanes.set_all((mine, LaneSpec(BASE), *bounds))
         race("Sort the letters of darkroom.")
         one.clock.go(one.clock.end)

@@ -171,7 +171,7 @@ def serve(program: Program) -> str:
         address = json.loads(server.stdout.readline() or "{}")
         if "url" not in address:
             raise SmokeError("it ended before it listened")
-        body = {"model": "safelight-skills", "seed": 0, "messages": [{"role": "user", "content": PROMPT}]}
+        body = {"model": "safelight-mini", "seed": 0, "messages": [{"role": "user", "content": PROMPT}]}
         request = urllib.request.Request(
             address["url"].rstrip("/").removesuffix("/v1") + "/v1/chat/completions",
             json.dumps(body).encode(),

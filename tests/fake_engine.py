@@ -122,7 +122,7 @@ class FakeEngine(LocalBackend):
         self.options: list[dict[str, bool]] = []  # of the chat template
         self.caches: list[object] = []  # handed to each run
         self.steps_run = 0
-        self.name = "safelight-skills"
+        self.name = "safelight-mini"
         self.device = "cpu"
         self.placement = SimpleNamespace(reason=Sentence("no CUDA device is available"), is_news=False)
 

@@ -13,9 +13,9 @@ from app.state.run.canvas import BlockState, CanvasState
 from app.state.run.figures import rate_text
 from app.system.i18n import tr, trn
 from engine import catalog
-from engine.catalog import SMALL, TALK
+from engine.catalog import MINI, SMALL, TALK
 from engine.service import LoadedModel
-from engine.service.small import TASKS, usual_part
+from engine.service.small import usual_part
 from engine.tasks import skills, wording
 from engine.tasks.checking import missing
 from engine.tasks.tool_questions import NO_TOOL, tool_for
@@ -215,7 +215,7 @@ def _doubt_talk(prompt: str, answer: Answer) -> Caveat | None:
     if is_foreign(prompt):
         return Caveat(tr("{model} writes English only: to this prompt it can only guess.", model=TALK.title))
     right = "" if answer.figures.is_cut else missing(prompt, answer.text)
-    return Caveat(_should_be(right), taught=TASKS if wording.is_taught(prompt) else "") if right else None
+    return Caveat(_should_be(right), taught=MINI if wording.is_taught(prompt) else "") if right else None
 
 
 def _wrong(prompt: str, answer: Answer) -> str:

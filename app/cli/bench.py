@@ -10,8 +10,8 @@ from typing import Any
 
 from app.cli import options, running, terminal
 from engine import SafelightError, catalog
+from engine.catalog import MINI
 from engine.config import MAX_POSITIONS
-from engine.service.small import TASKS
 
 EPILOG = """\
 Runs the model's own tasks: puzzles, examples of its tasks, or general questions, the same for the same seed.
@@ -73,7 +73,7 @@ def add(commands: options.Commands) -> None:
         help="round activations of linears, head or soft (the soft embedding) to int8; may be repeated",
     )
     shape.add_argument("--compare", choices=("transformers",), help="the same steps by transformers, in the same run")
-    options.add_model(parser, TASKS)
+    options.add_model(parser, MINI)
     options.add_sampler(parser)
     parser.set_defaults(run=run)
 
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run_model(args: argparse.Namespace) -> int:
     changes = options.sampler_changes(args)
-    model = running.load(args, TASKS)
+    model = running.load(args, MINI)
     config = options.settings(model.generation_defaults, changes)
     from engine.benchmarks.generation import measure  # imports torch
 
@@ -103,7 +103,7 @@ def _run_writing(args: argparse.Namespace) -> int:
     new_tokens = int(changes.pop("max_new_tokens", NEW_TOKENS))
     if changes:
         raise SafelightError("--prompt-tokens takes the likeliest tokens; leave out all sampler options but its length")
-    model = running.load(args, TASKS)
+    model = running.load(args, MINI)
     from engine.benchmarks.generation import measure_writing  # imports torch
 
     with terminal.note(f"Running {model.name} {args.runs} times …"):

@@ -77,7 +77,7 @@ def remote_backend() -> Backend:
 def chosen(args: argparse.Namespace, usual: str) -> str:
     """Returns the model of the options: a path, an id or an address; for the small models the ``usual`` one here."""
     bases = {adapter.id: adapter.base for adapter in ADAPTERS}
-    name = args.model or getattr(args, "window_model", None) or SMALL
+    name = catalog.present(args.model or getattr(args, "window_model", None) or SMALL)
     if args.adapter is not None and not is_remote(name):
         catalog.resolve_adapter(args.adapter)  # so that a mistyped one is rejected before a large model is loaded
     return bases.get(args.adapter, usual) if name == SMALL else name

@@ -78,7 +78,7 @@ examples:
   safelight models                                      the models on this computer, by name
   safelight download ORG/NAME                           a model from Hugging Face
   safelight plan 26b-a4b                                how much memory a model takes
-  safelight quantize safelight-skills packed            pack a model into 4 bits
+  safelight quantize safelight-mini packed            pack a model into 4 bits
   safelight bench                                       how fast this machine is
   safelight doctor                                      whether it computes right
   safelight export assets/traces/count.sltrace run.html    a recorded run as a page that replays anywhere

@@ -22,7 +22,7 @@ examples:
   safelight plan 26b-a4b --card rtx-4090
   safelight plan ~/models/diffusiongemma-26B-A4B-it --context 8192 --quantization nf4
   safelight plan ~/Downloads/diffusiongemma-26B-A4B-it-Q8_0.gguf
-  safelight plan safelight-skills --json
+  safelight plan safelight-mini --json
 """
 CONTENT = {
     "experts": "experts",

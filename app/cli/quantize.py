@@ -23,7 +23,7 @@ of the part. GGUF files have no vision tower: images need the original checkpoin
 examples:
   safelight quantize ~/models/diffusiongemma-26B-A4B-it ~/models/diffusiongemma-int4
   safelight quantize ~/Downloads/diffusiongemma-26B-A4B-it-Q8_0.gguf ~/models/diffusiongemma-int4
-  safelight quantize safelight-skills packed-nf4 --to nf4 --json
+  safelight quantize safelight-mini packed-nf4 --to nf4 --json
 """
 
 

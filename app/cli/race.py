@@ -22,13 +22,13 @@ from app.state.race.prompts import RacePrompt, own_prompts, sudoku_prompts
 from app.state.race.running import RaceRun
 from app.state.race.scores import Interval, RaceResult, as_csv, as_json, results_of, scores_of
 from engine import SIGHT, SUDOKU, SafelightError
+from engine.catalog import MINI
 from engine.config import is_decoder
 from engine.errors import quoted
 from engine.files import write_text
 from engine.pictures import read_picture
 from engine.service import RaceRequest, Racing, is_remote
 from engine.service.requests import FEWEST_LANES, MAX_LANES
-from engine.service.small import TASKS
 from engine.text.message import message_of
 
 ADAPTER = "adapter"
@@ -119,12 +119,12 @@ def add(commands: options.Commands) -> None:
     options.add_images(parser, "a picture to show before PROMPT")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     parser.add_argument("--out", type=options.place, metavar="FILE", help="also write the answers as CSV")
-    options.add_model(parser, TASKS)
+    options.add_model(parser, MINI)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    usual = SUDOKU if args.sudoku else SIGHT if args.image else TASKS
+    usual = SUDOKU if args.sudoku else SIGHT if args.image else MINI
     model = chosen(args, usual)
     require_here(model)
     if args.out is not None:

@@ -34,10 +34,10 @@ from app.state.tuning import (
     with_reference,
 )
 from engine import SUDOKU, SafelightError
+from engine.catalog import MINI
 from engine.config import LARGEST_SEED
 from engine.decoders import ACCEPTANCE
 from engine.files import parse_json, storable, write_text
-from engine.service.small import TASKS
 
 if TYPE_CHECKING:
     from engine import Model
@@ -50,7 +50,7 @@ prompts with the same noise, next to the model's own. The setting with the fewes
 model's own is named at the end, as options for the other commands.
 
 examples:
-  safelight tune --file tasks.jsonl --model safelight-skills
+  safelight tune --file tasks.jsonl --model safelight-mini
   safelight tune --sudoku --givens 25-29 --count 200 --margin 3 --out rules.csv
   safelight tune --file tasks.jsonl --model safelight-base --rule entropy_bound_kept=0.1,0.2
 """
@@ -96,7 +96,7 @@ def add(commands: options.Commands) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     parser.add_argument("--out", type=options.place, metavar="FILE", help="also write the table as CSV")
-    options.add_model(parser, TASKS)
+    options.add_model(parser, MINI)
     parser.set_defaults(run=run)
 
 
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
     seed, margin = running.seed(args), args.margin / 100
     chosen = [candidate for text in args.rule or () for candidate in read_rule(text)]
     prompts = _prompts(args, seed)
-    model = _load(args, SUDOKU if args.sudoku else TASKS)
+    model = _load(args, SUDOKU if args.sudoku else MINI)
     defaults = model.generation_defaults
     candidates = with_reference(defaults, chosen) if chosen else grid(defaults)
     if least_count(margin) > len(prompts):
@@ -210,7 +210,7 @@ def _load(args: argparse.Namespace, usual: str) -> Model:
     require_here(chosen(args, usual))
     model = running.load(args, usual)
     if not model.config.denoises:
-        raise SafelightError(f"{model.name} does not write by block diffusion, so it has no such rules; try {TASKS}")
+        raise SafelightError(f"{model.name} does not write by block diffusion, so it has no such rules; try {MINI}")
     return model
 
 

@@ -20,7 +20,7 @@ from app.state.run.replay import Frame, Replay
 from app.system.folders import ensure
 from app.system.i18n import tr
 from app.system.timers import later
-from engine import DECIDER, Recording, SafelightError
+from engine import MINI, Recording, SafelightError
 from engine.catalog import SMALL
 from engine.files import read_json, write_json
 from engine.service import DecisionRun, LoadedModel, decision_requests
@@ -132,7 +132,7 @@ class DecisionsController(QObject):
     def _model(self) -> LoadedModel | None:
         """The part of the loaded model that was made for decisions, or that model itself."""
         model = self._context.model
-        return None if model is None else model.part(DECIDER)
+        return None if model is None else model.part(MINI)
 
     @Slot()
     def decide(self) -> None:

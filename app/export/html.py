@@ -102,7 +102,7 @@ def write(run: Recording, path: Path, options: Options) -> Share:
         "ending": ending(run),
         "settings": _settings(run),
         "text": text,
-        "ends": [vocabulary.place(token) for token in run.config.eos_token_ids],
+        "ends": [vocabulary.place(token) for token in run.config.eos_token_ids if token in vocabulary.tokens],
         "states": [tr(STATE_WORDS[state]) for state in CellState],
         "ramps": {"dark": _ramp(DARKROOM), "light": _ramp(PAPER)},
         "showsBoard": options.board,

@@ -191,7 +191,7 @@ class SecondOpinion(QWidget):
 
     def set_refusal(self, reason: str, needed: str = "") -> None:
         """Sets why the text cannot be read now; empty if it can. ``needed`` is the model to load first."""
-        show_line(self.reason, tr("{model} is loaded first.", model=needed) if needed else reason)
+        show_line(self.reason, tr("{model} will be loaded first.", model=needed) if needed else reason)
         self.read.setEnabled(not reason or bool(needed))
 
     def show_problem(self, text: str) -> None:

@@ -57,7 +57,7 @@ class Reopening(QObject):
         if last is None:
             return ModelChoice(catalog.SMALL)
         if store.read_loading(self._settings) != last[0]:
-            return ModelChoice(*last)
+            return ModelChoice(catalog.present(last[0]), last[1])
         store.write_loading(self._settings, None)
         self._context.say(
             tr(

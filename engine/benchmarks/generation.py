@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from engine.benchmarks.measuring import device_name, peak_memory_mb, percentile_95
-from engine.catalog import SKILLS, SUDOKU
+from engine.catalog import MINI, SUDOKU
 from engine.config import GenerationConfig
 from engine.decoding.generate import generate
 from engine.errors import SafelightError
@@ -41,7 +41,7 @@ def prompts(model_name: str, count: int, seed: int) -> list[str]:
     if model_name == SUDOKU:
         rng = random.Random(seed)
         return [sudoku.to_prompt(sudoku.generate(rng, 30, 50).board) for _ in range(count)]
-    asked = skills.examples() if model_name == SKILLS else GENERIC
+    asked = skills.examples() if model_name == MINI else GENERIC
     return [asked[index % len(asked)] for index in range(count)]
 
 

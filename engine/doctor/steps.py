@@ -14,7 +14,7 @@ from torch import Tensor
 from engine import kernels
 from engine.benchmarks.generation import measure
 from engine.benchmarks.random_network import random_network
-from engine.catalog import SKILLS
+from engine.catalog import MINI
 from engine.checks.operands import draws
 from engine.config import GenerationConfig
 from engine.decoding import sampling
@@ -121,7 +121,7 @@ class StepPair:
 
 
 def _embedded(reporter: Reporter) -> Found:
-    """Measures the skills model as ``safelight bench`` does."""
-    median = measure(load_model(SKILLS, device="cpu"), runs=2)["step_ms"]["median"]
+    """Measures Safelight Mini as ``safelight bench`` does."""
+    median = measure(load_model(MINI, device="cpu"), runs=2)["step_ms"]["median"]
     reporter.fact("embedded model's step, median", round(median, 2), "ms")
     return median > 0, f"{median:.1f} ms"

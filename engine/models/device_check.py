@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from engine.catalog import MASKED, SKILLS
+from engine.catalog import MASKED, MINI
 from engine.memory.experimental import asked_for, keep, verdict
 from engine.memory.plan import free_bytes
 from engine.models.diffusion_gemma.network import DiffusionGemma
@@ -22,7 +22,7 @@ from engine.models.opening import open_model
 from engine.quant import PRECISIONS
 from engine.threads import available_threads, use_threads
 
-CHECKED = ((SKILLS, "none"), (SKILLS, "int4"), (MASKED, "none"))  # model and quantization
+CHECKED = ((MINI, "none"), (MINI, "int4"), (MASKED, "none"))  # model and quantization
 LONGEST = 30.0  # seconds until a device is too slow, with the start of its libraries; two are expected
 TOLERANCE = 0.15  # of the length of a row of numbers; rounding to bfloat16 makes up to 0.06 of it
 LEAST_ROWS = 0.9  # share of rows within it; rounding may choose other experts for one or two of them

@@ -206,9 +206,9 @@ class Model:
         last = messages[-1] if messages else {"content": "", "role": ""}
         if not (last["content"].strip() or last["role"] == "tool" or last.get("images")):
             raise SafelightError("the prompt is empty; write something first")
+        counts = self.image_sizes(messages, image_tokens)  # before the template, which may know no images either
         text = self.chat_template.render(messages, tools, inert=self.tokenizer.inert, **options)
         ids = self.tokenizer.encode_rendered(text)
-        counts = self.image_sizes(messages, image_tokens)
         fewest = len(last.get("images") or ())
         return with_image_tokens(ids, self._vision().config, counts, fewest) if counts else ids
 

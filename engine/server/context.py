@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.catalog import ADAPTERS
+from engine.catalog import ADAPTERS, present
 from engine.errors import quoted
 from engine.server.errors import ApiError, elsewhere, loading, no_model
 from engine.server.images import ServedPictures
@@ -55,7 +55,7 @@ class ServerContext:
         Raises:
             ApiError: no model is ready, or it goes by another name.
         """
-        model = self.model
+        model, name = self.model, name and present(name)  # programs may name one of earlier versions
         for one in (model, *model.parts):
             if name is None or name in (one.name, one.path_or_id):
                 return one, None

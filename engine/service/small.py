@@ -12,7 +12,7 @@ from contextlib import closing
 from typing import Any, TypeVar, cast
 
 from engine import catalog
-from engine.catalog import DECIDER, GAPS, SIGHT, SMALL, SUDOKU, TALK, TOOLS
+from engine.catalog import GAPS, MINI, SIGHT, SMALL, SUDOKU, TALK
 from engine.errors import SafelightError
 from engine.service.backend import Backend, Runner, RunSteps, after_each_pass, load_sibling
 from engine.service.replies import (
@@ -47,15 +47,13 @@ from engine.text.message import Message, image_digests
 from engine.text.outline import INSTRUCTION, parse, spans
 
 Asked = TypeVar("Asked", bound=RunRequest)
-TASKS = TOOLS
-"""The part that was taught small tasks."""
 NOT_HERE = "the model of this run is not loaded; load it first"
 NO_ADAPTER = "the small models take no adapter; choose Safelight Base, which the adapters are for"
 
 
 def usual_part() -> str:
     """Returns the id of the part for requests that no other one was made for."""
-    return TALK.id if TALK.is_here else TASKS
+    return TALK.id if TALK.is_here else MINI
 
 
 def part_for(messages: Sequence[Message], tools: Collection[str] = ()) -> str:
@@ -74,9 +72,8 @@ def part_for(messages: Sequence[Message], tools: Collection[str] = ()) -> str:
         return SUDOKU
     if next(spans(text), None) is not None:
         return GAPS
-    if tool_questions.tool_for(wording.simple(text)) in tools:
-        return TOOLS
-    return TASKS if wording.is_taught(text) else usual_part()
+    is_task = wording.is_taught(text) or tool_questions.tool_for(wording.simple(text)) in tools
+    return MINI if is_task else usual_part()
 
 
 def puzzle_in(text: str) -> str:
@@ -178,7 +175,7 @@ def _part_of(request: RunRequest) -> str:
             return SUDOKU
         case ChatRun():
             if request.output_format is not None and request.output_format.kind == "tool_calls":
-                return TOOLS
+                return MINI
             tools = [tool["function"]["name"] for tool in request.tools]
             return GAPS if request.outline else part_for(request.messages, tools)
         case GapRun():
@@ -188,7 +185,7 @@ def _part_of(request: RunRequest) -> str:
 
 def decider(pictures: Sequence[object]) -> str:
     """Returns the id of the part that decides about pictures, or about a text alone."""
-    return SIGHT if pictures else DECIDER
+    return SIGHT if pictures else MINI
 
 
 class SmallBackend:
@@ -293,7 +290,7 @@ class SmallBackend:
 
 def _as_one(request: LoadRequest, parts: Mapping[str, LoadedModel]) -> LoadedModel:
     """Returns the plain data of all parts as one model: what it reads is the usual part's, the settings the tasks'."""
-    usual, tasks, every = parts[usual_part()], parts[TASKS], tuple(parts.values())
+    usual, tasks, every = parts[usual_part()], parts[MINI], tuple(parts.values())
 
     def prompt_ids(asked: RunRequest) -> list[int]:
         part, own = prepared(model, asked)

@@ -64,13 +64,13 @@ def hold_to_a_format() -> str:
     """The token that a format forces, found by the process that holds answers to formats."""
     from contextlib import closing
 
-    from engine import SKILLS, catalog
+    from engine import MINI, catalog
     from engine.text.grammar import GrammarState
     from engine.text.grammar_tokens import GrammarTokens
     from engine.text.output_format import OutputFormat
     from engine.text.tokenizer import Tokenizer
 
-    tokenizer = Tokenizer.from_folder(Path(catalog.resolve(SKILLS)))
+    tokenizer = Tokenizer.from_folder(Path(catalog.resolve(MINI)))
     tokens = GrammarTokens.from_tokenizer(tokenizer, tokenizer.vocab_size, (1,))
     with closing(GrammarState(OutputFormat("choices", choices=("x",)), tokens)) as state:
         return tokenizer.decode(state.forced())

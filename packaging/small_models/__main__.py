@@ -10,9 +10,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from engine.errors import SafelightError
-from small_models import export, score, train
+from small_models import export, own_words, score, train
 
-COMMANDS = {"train": train, "export": export, "score": score}
+COMMANDS = {"train": train, "export": export, "score": score, "own-words": own_words}
 
 
 def parser() -> argparse.ArgumentParser:

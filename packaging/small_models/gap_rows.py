@@ -25,7 +25,7 @@ ASKED = 23  # tokens of the question with its turn marks
 PROMPT_LENGTH = ASKED + gaps.MAX_TEXT
 EXACT = 0.5  # share of the gaps that have the length of their answer
 OFTEN = (8, 4, 1)  # how often a gap has each of ``GAP_LENGTHS`` otherwise
-WEIGHTS = {"series": 5, "sum": 5, "capitals": 3, "table": 3, "phrase": 2, "brackets": 1, "calendar": 1}
+WEIGHTS = {"series": 5, "sum": 5, "capitals": 3, "table": 3, "phrase": 6, "brackets": 1, "calendar": 1}
 """How often each kind of text is drawn: those that are learnt last most."""
 Drawn = tuple[gaps.GapExample, int]
 """A text with a gap, and the length of the gap on its canvas, in tokens."""

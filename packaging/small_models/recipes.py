@@ -32,12 +32,14 @@ class Feed:
     whole skills, packed for a causal model. Drawings and Sudokus are pictures, each with several questions;
     cells are Sudokus without questions. Gap is a text with a gap; gaps are several on a canvas. Calls are questions
     with tools; results have the call and its result in the prompt. ``budget``: maximum soft tokens of a picture.
+    ``teacher``: the name of the trained model that knows such rows, if the run is given it.
     """
 
     kind: FeedKind
     every: int
     rows: int
     budget: int = 70
+    teacher: str = ""
 
     @property
     def is_read(self) -> bool:
@@ -233,6 +235,26 @@ TOOLS = dataclasses.replace(
     retire_late=0.5,
     mix=(Feed("calls", 1, 16), Feed("results", 1, 12), Feed("short", 2, 16), Feed("long", 3, 12)),
 )
+# After the tools: decisions, with the models that knew each of them alone as teachers.
+MINI = dataclasses.replace(
+    TOOLS,
+    name="mini",
+    minutes=132.0,
+    muon_lr=0.012,
+    adam_lr=1.2e-3,
+    decay_share=0.6,
+    sliding_window=512,
+    mix=(
+        Feed("brief", 1, 8, teacher="decisions"),
+        Feed("single", 2, 8, teacher="decisions"),
+        Feed("pair", 2, 8, teacher="decisions"),
+        Feed("joint", 1, 8, teacher="decisions"),
+        Feed("calls", 1, 12, teacher="tools"),
+        Feed("results", 2, 12, teacher="tools"),
+        Feed("short", 1, 24),
+        Feed("long", 2, 12),
+    ),
+)
 # After the skills: drawings, photographed Sudokus, and enough of the skills to keep some. A drawing of 128 x 128 pixels
 # takes 64 soft tokens; a Sudoku is read with 280, so that a cell of its grid is almost two of them wide.
 SIGHT = dataclasses.replace(
@@ -277,4 +299,4 @@ BASE = dataclasses.replace(SUDOKU, name="base", max_new_tokens=288, steps=290)
 ADAPTER = dataclasses.replace(
     SUDOKU, name="adapter", rank=64, steps=1600, easy_steps=500, warmup_steps=50, late_share=0.45
 )
-RECIPES = {recipe.name: recipe for recipe in (SUDOKU, SKILLS, GAPS, TOOLS, DECISIONS, SIGHT, BASE, ADAPTER)}
+RECIPES = {recipe.name: recipe for recipe in (SUDOKU, SKILLS, GAPS, TOOLS, DECISIONS, MINI, SIGHT, BASE, ADAPTER)}

@@ -11,7 +11,7 @@ import itertools
 import json
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -43,7 +43,7 @@ NOW = datetime.datetime(2026, 3, 4, 14, 5, tzinfo=datetime.UTC)
 SIDES = (300, 900)  # of photographed Sudokus, in pixels
 FORMS: dict[str, tuple[examples.Form, ...]] = {"single": ("brief", "single"), "joint": ("pair", "joint")}
 
-Right = Iterator[tuple[str, bool]]
+Right = Iterable[tuple[str, bool]]
 """Groups of tasks, and whether an answer was right."""
 
 
@@ -162,16 +162,15 @@ def trusted(model: Model, args: argparse.Namespace, source: Callable[[random.Ran
     """Asks singly and jointly; returns the shares of right answers, and how far to trust their probabilities."""
     found = dict[str, Any]()
     for mode in FORMS:
-        groups, reads, rights = defaultdict[str, list[bool]](list), list[LabelRead](), list[int]()
+        judged, reads, rights = list[tuple[str, bool]](), list[LabelRead](), list[int]()
         for family, question, label, right in decided(model, source(random.Random(f"{args.seed} {mode}"), mode), args):
             is_right = label.logprobs.index(max(label.logprobs)) == right
-            for group in ("all", family, kind_of(question)):
-                groups[group].append(is_right)
+            judged += [(group, is_right) for group in ("all", family, kind_of(question))]
             reads.append(label)
             rights.append(right)
         trust = measure([label.probabilities() for label in reads], rights)
         mass = sum(label.label_mass for label in reads) / len(reads)
-        found[mode] = shares(groups) | {"label mass": mass, "Brier": trust.brier, "ECE": trust.ece}
+        found[mode] = shares(judged) | {"label mass": mass, "Brier": trust.brier, "ECE": trust.ece}
     return found
 
 
@@ -223,15 +222,26 @@ def written(model: Model, events: list[Any], skip_special: bool = True) -> str:
     return model.tokenizer.decode(events[-1].tokens.tolist(), skip_special=skip_special)
 
 
-def shares(groups: dict[str, list[bool]]) -> dict[str, dict[str, float]]:
+def score_mini(model: Model, args: argparse.Namespace) -> dict[str, Any]:
+    """Everything that Safelight Mini was taught; ``count`` tasks of each trade."""
+    each = argparse.Namespace(**{**vars(args), "count": args.count // len(skills.SKILLS)})
+    trades = {"skills": score_skills(model, each), "tools": score_tools(model, args)}
+    return {name: shares(found) for name, found in trades.items()} | {"decisions": score_decisions(model, args)}
+
+
+def shares(found: Right) -> dict[str, dict[str, float]]:
+    groups = defaultdict[str, list[bool]](list)
+    for group, is_right in found:
+        groups[group].append(is_right)
     return {name: {"count": len(own), "right": round(sum(own) / len(own), 4)} for name, own in groups.items()}
 
 
 SCORES: dict[str, tuple[Callable[[Model, argparse.Namespace], Any], str]] = {
-    "skills": (score_skills, "safelight-skills"),
+    "mini": (score_mini, "safelight-mini"),
+    "skills": (score_skills, "safelight-mini"),
     "gaps": (score_gaps, "safelight-gaps"),
-    "tools": (score_tools, "safelight-tools"),
-    "decisions": (score_decisions, "safelight-decisions"),
+    "tools": (score_tools, "safelight-mini"),
+    "decisions": (score_decisions, "safelight-mini"),
     "drawings": (score_drawings, "safelight-sight"),
     "drawing-decisions": (score_drawing_decisions, "safelight-sight"),
     "sudoku-pictures": (score_sudoku_pictures, "safelight-sight"),
@@ -257,9 +267,4 @@ def run(args: argparse.Namespace) -> None:
         return
     score, usual = SCORES[args.what]
     found = score(load_model(args.model or usual, device="cpu"), args)
-    if not isinstance(found, dict):
-        groups = defaultdict[str, list[bool]](list)
-        for group, is_right in found:
-            groups[group].append(is_right)
-        found = shares(groups)
-    print(json.dumps(found, indent=1))
+    print(json.dumps(found if isinstance(found, dict) else shares(found), indent=1))

@@ -106,12 +106,13 @@ def sort_numbers(rng: random.Random) -> Example:
 
 
 def add(rng: random.Random) -> Example:
-    a, b = rng.randint(10, 99), rng.randint(1, 9)
+    a, b = rng.randint(1, 99), rng.randint(1, 99 if rng.random() < 0.5 else 9)
     return ask(rng, "add", ("What is {a} + {b}?",), str(a + b), a=a, b=b)
 
 
 def subtract(rng: random.Random) -> Example:
-    a, b = rng.randint(10, 99), rng.randint(1, 9)
+    a = rng.randint(10, 99)
+    b = rng.randint(1, a if rng.random() < 0.5 else 9)
     return ask(rng, "subtract", ("What is {a} - {b}?",), str(a - b), a=a, b=b)
 
 
@@ -221,22 +222,22 @@ SKILLS: dict[str, tuple[Callable[[random.Random], Example], float]] = {  # the o
     "reverse_word": (reverse_word, 0.75),
     "sort_letters": (sort_letters, 1.25),
     "sort_numbers": (sort_numbers, 0.75),
-    "add": (add, 0.75),
-    "subtract": (subtract, 0.75),
+    "add": (add, 2),
+    "subtract": (subtract, 2),
     "count_letters": (count_letters, 0.5),
     "number_to_words": (number_to_words, 2),
     "words_to_number": (words_to_number, 0.75),
-    "weekday": (weekday, 0.75),
+    "weekday": (weekday, 1.5),
     "convert": (convert, 0.75),
-    "pattern": (pattern, 3),
+    "pattern": (pattern, 4),
     "json_list": (json_list, 0.75),
-    "fill_gap": (fill_gap, 2),
+    "fill_gap": (fill_gap, 4),
     "capitals": (capitals, 0.5),
     "spell": (spell, 0.5),
     "repeat": (repeat, 0.5),
     "count_up": (count_up, 1.0),
     "countdown": (countdown, 1.0),
-    "times_table": (times_table, 8),
+    "times_table": (times_table, 5),
     SMALL_TALK: (talk, 1.0),
 }
 """The generators of all skills, and how often each is drawn."""

@@ -64,14 +64,14 @@ def test_splits_are_disjoint() -> None:
 
 
 def test_a_seed_draws_what_it_always_drew() -> None:
-    """The embedded models were trained on these tasks: a change here makes their held-out tasks others."""
+    """Safelight Mini was trained on these tasks: a change here makes its held-out tasks others."""
     drawn = hashlib.sha256()
     for seed in range(500):
         rng = random.Random(seed)
         drawn_here = [sample(rng, split) for split in get_args(Split) for _ in range(4)]
         drawn_here += [generate(rng) for generate, _ in SKILLS.values()]
         drawn.update(repr([(e.skill, e.prompt, e.answer) for e in drawn_here]).encode())
-    assert drawn.hexdigest() == "7576e3fc404df0c63b5a9c6d10c009b44fb9f120c205b786bcf78db87bc256ac"
+    assert drawn.hexdigest() == "2a81e4e2d146c4140552d15e152a5cbed5739c4fae6697536e4ae5600a28faab"
 
 
 def test_every_example_of_training_is_a_fixed_point_up_to_its_phrasing() -> None:

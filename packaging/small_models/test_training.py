@@ -12,17 +12,19 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from engine.decoding import sampling
+from engine.models.model import load_model
 from engine.tasks.skills import check
 from engine.training.puzzles import TrainingBatch
 from small_models import decision_examples as examples
 from small_models import decision_rules as rules
 from small_models.__main__ import parser
 from small_models.decision_rows import TURN_END, DecisionSource, Reads, evidence, evidence_places, question_ends
+from small_models.distillation import Teacher, answer_places, layer_loss, surprise_loss
 from small_models.losses import evidence_loss, lookup_loss, slot_loss, weights
 from small_models.made_puzzles import minimal_puzzles
 from small_models.muon import orthogonalise
 from small_models.network import Prefix, attention, denoise, encode, predict, text_attention, through_layer
-from small_models.recipes import RECIPES, Feed, Recipe
+from small_models.recipes import RECIPES, TEXT_TOKENS, Feed, Recipe
 from small_models.rollout import Pool
 from small_models.rows import SHORT_PROMPT, SkillSource, SudokuSource, prompt_text
 from small_models.skills import is_held_out
@@ -308,16 +310,19 @@ def test_a_run_taken_up_again_ends_in_the_same_bits(name: str, puzzles: Path, tm
 
 RECORDED = {
     "sudoku": [4.588076, 5.204645, 5.163878, 4.604938],
-    "skills": [3.966962, 4.495591, 4.133471, 4.066882, 3.756492, 3.760682],
-    "base": [3.591852, 2.902131, 3.935616, 4.406412, 4.405758, 3.271954, 4.505137, 5.079682],
+    "skills": [4.455255, 4.708277, 3.738988, 3.868159, 3.305628, 3.780989],
+    "base": [3.956219, 3.610845, 3.935616, 2.97562, 2.768024, 3.972864, 2.805481, 5.044038],
 }
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_two_cores_take_the_steps_that_the_shipped_models_took(
+def test_two_cores_take_the_recorded_steps(
     name: str, puzzles: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Losses of each pool's first steps in fp32, recorded with the code that trained the models."""
+    """Losses of each pool's first steps in fp32, by code that gave those of the models' own training before it.
+
+    They were recorded anew when the skills' sums grew.
+    """
     monkeypatch.setattr("small_models.trainer.has_bf16", lambda: False)
     (tmp_path / "puzzles.txt").write_text(puzzles.read_text())
     runner = Trainer(dataclasses.replace(tiny(name), steps=8), tmp_path, seed=3)
@@ -332,6 +337,38 @@ def test_two_cores_take_the_steps_that_the_shipped_models_took(
     runner.forward = watched
     runner.run()
     assert losses[: len(RECORDED[name])] == pytest.approx(RECORDED[name], abs=2e-3)
+
+
+def test_a_teacher_says_what_its_own_network_says_and_nothing_of_tokens_that_it_lacks() -> None:
+    recipe, folder = RECIPES["mini"], Path("assets/models/safelight-gaps")
+    teacher, own = Teacher(recipe, folder), load_model(folder, device="cpu", dtype="float32")
+    ids, canvas = tokens(20, 1).view(1, 20), tokens(CANVAS, 2).view(1, CANVAS)
+    logits, read, written = teacher.look(ids, torch.ones(1, 20, dtype=torch.bool), canvas, None, through_layer)
+    cache = own.network.new_cache()
+    own.network.prefill(ids[0], cache)
+    torch.testing.assert_close(logits[0, :, :TEXT_TOKENS], own.network.denoise(canvas[0], cache), atol=1e-3, rtol=0)
+    assert logits[..., TEXT_TOKENS:].max() < -1e3
+    target, far = torch.full((1, CANVAS), EOS), logits.roll(1, dims=1)
+    assert surprise_loss(logits, logits, target, None).item() == pytest.approx(0, abs=1e-5)
+    assert surprise_loss(far, logits, target, None) > 0.01
+    everywhere, away = answer_places(target, torch.ones(1, CANVAS, dtype=torch.bool)), [-one for one in written]
+    assert layer_loss(written, written, everywhere) == 0 < layer_loss(written, away, everywhere)
+    assert len(read) == len(written) == recipe.layers
+
+
+def test_what_is_learnt_of_a_teacher_adds_to_the_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("small_models.trainer.has_bf16", lambda: False)
+    mix = (Feed("brief", 1, 2, teacher="known"), Feed("short", 1, 2))
+    recipe = dataclasses.replace(RECIPES["mini"], mix=mix, steps=1, minutes=0.0)
+    losses = []
+    for name in ("alone", "taught"):
+        (tmp_path / name).mkdir()
+        given = {"known": Path("assets/models/safelight-gaps")} if name == "taught" else {}
+        runner = Trainer(recipe, tmp_path / name, seed=3, teachers=given)
+        losses.append([runner._add_gradients()[f"loss{place}"].item() for place in range(2)])
+    (alone, short), (taught, same) = losses
+    assert taught > alone + 0.1
+    assert same == short
 
 
 def test_loss_weights_let_short_answers_count() -> None:
@@ -360,6 +397,6 @@ def test_the_commands_of_the_cards_are_ones() -> None:
         for line in page.read_text().replace("`", "\n").splitlines()
         if line.startswith("uv run python packaging/small_models ")
     ]
-    assert {arguments[0] for arguments in shown} == {"train", "export", "score"}
+    assert {arguments[0] for arguments in shown} == {"train", "export", "score", "own-words"}
     for arguments in shown:
         parser().parse_args(arguments)

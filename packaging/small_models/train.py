@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -26,6 +27,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     length.add_argument("--steps", type=int, help="optimizer steps in all")
     length.add_argument("--minutes", type=float, help="in all, from the first start on; instead of steps")
     parser.add_argument("--start", type=Path, help="folder to take the first weights from: a model, or a causal run")
+    parser.add_argument("--teacher", type=named, action="append", metavar="NAME=FOLDER", help="a model to learn from")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=0, help="CPU threads; 0 leaves it to torch")
     parser.add_argument("--compile", action="store_true", help="faster after a minute or two; needs a compiler")
@@ -37,11 +39,24 @@ def run(args: argparse.Namespace) -> None:
     recipe = ALL[args.recipe]
     if args.steps is not None or args.minutes is not None:
         recipe = dataclasses.replace(recipe, steps=args.steps or 0, minutes=args.minutes or 0.0)
-    opened(recipe, args.out, args.seed, args.compile, args.start).run()
+    opened(recipe, args.out, args.seed, args.compile, args.start, dict(args.teacher or ())).run()
+
+
+def named(text: str) -> tuple[str, Path]:
+    """Reads a teacher's name and folder, as in ``tools=runs/tools``."""
+    name, _, folder = text.partition("=")
+    if not folder:
+        raise argparse.ArgumentTypeError(f"{text}: write it as NAME=FOLDER")
+    return name, Path(folder)
 
 
 def opened(
-    recipe: Recipe | CausalRecipe, out: Path, seed: int = 0, compiled: bool = False, start: Path | None = None
+    recipe: Recipe | CausalRecipe,
+    out: Path,
+    seed: int = 0,
+    compiled: bool = False,
+    start: Path | None = None,
+    teachers: Mapping[str, Path] | None = None,
 ) -> TrainingLoop:
     """Opens the run of a recipe."""
     if isinstance(recipe, CausalRecipe):
@@ -50,4 +65,4 @@ def opened(
         if start is None:
             raise SafelightError("an adapter is trained over a model; give the base as --start")
         return AdapterTrainer(recipe, out, seed, compiled, start)
-    return (Trainer if recipe.vision is None else SightTrainer)(recipe, out, seed, compiled, start)
+    return (Trainer if recipe.vision is None else SightTrainer)(recipe, out, seed, compiled, start, teachers)

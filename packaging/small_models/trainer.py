@@ -5,7 +5,7 @@ Loss: cross entropy on states from ``rollout``, weighted so that short answers c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
@@ -14,8 +14,8 @@ from torch import Tensor
 from engine.adapters.targets import attach, new_adapters
 from engine.models.diffusion_gemma.layout import TARGETS
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.models.model import load_model
 from small_models.decision_rows import Reads, question_ends
+from small_models.distillation import Teacher, answer_places, layer_loss, surprise_loss, take_weights
 from small_models.gap_rows import GapPool
 from small_models.loop import State, TrainingLoop, has_bf16, initialise_matrices
 from small_models.losses import canvas_loss, cross_entropy, evidence_loss, gap_loss, lookup_loss, slot_loss
@@ -48,6 +48,7 @@ class Trainer(TrainingLoop):
         compiled: compile the passes, which takes a minute or two for each kind of row.
         start: checkpoint folder to take the first weights from. A trained model has learnt the easy part: it gets hard
             puzzles, long walks, half the rates.
+        teachers: folders of trained models by the names that the recipe's feeds give them.
     """
 
     recipe: Recipe
@@ -59,6 +60,7 @@ class Trainer(TrainingLoop):
         seed: int = 0,
         compiled: bool = False,
         start: Path | None = None,
+        teachers: Mapping[str, Path] | None = None,
     ) -> None:
         super().__init__(recipe, folder, seed, trained=start is not None)
         self.compiled = compiled
@@ -66,7 +68,9 @@ class Trainer(TrainingLoop):
         self.model = DiffusionGemma(recipe.model_config())
         initialise(self.model, generator)
         if start is not None:
-            self._take_weights(start)
+            take_weights(self.model, start)
+        self._teachers = {name: Teacher(recipe, place) for name, place in (teachers or {}).items()}
+        self._teacher: Teacher | None = None  # of the rows at hand
         self._take_parameters(generator)
         self.forward: Callable[..., tuple[Tensor, Tensor]] = self._forward
         self.run_layer: RunLayer = through_layer
@@ -81,13 +85,6 @@ class Trainer(TrainingLoop):
         self.pools: list[AnyPool] = []
         self._open()
 
-    def _take_weights(self, start: Path) -> None:
-        """Takes a trained model's weights; parts that it lacks, as a tower and its tokens, stay random."""
-        own, given = self.model.state_dict(), load_model(start, device="cpu", dtype="float32").network.state_dict()
-        table = own["embed_tokens.weight"]
-        table[: len(given["embed_tokens.weight"])] = given["embed_tokens.weight"]
-        self.model.load_state_dict(own | given | {"embed_tokens.weight": table})
-
     def _take_parameters(self, generator: torch.Generator) -> None:
         """Calls ``_train`` with the parameters to be trained."""
         self._train(dict(self.model.named_parameters()), generator)
@@ -98,6 +95,7 @@ class Trainer(TrainingLoop):
         for index, (feed, pool) in enumerate(zip(recipe.feeds(self.trained), self.pools, strict=True)):
             if self.step % feed.every:
                 continue
+            self._teacher = self._teachers.get(feed.teacher)
             with torch.autocast("cpu", dtype=torch.bfloat16, enabled=has_bf16()):
                 loss, logits, more = self._loss(pool)
             self._add_gradient(loss)
@@ -130,16 +128,23 @@ class Trainer(TrainingLoop):
         padded = None if self.recipe.is_sudoku else present
         # without gradients a third of the time is saved; a trained model has learnt to read prompts
         with torch.set_grad_enabled(not self.trained or bool(self.recipe.mix)):
-            outputs = None if looks is None else read
-            _, prefix = encode(self.model, ids, padded, run_layer=self.run_layer, outputs=outputs)
-        logits = predict(self.model, canvas, soft, prefix, padded, self.run_layer, None if looks is None else written)
+            is_kept = looks is not None or self._teacher is not None
+            _, prefix = encode(self.model, ids, padded, run_layer=self.run_layer, outputs=read if is_kept else None)
+        logits = predict(self.model, canvas, soft, prefix, padded, self.run_layer, written if is_kept else None)
+        loss = torch.zeros(())
+        if self._teacher is not None:
+            wanted, others_read, others_written = self._teacher.look(ids, present, canvas, soft, self.run_layer)
+            loss = surprise_loss(logits, wanted, target, slots)
+            share = min(1.0, 2.0 * (1.0 - self.done / self.recipe.whole))
+            loss = loss + 0.5 * share * layer_loss(read, others_read, present)
+            loss = loss + 0.5 * share * layer_loss(written, others_written, answer_places(target, slots))
         if slots is None:
-            return canvas_loss(logits, target), logits
+            return loss + canvas_loss(logits, target), logits
         if looks is None:
-            return gap_loss(logits, target, slots), logits
+            return loss + gap_loss(logits, target, slots), logits
         # the end of each question predicts its answer, too, below the layers in which its slot should look there
         ends, answers = question_ends(ids), target[slots]
-        loss = slot_loss(logits, target, slots)
+        loss = loss + slot_loss(logits, target, slots)
         for layer in ASKED:
             loss = loss + cross_entropy(self.model, self.model.norm(read[layer][ends]), answers)
         for layer in LOOKING:

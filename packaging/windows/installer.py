@@ -21,7 +21,7 @@ LONGEST_HOME = 100  # characters: libraries add up to 150, and Windows ends at 2
 PYTHON = "3.12"
 FILES = ("install.cmd", "installer.py", "windows_api.py", "safelight.ico", "LICENSE")
 OPTIONAL = ("uv.exe",)
-PROMPT = ("generate", "What is 47 + 5?", "--model", "safelight-skills", "--seed", "0")
+PROMPT = ("generate", "What is 47 + 5?", "--model", "safelight-mini", "--seed", "0")
 
 
 class InstallError(Exception):

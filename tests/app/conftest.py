@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from engine import SKILLS
+from engine import MINI
 from engine.memory.machine import Machine
 from tests.fake_engine import FakeEngine
 
@@ -46,7 +46,7 @@ def open_context(qtbot: QtBot, fake: FakeEngine, settings: QSettings) -> Iterato
 
     opened: list[AppContext] = []
 
-    def open_one(model: str | None = SKILLS, seed: int | None = None, **link: Any) -> AppContext:
+    def open_one(model: str | None = MINI, seed: int | None = None, **link: Any) -> AppContext:
         if settings.value("canvas/pace") is None:
             settings.setValue("canvas/pace", "inf")  # a test that looks at the pace sets one
         context = make_context(EngineLink(fake, **link), settings, seed)
@@ -76,7 +76,7 @@ def open_window(
     opened: list[MainWindow] = []
     percent = text_percent()  # the app's, which a window may change
 
-    def open_one(model: str | None = SKILLS, seed: int | None = None, **link: Any) -> MainWindow:
+    def open_one(model: str | None = MINI, seed: int | None = None, **link: Any) -> MainWindow:
         context = open_context(None, seed, **link)
         window = MainWindow(context)
         opened.append(window)

@@ -16,7 +16,7 @@ from app.design import themes
 from app.session.model_slot import ModelChoice
 from app.settings import store
 from app.window.pages import PAGES
-from engine import SKILLS, SUDOKU
+from engine import MINI, SUDOKU
 from engine.catalog import SMALL
 from engine.service import LoadFailed, ModelLoaded
 
@@ -135,7 +135,7 @@ def test_what_the_engine_has_meanwhile_is_not_taken_for_what_it_had(qtbot: QtBot
     context.load("missing")
     context.slot._take([LoadFailed("missing", "no", kept=True, model=other)])
     assert context.loading is not None
-    assert context.loading.path_or_id == SKILLS
+    assert context.loading.path_or_id == MINI
     qtbot.waitUntil(lambda: context.model is not None)
 
 
@@ -144,16 +144,16 @@ def test_a_model_is_let_go_of(qtbot: QtBot, open_context: Open) -> None:
     context.slot.unload()
     qtbot.waitUntil(lambda: context.model is None)
     assert context.reason_to_wait() == "No model is loaded. Choose one above"
-    context.load(SKILLS)
+    context.load(MINI)
     context.slot.unload()  # on its way
     qtbot.waitUntil(lambda: context.loading is None)
     assert context.model is None
-    context.load(SKILLS)
+    context.load(MINI)
     qtbot.waitUntil(lambda: context.model is not None)
     context.load(SUDOKU)
     context.slot.unload()  # goes back to the one before
     qtbot.waitUntil(lambda: context.loading is None)
-    assert context.slot.choice == ModelChoice(SKILLS)
+    assert context.slot.choice == ModelChoice(MINI)
 
 
 def test_what_was_loaded_before_an_unloading_is_not_taken_for_what_is_loaded_after_it(
@@ -163,7 +163,7 @@ def test_what_was_loaded_before_an_unloading_is_not_taken_for_what_is_loaded_aft
     first = context.model
     assert first is not None
     context.slot.unload()
-    context.load(SKILLS)
+    context.load(MINI)
     told: list[object] = []
     context.slot.changed.connect(lambda: told.append(context.model))
     qtbot.waitUntil(lambda: context.model is not None)

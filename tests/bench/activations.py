@@ -28,7 +28,7 @@ from torch.nn import functional as F
 
 import engine
 from engine import Model, load_model
-from engine.catalog import SKILLS, SUDOKU
+from engine.catalog import MINI, SUDOKU
 from engine.config import GELU
 from engine.kernels.activation import activate
 from engine.kernels.reference import GROUP, round_rows
@@ -129,7 +129,7 @@ class Task:
 def tasks(name: str, count: int) -> list[Task]:
     """Held-out Sudokus of 30 to 50 givens, or held-out text tasks, no two alike: few times tables are held out."""
     rng = random.Random(13)
-    if name == SKILLS:
+    if name == MINI:
         prompts: dict[str, None] = {}
         while len(prompts) < count:
             prompts[sample(rng, "test").prompt] = None
@@ -358,7 +358,7 @@ def main() -> None:
     measured = {
         "layers": measure_layers,
         "head": measure_head,
-        "runs": lambda: measure_runs(args.runs, [SUDOKU, SKILLS], VARIANTS),
+        "runs": lambda: measure_runs(args.runs, [SUDOKU, MINI], VARIANTS),
     }
     with torch.inference_mode():
         for part, measure in measured.items():

@@ -70,7 +70,7 @@ def conversation(messages: int, seed: int = 1) -> ChatState:
     rng = random.Random(seed)
     chat = ChatState()
     for number in range(messages // 2):
-        answer = Answer("Safelight Skills", number, GenerationConfig())
+        answer = Answer("Safelight Mini", number, GenerationConfig())
         answer.text = "\n\n".join(part(rng) for _ in range(rng.randint(1, 6)))
         answer.status = "done"
         answer.kept = RunFigures(12, 1, 0, 1.5, 9.0, 40.0)

@@ -1,6 +1,6 @@
 """Lists the files between Enter and a painted cell: ``python -m tests.bench.enter_to_cell``.
 
-The real window asks Safelight Skills. A file counts if it is in the stack of calls at one of the moments that are
+The real window asks Safelight Mini. A file counts if it is in the stack of calls at one of the moments that are
 printed: from the request's arrival at the scheduler to the first cell that is painted after a step.
 """
 
@@ -26,7 +26,7 @@ from app.canvas.paint import _CellBrush
 from app.canvas.view import CanvasView
 from app.main import make_window
 from app.state.run.canvas import CanvasState
-from engine import SKILLS, StepFinished
+from engine import MINI, StepFinished
 from engine.layers.attention import Attention
 from engine.service import LocalBackend
 from engine.service.replies import RunAdvanced
@@ -44,7 +44,7 @@ def main() -> None:
         settings = QSettings(f"{folder}/settings.ini", QSettings.Format.IniFormat)
         window = make_window(EngineLink(LocalBackend()), settings, seed=3)
         window.show()
-        window.context.load(SKILLS)
+        window.context.load(MINI)
         _wait(lambda: window.context.model is not None)
         edit = window.pages.chat().page.composer.edit
         QTest.keyClicks(edit, "Reverse the word robot.")

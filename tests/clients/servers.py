@@ -1,6 +1,6 @@
 """The two servers that clients are tried on.
 
-*small* is Safelight Skills with a long context and a template that names tools: real weights, real grammars, brief
+*small* is Safelight Mini with a long context and a template that names tools: real weights, real grammars, brief
 answers. *agent* is scripted: it says what stands between « and » in a chat or a prompt; else it calls a tool that runs
 commands once, and then says what the tool answered.
 """
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from engine.catalog import SKILLS, resolve
+from engine.catalog import MINI, resolve
 from engine.service import LocalBackend
 from tests.engine.server.served import ScriptedEngine, serving
 
@@ -86,7 +86,7 @@ def _arguments(function: Mapping[str, Any]) -> str:
 @contextmanager
 def small(model: Path) -> Iterator[str]:
     """Serves the small model, of which it makes the folder; yields the address."""
-    shutil.copytree(resolve(SKILLS), model)
+    shutil.copytree(resolve(MINI), model)
     config = json.loads((model / "config.json").read_text())
     config["text_config"]["max_position_embeddings"] = CONTEXT
     (model / "config.json").write_text(json.dumps(config))

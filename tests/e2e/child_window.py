@@ -23,7 +23,7 @@ def main(mode: str) -> None:
     from app.main import application, make_window
     from app.settings.store import default_settings
     from app.state.run.pace import FULL_SPEED
-    from engine import SKILLS
+    from engine import MINI
     from engine.service import LocalBackend
 
     app = application()
@@ -35,7 +35,7 @@ def main(mode: str) -> None:
     if mode == "offline":
         window.context.set_offline(True)
         sys.addaudithook(forbid)
-    window.context.load(SKILLS)
+    window.context.load(MINI)
     asked = False
     drafts = 0
 

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.page import ChatPage
 from app.window.main_window import MainWindow
-from engine import SKILLS
+from engine import MINI
 
 RUN_MS = 120_000
 CONTROL = Qt.KeyboardModifier.ControlModifier
@@ -23,7 +23,7 @@ Key = Qt.Key
 
 @pytest.fixture
 def window(window_with: Callable[[str], MainWindow]) -> MainWindow:
-    window = window_with(SKILLS)
+    window = window_with(MINI)
     window.activateWindow()
     return window
 

@@ -12,7 +12,7 @@ from app.context import DECISIONS
 from app.decisions.controller import DecisionsController
 from app.state.decisions.drafts import samples
 from app.window.main_window import MainWindow
-from engine import DECIDER
+from engine import MINI
 
 RUN_MS = 180_000
 
@@ -20,7 +20,7 @@ RUN_MS = 180_000
 def test_a_state_is_decided_singly_jointly_and_inspected(
     qtbot: QtBot, window_with: Callable[[str], MainWindow]
 ) -> None:
-    window = window_with(DECIDER)
+    window = window_with(MINI)
     window.show_page(DECISIONS)
     page = window.pages[DECISIONS]
     assert isinstance(page, DecisionsController)

@@ -13,7 +13,7 @@ from app.inspector.export_dialog import ExportDialog
 from app.inspector.guide.guide import Guide
 from app.inspector.guide.steps import CELL, COUNTED
 from app.window.main_window import MainWindow
-from engine import SKILLS
+from engine import MINI
 from engine.catalog import SMALL
 
 MAX_MS = 60_000
@@ -22,7 +22,7 @@ LEFT = Qt.MouseButton.LeftButton
 
 @pytest.fixture
 def window(window_with: Callable[[str], MainWindow]) -> MainWindow:
-    made = window_with(SKILLS)
+    made = window_with(MINI)
     made.resize(1280, 800)
     return made
 

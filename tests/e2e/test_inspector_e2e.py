@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from app.inspector.controller import InspectorController
 from app.state.run.canvas import CanvasState
 from app.window.main_window import MainWindow
-from engine import SKILLS, CanvasCommitted, StepFinished, load_model
+from engine import MINI, CanvasCommitted, StepFinished, load_model
 
 RUN_MS = 120_000
 CONTROL = Qt.KeyboardModifier.ControlModifier
@@ -21,7 +21,7 @@ CONTROL = Qt.KeyboardModifier.ControlModifier
 
 @pytest.fixture
 def window(window_with: Callable[[str], MainWindow]) -> MainWindow:
-    return window_with(SKILLS)
+    return window_with(MINI)
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ def test_a_second_opinion_on_a_finished_text(qtbot: QtBot, window: MainWindow, i
     found, text = page.player.block.causal, trace.committed[0].text_length
     assert np.isfinite(found[: text + 1]).all()
     assert np.isnan(found[text + 1 :]).all()
-    model = load_model(SKILLS)
+    model = load_model(MINI)
     ids = [*trace.header.prompt_ids, *trace.committed[0].tokens[: text + 1].tolist()]
     shares = model.decode(ids, model.new_cache(), 0).softmax(-1)[len(trace.header.prompt_ids) - 1 : -1]
     wanted = [float(row[token]) for row, token in zip(shares, ids[len(trace.header.prompt_ids) :], strict=True)]

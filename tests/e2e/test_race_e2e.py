@@ -13,7 +13,7 @@ from app.inspector.export_dialog import ExportDialog
 from app.race.controller import RaceController
 from app.state.race.lanes import LaneSpec
 from app.window.main_window import MainWindow
-from engine import SKILLS, open_trace
+from engine import MINI, open_trace
 
 RUN_MS = 180_000
 PROMPT = "Reverse the word robot."
@@ -21,7 +21,7 @@ PROMPT = "Reverse the word robot."
 
 @pytest.fixture
 def window(window_with: Callable[[str], MainWindow]) -> MainWindow:
-    window = window_with(SKILLS)
+    window = window_with(MINI)
     window.context.values.reduced_motion = True  # nothing plays by itself
     window.context.apply_values()
     window.show_page(RACE)
@@ -42,7 +42,7 @@ def idle(qtbot: QtBot, page: RaceController) -> None:
 
 def test_a_race_is_run_replayed_compared_and_exported(qtbot: QtBot, window: MainWindow, page: RaceController) -> None:
     one = page.page
-    page.lanes.change(1, LaneSpec(SKILLS, "autoregressive", {"max_new_tokens": 12}))
+    page.lanes.change(1, LaneSpec(MINI, "autoregressive", {"max_new_tokens": 12}))
     one.field.setPlainText(PROMPT)
     qtbot.keyClick(one.field, Qt.Key.Key_Return)
     assert page.is_busy

@@ -13,10 +13,9 @@ from app.context import DECISIONS, SUDOKU
 from app.decisions.controller import DecisionsController
 from app.sudoku.controller import SudokuController
 from app.window.main_window import MainWindow
-from engine import GAPS, SIGHT, SKILLS
+from engine import BASE, GAPS, MINI, SIGHT
 from engine import SUDOKU as PUZZLES
 from engine.catalog import SMALL
-from engine.service.small import TASKS
 from engine.tasks.drawings import picture_of
 from tests.drawn import DRAWN
 
@@ -43,7 +42,7 @@ def ask(qtbot: QtBot, window: MainWindow, text: str) -> tuple[str, str]:
 def test_each_prompt_is_answered_by_its_part(qtbot: QtBot, window: MainWindow) -> None:
     model, composer = window.context.model, window.pages.chat().page.composer
     assert model is not None
-    assert ask(qtbot, window, "what's 12+7?") == (TASKS, "19")
+    assert ask(qtbot, window, "what's 12+7?") == (MINI, "19")
     assert ask(qtbot, window, "Monday, [[...]], Wednesday.") == (GAPS, "Monday, Tuesday, Wednesday.")
     question, scene = next(iter(DRAWN.items()))
     composer.pictures.add([QImage.fromData(picture_of(scene).data)])
@@ -52,7 +51,7 @@ def test_each_prompt_is_answered_by_its_part(qtbot: QtBot, window: MainWindow) -
     assert ask(qtbot, window, "What shape is blue?")[0] == SIGHT  # of the drawing before
     assert ask(qtbot, window, f"Solve this Sudoku:\n{PUZZLE}")[0] == PUZZLES
     assert window.pages.chat().page.turns[-1].answer.board.is_on
-    assert window.pages.chat().page.turns[0].answer._model is model.part(TASKS)  # which reads its canvas
+    assert window.pages.chat().page.turns[0].answer._model is model.part(MINI)  # which reads its canvas
     assert window.context.model is model
 
 
@@ -80,7 +79,7 @@ def test_a_run_of_a_part_goes_on_and_after_another_model_the_small_ones_are_load
     qtbot: QtBot, window: MainWindow
 ) -> None:
     context = window.context
-    assert ask(qtbot, window, "Spell banana.")[0] == TASKS
+    assert ask(qtbot, window, "Spell banana.")[0] == MINI
     window.pages.chat().commands.inspect(window.context.session.chat.turns[-1].answer, 0)
     inspector = window.pages.inspector()
     first = inspector.page.player.trace
@@ -92,7 +91,7 @@ def test_a_run_of_a_part_goes_on_and_after_another_model_the_small_ones_are_load
     qtbot.waitUntil(lambda: view.influence is not None, timeout=RUN_MS)
     for opinion in range(2):
         if opinion:
-            context.load(SKILLS)
+            context.load(BASE)
             qtbot.waitUntil(lambda: context.model is not None, timeout=RUN_MS)
             needed = inspector.continuations.needed()
             assert needed is not None
@@ -108,4 +107,4 @@ def test_a_run_of_a_part_goes_on_and_after_another_model_the_small_ones_are_load
     )
     forked = inspector.page.player.trace
     assert forked is not None
-    assert forked.header.model.name == TASKS
+    assert forked.header.model.name == MINI

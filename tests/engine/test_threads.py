@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from engine import SKILLS, SafelightError, catalog, load_model, threads
+from engine import MINI, SafelightError, catalog, load_model, threads
 from engine.config import MAX_THREADS
 from engine.files import read_json
 from engine.models.registry import family_of
@@ -65,12 +65,12 @@ def test_for_a_model_that_writes_token_by_token_the_work_of_a_token_counts() -> 
 @pytest.mark.parametrize("asked", [-1, MAX_THREADS + 1])
 def test_a_number_out_of_range(asked: int) -> None:
     with pytest.raises(SafelightError, match="the number of threads must be from 0"):
-        load_model(SKILLS, threads=asked)
+        load_model(MINI, threads=asked)
 
 
 def test_a_pass_takes_the_models_own() -> None:
     """Whatever another model took before."""
-    small, asked = load_model(SKILLS), load_model(SKILLS, threads=2)
+    small, asked = load_model(MINI), load_model(MINI, threads=2)
     assert (small.threads, asked.threads) == (1, 2)
     for model in (asked, small, asked):
         cache = model.new_cache()

@@ -19,7 +19,7 @@ from app.session.model_slot import ModelSlot
 from app.session.session import Session
 from app.settings.values import SettingsValues
 from app.state.chat.attachment import AttachedPicture
-from engine import SKILLS, StepFinished
+from engine import MINI, StepFinished
 from engine.trace import open_trace
 from tests.engine.drawn import picture
 from tests.fake_engine import FakeEngine
@@ -127,7 +127,7 @@ class _Desk(QObject):
         self.session.progressed.connect(self._progressed)
         self.session.settled.connect(self._progressed)
         self.session.ended.connect(self._ended)
-        self.slot.load(SKILLS)
+        self.slot.load(MINI)
 
     @property
     def model(self) -> Any:

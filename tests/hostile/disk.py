@@ -35,7 +35,7 @@ from app.library import Library
 from app.library.conversations import ConversationStore
 from app.session import saving
 from app.state.chat.conversation import ChatState, Turn
-from engine import SKILLS, GenerationFinished, SafelightError, open_trace
+from engine import MINI, GenerationFinished, SafelightError, open_trace
 from engine.service import TraceNotKept
 from tests.app.desk import Desk, shape
 from tests.fake_engine import FakeEngine
@@ -132,7 +132,7 @@ class Round:
         self._had_to_wait = False
 
     def play(self) -> None:
-        self._desk.slot.load(SKILLS)
+        self._desk.slot.load(MINI)
         self._until(lambda: self._desk.model is not None)
         for _ in range(self._random.randint(*ACTIONS)):
             self._maybe_change_faults(0.3)

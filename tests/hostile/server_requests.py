@@ -22,7 +22,7 @@ IMAGE = {"digest": "0" * 64, "width": 4, "height": 3, "at": 0}
 SHOWN = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo=", "detail": "low"}}
 PNG = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
 SAMPLED: dict[str, Any] = {
-    "model": "safelight-skills", "max_tokens": 8, "seed": 1, "stop": ["x", "yz"], "temperature": 0.5, "user": "me",
+    "model": "safelight-mini", "max_tokens": 8, "seed": 1, "stop": ["x", "yz"], "temperature": 0.5, "user": "me",
     "vllm_xargs": QUICK, "top_p": 0.9, "top_k": -1, "presence_penalty": 1, "logit_bias": {}, "n": 1,
     "unheard": {"of": 1},
 }  # fmt: skip
@@ -135,7 +135,7 @@ GOOD: tuple[tuple[str, dict[str, Any]], ...] = (
         "messages": [CHAT], "tools": [{"name": "look_up", "input_schema": {"type": "object"}}, {"type": "bash_1"}],
     }),
     ("/api/chat", {
-        "model": "safelight-skills:latest", "messages": [
+        "model": "safelight-mini:latest", "messages": [
             {"role": "user", "content": "Reverse the word robot."},
             {"role": "assistant", "content": "", "thinking": "so", "tool_calls": [{"function": CALL["function"]}]},
             {"role": "tool", "tool_name": "look_up", "content": "c"}, {"role": "user", "content": "a", "images": []},
@@ -144,12 +144,12 @@ GOOD: tuple[tuple[str, dict[str, Any]], ...] = (
         "options": {"num_predict": 4, "temperature": 0.5, "seed": -1, "stop": ["x"], "num_ctx": 9, "top_k": 3},
     }),
     ("/api/generate", {
-        "model": "safelight-skills", "prompt": "a", "raw": True, "stream": False, "options": {"num_predict": 4},
+        "model": "safelight-mini", "prompt": "a", "raw": True, "stream": False, "options": {"num_predict": 4},
         "format": SCHEMA["json_schema"]["schema"], "suffix": "", "system": "Be brief.", "images": [],
     }),
-    ("/api/show", {"name": "safelight-skills"}),
+    ("/api/show", {"name": "safelight-mini"}),
     ("/v1/decisions", {
-        "model": "safelight-skills", "input": "12 and 7", "safety_identifier": "me", "prompt_cache_key": "a",
+        "model": "safelight-mini", "input": "12 and 7", "safety_identifier": "me", "prompt_cache_key": "a",
         "questions": [
             {"type": "predicate", "instructions": "Is it so?", "name": "so"},
             {"type": "choice", "instructions": [{"type": "input_text", "text": "Which?"}],
@@ -176,7 +176,7 @@ GOOD: tuple[tuple[str, dict[str, Any]], ...] = (
 )  # fmt: skip
 PATHS = (
     "/api/tags", "/api/ps", "/api/version",
-    "/v1/models", "/v1/models/", "/v1/models/safelight-skills:x", "/health", "/", "/safelight/v1/model",
+    "/v1/models", "/v1/models/", "/v1/models/safelight-mini:x", "/health", "/", "/safelight/v1/model",
     "/safelight/v1/tokenizer", "/v1/chat/completions", "/" + "a" * 9_000, "/%00", "/%ff/..%2f..", "/v1//models", "*",
     "http://evil.example/v1/models", "/v1/models?" + "a=b&" * 3_000, "//v1/models", "/v1/models/%F0%9F%92%A9",
 )  # fmt: skip

@@ -202,7 +202,7 @@ class ForkPanel(QWidget):
     def block(self, reason: str, offer: str = "") -> None:
         """Sets the reason why no fork can run now; empty if one can. ``offer`` is the model to load first."""
         self._blocked, self._offer = reason, offer
-        said = tr("{model} is loaded first.", model=offer) if offer else reason
+        said = tr("{model} will be loaded first.", model=offer) if offer else reason
         show_line(self.reason, said)
         describe(self.run, said)
         self._show_place()

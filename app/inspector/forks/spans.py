@@ -82,7 +82,7 @@ class Spans(QWidget):
     def block(self, reason: str, offer: str = "") -> None:
         """Sets the reason why nothing can be rewritten now; empty if it can. ``offer`` is the model to load first."""
         self._blocked, self._offer = reason, offer
-        said = tr("{model} is loaded first.", model=offer) if offer else reason
+        said = tr("{model} will be loaded first.", model=offer) if offer else reason
         describe(self.run, said)
         self._show_place()
 

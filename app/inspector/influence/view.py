@@ -169,7 +169,7 @@ class InfluenceView(QWidget):
     def set_refusal(self, reason: str, needed: str = "") -> None:
         """Sets the reason why nothing can be measured now; empty if it can. ``needed`` is the model to load first."""
         self._refusal = "" if needed else reason
-        said = tr("{model} is loaded first.", model=needed) if needed else reason
+        said = tr("{model} will be loaded first.", model=needed) if needed else reason
         describe(self.measure, said)
         self.show_problem("")
         self._enable()

@@ -26,7 +26,7 @@ def suggestions(traits: Traits, rng: random.Random) -> list[Suggestion]:
     if traits.taught == "puzzles":
         puzzles = [(label, sudoku.generate(rng, givens, givens)) for label, givens in _bins()]
         return [Suggestion(label, sudoku.to_prompt(puzzle.board)) for label, puzzle in puzzles]
-    if traits.taught in ("decisions", "drawings"):  # decisions have their own page, and drawings have to be attached
+    if traits.taught == "drawings":  # they have to be attached
         return []
     texts: Sequence[str] = (
         tr("Explain in two sentences why the sky is blue."),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from engine import SKILLS, WEDLM, catalog
+from engine import MINI, WEDLM, catalog
 from engine.decoders import BLOCK_DIFFUSION
 from engine.model_files import model_title
 from engine.service import Lane
@@ -52,4 +52,4 @@ class LaneSpec:
 
 def usual_lanes() -> tuple[LaneSpec, ...]:
     """Returns the lanes to begin with: two models, each with the decoder it was trained for."""
-    return LaneSpec(SKILLS, BLOCK_DIFFUSION), LaneSpec(WEDLM, "autoregressive")
+    return LaneSpec(MINI, BLOCK_DIFFUSION), LaneSpec(WEDLM, "autoregressive")

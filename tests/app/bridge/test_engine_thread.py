@@ -72,7 +72,7 @@ def link(fake: Any, reader: Reader) -> Iterator[EngineLink]:  # noqa: ARG001 - t
 
 
 def loaded(qtbot: QtBot, link: EngineLink, reader: Reader) -> None:
-    handle = reader.follow(link.load("safelight-skills", "Skills"))
+    handle = reader.follow(link.load("safelight-mini", "Skills"))
     qtbot.waitUntil(lambda: reader.has(ModelLoaded))
     assert handle is not None
     reader.messages.clear()
@@ -164,7 +164,7 @@ def test_a_run_is_found_by_its_recording_until_it_ends(
 
 def test_what_nobody_waits_for_is_dropped(qtbot: QtBot, link: EngineLink, reader: Reader) -> None:
     reader.follow(link.load("missing", "Missing"))  # held by nobody
-    kept = reader.follow(link.load("safelight-skills", "Skills"))
+    kept = reader.follow(link.load("safelight-mini", "Skills"))
     qtbot.waitUntil(lambda: reader.has(ModelLoaded))
     assert not reader.has(LoadFailed)
     assert kept is not None

@@ -14,9 +14,8 @@ from app.chat.controller import ChatController, build
 from app.context import AppContext
 from app.session.model_slot import ModelChoice
 from app.state.chat.attachment import Attachment
-from engine import BASE, GAPS, SKILLS, SUDOKU, catalog
+from engine import BASE, GAPS, MINI, SUDOKU, catalog
 from engine.catalog import SMALL, TALK
-from engine.service.small import TASKS
 from engine.tasks import sudoku
 from engine.text.outline import Hole
 
@@ -63,7 +62,7 @@ def test_each_prompt_goes_to_its_part(qtbot: QtBot, chat: ChatController, fake: 
         if count == 2:
             assert context.session.chat.turns[-1].prompt == TASK  # as it was written
             assert fake.prompts[-1][-1]["content"] == "Count from 3 to 9."  # as it was taught
-    assert answered(qtbot, chat, 4) == [TALK.id, TASKS, SUDOKU, TALK.id]
+    assert answered(qtbot, chat, 4) == [TALK.id, MINI, SUDOKU, TALK.id]
     assert [view.answer.speaker.text() for view in chat.page.turns][-1] == "Safelight Talk"
     asked = [message["content"] for message in fake.prompts[-1] if message["role"] == "user"]
     assert asked == [OWN_WORDS, OWN_WORDS]  # what the others wrote would lead Talk astray
@@ -104,7 +103,7 @@ def test_suggestions_are_a_mix_that_stays_and_finds_its_way(qtbot: QtBot, chat: 
     assert OWN_WORDS in bar.prompts
     chat.page.composer.edit.setPlainText("half a thought")
     bar.chips[bar.prompts.index("Times table of 8 up to 10.")].click()
-    assert answered(qtbot, chat, 1) == [TASKS]
+    assert answered(qtbot, chat, 1) == [MINI]
     assert chat.page.composer.text == "half a thought"
 
 
@@ -112,7 +111,7 @@ def test_another_part_is_asked_instead_and_its_answer_is_a_version(qtbot: QtBot,
     ask(qtbot, chat, TASK)
     answered(qtbot, chat, 1)
     view = chat.page.turns[0].answer
-    tasks = catalog.title(TASKS)
+    tasks = catalog.title(MINI)
     assert view.speaker.text() == tasks
     (act,) = view.others.menu().actions()
     assert act.text() == "Ask Safelight Talk instead"
@@ -130,11 +129,11 @@ def test_another_part_is_asked_instead_and_its_answer_is_a_version(qtbot: QtBot,
     assert view.taught.text() == f"Ask {tasks}"
     view.taught.click()
     qtbot.waitUntil(lambda: len(view.turn.answers) == 4)
-    assert answered(qtbot, chat, 1) == [TASKS]
+    assert answered(qtbot, chat, 1) == [MINI]
     assert not view.taught.isVisible()
     chat.commands.edit(view.turn, "Spell banana")
     qtbot.waitUntil(lambda: chat._context.session.chat.turns[0].prompt == "Spell banana")
-    assert answered(qtbot, chat, 1) == [TASKS]
+    assert answered(qtbot, chat, 1) == [MINI]
 
 
 def test_after_a_single_model_the_small_ones_can_be_asked_and_stay(qtbot: QtBot, chat: ChatController) -> None:
@@ -148,7 +147,7 @@ def test_after_a_single_model_the_small_ones_can_be_asked_and_stay(qtbot: QtBot,
     assert act.text() == "Ask Small models instead"
     act.trigger()
     qtbot.waitUntil(lambda: len(view.turn.answers) == 2)
-    assert answered(qtbot, chat, 1) == [TASKS]
+    assert answered(qtbot, chat, 1) == [MINI]
     assert context.slot.choice == ModelChoice(SMALL)
 
 
@@ -157,7 +156,7 @@ def test_what_talk_is_and_the_way_to_larger_models_stand_under_the_field(qtbot: 
     assert composer.hint.text() == "Safelight Talk has 135 million parameters: fluent, often wrong."
     composer.larger.click()
     assert chat._context.navigator.calls == [("show_page", "models")]  # type: ignore[attr-defined]
-    chat._context.load(SKILLS)
-    qtbot.waitUntil(lambda: chat._context.slot.choice == ModelChoice(SKILLS))
+    chat._context.load(MINI)
+    qtbot.waitUntil(lambda: chat._context.slot.choice == ModelChoice(MINI))
     assert not composer.larger.isVisible()
     assert composer.hint.text().startswith("Enter sends")

@@ -23,7 +23,7 @@ from app.design.drops import local_files
 from app.design.text_field import LONGEST_LINE, MAX_LINES, fits
 from app.state.chat.attachment import Attachment
 from app.state.chat.prompts import prepare_with_files
-from engine import SKILLS, SUDOKU, SafelightError
+from engine import MINI, SUDOKU, SafelightError
 from engine.catalog import traits
 from engine.tasks import sudoku
 from engine.text.message import Message
@@ -369,11 +369,11 @@ def test_a_puzzle_may_come_as_a_file() -> None:
     assert prepare_with_files(traits(SUDOKU), f"Solve this:\n{board}", ()) == (sudoku.to_prompt(board), ())
     with pytest.raises(SafelightError, match="one puzzle at a time"):
         prepare_with_files(traits(SUDOKU), board, (file,))
-    assert prepare_with_files(traits(SKILLS), " sum up ", (other,)) == ("sum up", (other,))
+    assert prepare_with_files(traits(MINI), " sum up ", (other,)) == ("sum up", (other,))
     with pytest.raises(SafelightError, match="Write what to do with the file"):
-        prepare_with_files(traits(SKILLS), " ", (other,))
+        prepare_with_files(traits(MINI), " ", (other,))
     with pytest.raises(SafelightError, match="Write something first"):
-        prepare_with_files(traits(SKILLS), " ", ())
+        prepare_with_files(traits(MINI), " ", ())
 
 
 # ---------------------------------------------------------------- the meter

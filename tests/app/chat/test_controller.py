@@ -18,7 +18,7 @@ from app.design.notice import DetailsDialog
 from app.session.session import Session
 from app.settings.decoders import DecodingChoice
 from app.state.run.pace import FULL_SPEED
-from engine import SKILLS, SUDOKU, WEDLM
+from engine import MINI, SUDOKU, WEDLM
 from engine.service import PromptRead
 from engine.tasks import skills, sudoku
 
@@ -43,7 +43,7 @@ Open = Callable[..., Opened]
 
 @pytest.fixture
 def open_chat(qtbot: QtBot, open_context: Callable[..., AppContext]) -> Open:
-    def open_one(model: str | None = SKILLS) -> Opened:
+    def open_one(model: str | None = MINI) -> Opened:
         context = open_context(model)
         controller = build(context)
         context.said.connect(controller.notice.show_message)

@@ -38,9 +38,9 @@ def decode(ids: Iterable[int]) -> Reply:
 
 def loaded(fake: Any) -> LoadedModel:
     known = {
-        "path_or_id": "safelight-skills",
-        "title": "Safelight Skills",
-        "name": "safelight-skills",
+        "path_or_id": "safelight-mini",
+        "title": "Safelight Mini",
+        "name": "safelight-mini",
         "traits": Traits(),
         "defaults": fake.defaults,
         "vocab_size": 64,
@@ -54,7 +54,7 @@ def loaded(fake: Any) -> LoadedModel:
 
 def ended(text: str = "An answer.", **changes: object) -> Answer:
     """An answer as the library gives it."""
-    answer = Answer("Safelight Skills", 3, GenerationConfig())
+    answer = Answer("Safelight Mini", 3, GenerationConfig())
     answer.text, answer.status, answer.kept = text, "done", RunFigures(12, 1, 0, 1.5, 9.0, 40.0)
     for name, value in changes.items():
         setattr(answer, name, value)
@@ -155,7 +155,7 @@ def test_a_stored_conversation_needs_no_model(page: ChatPage) -> None:
     answer.status.more.click()
     assert answer.status.details.isVisibleTo(answer)
     assert answer.status.details.text() == "9.0 tokens per pass · 40 tokens a second · Seed 3"
-    assert answer.speaker.text() == "Safelight Skills"
+    assert answer.speaker.text() == "Safelight Mini"
     assert answer.canvases == []
     assert not answer.canvas_toggle.isVisible()
     assert not page.welcome.isVisible()

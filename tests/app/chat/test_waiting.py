@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from app.chat.controller import ChatController, build
 from app.context import AppContext
 from app.window.main_window import MainWindow
-from engine import SKILLS, SUDOKU
+from engine import MINI, SUDOKU
 from tests.fake_engine import FakeEngine
 
 HINT = "Enter sends, Shift+Enter starts a new line"
@@ -48,7 +48,7 @@ def chat(qtbot: QtBot, open_context: Callable[..., AppContext], slow: Slow) -> I
     qtbot.addWidget(made.widget)
     made.widget.resize(1000, 700)
     made.widget.show()
-    context.load(SKILLS)
+    context.load(MINI)
     yield made
     slow.gate.release(100)  # before the context waits for its thread
 
@@ -91,7 +91,7 @@ def test_a_prompt_waits_for_the_model_and_is_sent(qtbot: QtBot, chat: ChatContro
     assert composer.sizeHint().height() == height
     assert prompts(chat) == []
     assert composer.text == "hello"
-    assert line(chat).startswith("Loading Safelight Skills: ")
+    assert line(chat).startswith("Loading Safelight Mini: ")
     assert line(chat).endswith(". Your prompt is sent then; Esc takes it back")
     assert composer.send.text() == "Take back"
     qtbot.keyClick(composer.edit, Qt.Key.Key_Return)  # once more, as nothing seems to happen: it waits all the same
@@ -139,7 +139,7 @@ def test_another_model_or_none_is_not_asked_what_waited(qtbot: QtBot, chat: Chat
         go_elsewhere()
         qtbot.waitUntil(lambda: not chat.sending.is_waiting, timeout=30_000)
         assert chat.page.composer.text == "hello"
-        chat._context.load(SKILLS)
+        chat._context.load(MINI)
     slow.gate.release(5)
     loaded(qtbot, chat)
     assert prompts(chat) == []

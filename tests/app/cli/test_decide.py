@@ -33,7 +33,7 @@ def test_the_embedded_model_decides(capsys: Capture) -> None:
     code, out, err = run(capsys, "decide", "Ann has 3 coins.", *ASK, *TEAM, *ANGER, "--json", "--repeat", 1)
     record = json.loads(out)
     assert (code, out.count("\n"), err) == (0, 1, "")
-    assert record["model"] == engine.DECIDER
+    assert record["model"] == engine.MINI
     assert list(record["answers"]) == ["urgent", "team", "anger"]
     for answer in record["answers"].values():
         assert sum(answer["probabilities"].values()) == pytest.approx(1)
@@ -66,7 +66,7 @@ def test_an_image_is_decided_about_with_a_text_or_alone(capsys: Capture, tmp_pat
     )
     assert red["model"] == engine.SIGHT  # where there are images
     assert red != blue  # it was seen
-    code, _, err = run(capsys, "decide", "--image", tmp_path / "red.png", *ASK, "--model", engine.DECIDER)
+    code, _, err = run(capsys, "decide", "--image", tmp_path / "red.png", *ASK, "--model", engine.MINI)
     assert code == 2
     assert "cannot see images" in one_line(err)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from app.cli.main import main
-from engine import SKILLS
+from engine import MINI
 from engine.catalog import resolve
 from engine.hub.record import size_of
 from engine.hub_cache import repo_folder, snapshot_of
@@ -25,7 +25,7 @@ Capture = pytest.CaptureFixture[str]
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    with serving(Hub({REPO: {path.name: path.read_bytes() for path in resolve(SKILLS).iterdir()}})) as running:
+    with serving(Hub({REPO: {path.name: path.read_bytes() for path in resolve(MINI).iterdir()}})) as running:
         monkeypatch.setenv("HF_ENDPOINT", running.endpoint)
         yield running
 

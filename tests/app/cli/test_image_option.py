@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.cli.main import main
-from engine import SKILLS
+from engine import MINI
 from engine.service import LocalBackend
 from tests.app.cli.calling import Capture, refused
 from tests.engine.seeing import picture, seeing
@@ -81,6 +81,6 @@ def test_what_is_none_is_one_line(capsys: Capture, tmp_path: Path) -> None:
     for name, message in (
         ("nowhere.png", "cannot be read: No such file"),
         ("drawing.svg", "is an SVG, which is not supported"),
-        ("good.png", f"{SKILLS} cannot see images; remove them, or choose a model that can"),
+        ("good.png", f"{MINI} cannot see images; remove them, or choose a model that can"),
     ):
-        refused(capsys, message, "generate", "what?", "--model", SKILLS, "--image", tmp_path / name, *FAST)
+        refused(capsys, message, "generate", "what?", "--model", MINI, "--image", tmp_path / name, *FAST)

@@ -19,7 +19,8 @@ import pytest
 
 import engine
 from app.cli import window
-from engine.service import LocalBackend, RunRequest, RunSteps, small
+from engine.catalog import MINI
+from engine.service import LocalBackend, RunRequest, RunSteps
 from engine.tasks import sudoku
 from engine.text.matching import Matcher, MatchingEndedError
 from tests.app.cli.calling import LOADED, Capture, load_once, one_line, refused, run
@@ -75,7 +76,7 @@ def test_generate_json_has_these_keys(capsys: Capture) -> None:
         *("prefill_seconds", "load_seconds", "seed", "model", "device", "decoder"),
     }
     assert (record["prompt"], record["decoder"]) == ("Repeat the word robot.", "block_diffusion")
-    assert (record["seed"], record["model"], record["device"]) == (7, small.TASKS, "cpu")
+    assert (record["seed"], record["model"], record["device"]) == (7, MINI, "cpu")
     assert record["blocks"] == 1
     assert 1 <= record["steps"] <= 2
     assert record["reason"] in ("eos", "length")
@@ -361,7 +362,7 @@ BAD_INPUT = {
     "a command of 5 000 letters": (["z" * 5_000], f"invalid choice: '{'z' * 79}… (choose from"),
     "a long model": (["generate", "x", "--model", "x" * 300], "cannot be used: File name too long"),
     "not a name of a model": (["generate", "x", "--model", ""], "--model: give a name"),
-    "a place of nobody": (["quantize", engine.SKILLS, "~nosuchuser/x"], "DST: there is no user"),
+    "a place of nobody": (["quantize", engine.MINI, "~nosuchuser/x"], "DST: there is no user"),
     "an endless file": (["sudoku", "--file", "/dev/zero"], "is not a regular file"),
     "no such rule": (["generate", "x", "--acceptance", "no"], "--acceptance must be one of entropy_bound, "),
     "cold": (["generate", "x", "--t-min", "0"], "--t-min must be above 0"),

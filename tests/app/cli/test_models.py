@@ -9,7 +9,7 @@ import pytest
 
 from app.cli.main import main
 from app.cli.window import _place_of
-from engine import SKILLS, found
+from engine import MINI, found
 from engine.catalog import SMALL, installed, resolve
 from tests.engine import gguf_files
 from tests.engine.stores import hugging_face, lm_studio, ollama
@@ -22,7 +22,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     """A model in each of three stores, and one that cannot run."""
     monkeypatch.setattr(found, "home", lambda: tmp_path)
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-    file = gguf_files.small(tmp_path / "small-Q8_0.gguf", resolve(SKILLS), "llama")
+    file = gguf_files.small(tmp_path / "small-Q8_0.gguf", resolve(MINI), "llama")
     other = gguf_files.write(tmp_path / "other.gguf", {}, {}, "qwen3moe")
     lm_studio(tmp_path / ".lmstudio/models", "publisher", "other", other)
     return {
@@ -44,7 +44,7 @@ def test_they_are_listed(places: dict[str, Path], capsys: Capture) -> None:
         name: str(path) for name, path in places.items()
     }
     assert [each["why"] for each in listed["found"] if not each["runs"]] == ["family"]
-    assert SKILLS in listed["installed"]
+    assert MINI in listed["installed"]
 
 
 def test_other_commands_take_the_names(places: dict[str, Path], capsys: Capture) -> None:
@@ -62,5 +62,5 @@ def test_other_commands_take_the_names(places: dict[str, Path], capsys: Capture)
 def test_the_window_opens_with_a_name(places: dict[str, Path]) -> None:
     for name, path in places.items():
         assert _place_of(name) == str(path)
-    for name in (None, SKILLS, SMALL, "http://host:1/v1", "no/thing", str(places["small-Q8_0"])):
+    for name in (None, MINI, SMALL, "http://host:1/v1", "no/thing", str(places["small-Q8_0"])):
         assert _place_of(name) == name

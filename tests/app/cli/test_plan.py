@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from app.cli.options import QUANTIZATIONS
-from engine import SKILLS, catalog, kernels, load_model
+from engine import GAPS, MINI, catalog, kernels, load_model
 from engine.memory import plan
 from engine.memory.device import choose
 from engine.models.gguf_import import import_gguf
@@ -44,7 +44,7 @@ def test_json_has_these_keys_and_adds_up(capsys: Capture) -> None:
 
 
 def test_a_gguf_file_is_planned_as_what_its_import_gives(tmp_path: Path, capsys: Capture) -> None:
-    file = gguf_files.tiny(tmp_path / "tiny.gguf", catalog.resolve(SKILLS))
+    file = gguf_files.tiny(tmp_path / "tiny.gguf", catalog.resolve(GAPS))
     options = ("--device", "cpu", "--quantization", "nf4", "--context", "100", "--json")
     planned = json.loads(run(capsys, "plan", str(file), *options)[1])
     assert list(tmp_path.iterdir()) == [file]
@@ -60,7 +60,7 @@ def test_a_gguf_file_is_planned_as_what_its_import_gives(tmp_path: Path, capsys:
 
 
 def test_a_gguf_file_that_loads_as_it_is_is_planned_as_it_loads(tmp_path: Path, capsys: Capture) -> None:
-    file = gguf_files.small(tmp_path / "small.gguf", catalog.resolve(SKILLS), "llama")
+    file = gguf_files.small(tmp_path / "small.gguf", catalog.resolve(GAPS), "llama")
     options = ("--device", "cpu", "--context", "100")
     planned = json.loads(run(capsys, "plan", str(file), *options, "--json")[1])
     loaded = load_model(file, device="cpu")
@@ -100,7 +100,7 @@ def test_on_a_gpu_the_table_names_what_no_tensor_takes(capsys: Capture, monkeypa
 
 
 def test_a_small_model_is_told_in_megabytes(capsys: Capture) -> None:
-    code, out, _ = run(capsys, "plan", SKILLS)
+    code, out, _ = run(capsys, "plan", MINI)
     total = next(line for line in out.splitlines() if line.startswith("total"))
     assert code == 0
     assert "MB" in out.splitlines()[1]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine import SKILLS, catalog
+from engine import GAPS, MINI, catalog
 from engine.models.diffusion_gemma.writing import config_dict
 from tests.app.cli.calling import Capture, refused, run
 from tests.engine.gguf_files import tiny
@@ -18,7 +18,7 @@ from tests.engine.packing import packable
 
 def test_quantize_and_use(tmp_path: Path, capsys: Capture) -> None:
     folder = tmp_path / "packed"
-    code, out, err = run(capsys, "quantize", SKILLS, folder, "--to", "nf4", "--device", "cpu", "--json")
+    code, out, err = run(capsys, "quantize", MINI, folder, "--to", "nf4", "--device", "cpu", "--json")
     record = json.loads(out)
     assert (code, err) == (0, "")
     assert record["precision"]["experts"] == "nf4-g64"
@@ -28,18 +28,18 @@ def test_quantize_and_use(tmp_path: Path, capsys: Capture) -> None:
     code, out, err = run(capsys, "generate", "Spell cat.", "--model", folder, "--device", "cpu", "--json")
     assert (code, err) == (0, "")
     assert json.loads(out)["text"]
-    refused(capsys, "already holds a packed model", "quantize", SKILLS, folder)
+    refused(capsys, "already holds a packed model", "quantize", MINI, folder)
 
 
 def test_quantize_says_what_it_did(tmp_path: Path, capsys: Capture) -> None:
-    code, out, err = run(capsys, "quantize", SKILLS, tmp_path / "packed")
+    code, out, err = run(capsys, "quantize", MINI, tmp_path / "packed")
     assert (code, err) == (0, "")
-    assert "packed holds safelight-skills with experts in int4-g32: 1.4 MB in" in out
+    assert "packed holds safelight-mini with experts in int4-g32: 1.4 MB in" in out
 
 
 def test_a_gguf_file_is_imported(tmp_path: Path, capsys: Capture) -> None:
-    file, folder = tiny(tmp_path / "tiny.gguf", catalog.resolve(SKILLS)), tmp_path / "packed"
-    code, out, err = run(capsys, "quantize", file, folder, "--tokenizer", SKILLS)
+    file, folder = tiny(tmp_path / "tiny.gguf", catalog.resolve(GAPS)), tmp_path / "packed"
+    code, out, err = run(capsys, "quantize", file, folder, "--tokenizer", GAPS)
     first, second, third = out.splitlines()
     assert (code, err) == (0, "")
     assert "packed holds tiny with experts in int4-g32: 0.6 MB in" in first
@@ -55,8 +55,8 @@ def test_a_gguf_file_is_imported(tmp_path: Path, capsys: Capture) -> None:
     ("arguments", "message"),
     [
         (["quantize", "nowhere.gguf", "packed"], "there is no file nowhere.gguf; give one that exists"),
-        (["quantize", SKILLS, "packed", "--tokenizer", SKILLS], "--tokenizer is for GGUF files"),
-        (["quantize", SKILLS, "packed", "--keep-vision"], "has no vision tower to keep"),
+        (["quantize", MINI, "packed", "--tokenizer", MINI], "--tokenizer is for GGUF files"),
+        (["quantize", MINI, "packed", "--keep-vision"], "has no vision tower to keep"),
         (["bench", "--shape", "26b-a4b"], "add --random-weights"),
         (["bench", "--shape", "9b", "--random-weights"], "there is no model at 9b"),
         (["bench", "--shape", "26b-a4b", "--random-weights", "--context", "-1"], "the context must be a whole number"),

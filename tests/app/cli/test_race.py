@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from app.cli.race import read_lane
-from engine import SKILLS, SafelightError
+from engine import MINI, SafelightError
 from engine.catalog import title
-from engine.service import Racing, small
+from engine.service import Racing
 from engine.tasks import drawings
 from tests.app.cli.calling import Capture, refused, run
 
-USUAL = title(small.TASKS)
+USUAL = title(MINI)
 TASKS = ("Reverse the word stone.", "What is 47 + 5?", "Spell banana.", "Sort 9 4 7 2 6.")
 LANES = ("--lane", ":block_diffusion", "--lane", ":autoregressive,max-new-tokens=4,top-k=3,temperature=0.5")
 
@@ -118,8 +118,8 @@ def test_any_text_is_a_lane_or_an_error() -> None:
     for _ in range(2_000):
         text = "".join(rng.choices(pieces, k=rng.randrange(12)))
         with contextlib.suppress(SafelightError):
-            assert read_lane(text, SKILLS).lane().model
-    assert read_lane("C:\\models\\mine", SKILLS).model == "C:\\models\\mine"
+            assert read_lane(text, MINI).lane().model
+    assert read_lane("C:\\models\\mine", MINI).model == "C:\\models\\mine"
 
 
 def test_a_picture_is_raced_and_a_lane_that_cannot_see_says_so(capsys: Capture, tmp_path: Path) -> None:
@@ -135,8 +135,8 @@ def test_a_picture_is_raced_and_a_lane_that_cannot_see_says_so(capsys: Capture, 
     assert found["images"] == [str(tmp_path / "drawn.png")]
     first = found["results"][0]
     assert (first["text"], first["exact"]) == (answer, None)
-    code, out, err = run(capsys, "race", question, *shown, "--lane", "", "--lane", "safelight-skills:")
+    code, out, err = run(capsys, "race", question, *shown, "--lane", "", "--lane", "safelight-mini:")
     assert (code, out) == (2, "")
-    assert "Safelight Skills only reads text" in err
+    assert "Safelight Mini only reads text" in err
     assert "write one" in run(capsys, "race", *shown, "--sudoku", "2")[2]
     assert "is not a setting" in run(capsys, "race", "hi", "--lane", ":,image-token=70", "--lane", "")[2]

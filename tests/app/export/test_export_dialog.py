@@ -84,7 +84,7 @@ def test_starts_in_the_folder_of_the_last_time_with_a_name_that_tells_no_prompt(
         dialog = opened()
         dialog.go.click()
         assert not dialog.is_busy
-    assert named[0] == str(tmp_path / "safelight-skills-seed-1.html")
+    assert named[0] == str(tmp_path / "safelight-mini-seed-1.html")
     assert not named[1].startswith(str(tmp_path))
 
 

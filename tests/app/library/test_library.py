@@ -40,7 +40,7 @@ def branched(library: Library) -> tuple[int, dict[str, int]]:
 
 
 def test_a_message_comes_back_as_it_was(library, folder, clock):
-    conversation = library.create(title="Tea", system_prompt="Be brief.", preset="Plain", model="safelight-skills")
+    conversation = library.create(title="Tea", system_prompt="Be brief.", preset="Plain", model="safelight-mini")
     told = NewMessage(
         None,
         "user",
@@ -66,7 +66,7 @@ def test_a_message_comes_back_as_it_was(library, folder, clock):
         "Tea",
         "Be brief.",
         "Plain",
-        "safelight-skills",
+        "safelight-mini",
     )
     assert summary.created < summary.updated == message.created
     assert again.notice == ""

@@ -19,7 +19,7 @@ HOSTILE = (
 @pytest.fixture
 def whole(library):
     """Two versions of an answer, and a prompt edited after the second."""
-    id = library.create(title=f"Title {HOSTILE}", system_prompt=HOSTILE, preset="Plain", model="safelight-skills")
+    id = library.create(title=f"Title {HOSTILE}", system_prompt=HOSTILE, preset="Plain", model="safelight-mini")
     prompt = library.add(
         id, NewMessage(None, "user", HOSTILE, attachments=(Attachment("<b>.txt", "```\n<i>fenced</i>\n```"),))
     )

@@ -18,7 +18,7 @@ from pytestqt.qtbot import QtBot
 
 import engine.models.opening
 from app.models.controller import ModelsController
-from engine import SKILLS, found
+from engine import MINI, found
 from engine.catalog import resolve
 from tests.app.models.contexts import NotingContext
 from tests.engine import gguf_files
@@ -30,7 +30,7 @@ LEFT = Qt.MouseButton.LeftButton
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return gguf_files.small(tmp_path_factory.mktemp("gguf") / "small-Q8_0.gguf", resolve(SKILLS), "llama")
+    return gguf_files.small(tmp_path_factory.mktemp("gguf") / "small-Q8_0.gguf", resolve(MINI), "llama")
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_a_folder_of_models_is_looked_into_from_now_on(
 def test_a_repository_of_the_cache_is_added_as_its_snapshot(
     open_page: Callable[[], ModelsController], home: Path
 ) -> None:
-    shutil.copytree(resolve(SKILLS), home / "source")
+    shutil.copytree(resolve(MINI), home / "source")
     snapshot = hugging_face(home / "elsewhere", "org/name", (home / "source").iterdir())
     models = open_page()
     models.add_folder(snapshot.parent.parent)

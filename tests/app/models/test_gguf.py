@@ -16,7 +16,7 @@ from pytestqt.qtbot import QtBot
 import engine.models.gguf_import
 from app.models.controller import ModelsController
 from app.models.rows import ModelRow
-from engine import SKILLS
+from engine import GAPS
 from engine.catalog import resolve
 from tests.app.models.contexts import NotingContext
 from tests.engine.gguf_files import small, tiny, write
@@ -26,7 +26,7 @@ SOON = 20_000  # milliseconds
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny(tmp_path_factory.mktemp("gguf") / "tiny.gguf", resolve(SKILLS))
+    return tiny(tmp_path_factory.mktemp("gguf") / "tiny.gguf", resolve(GAPS))
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_it_is_planned_imported_and_loadable(
 def test_one_that_loads_as_it_is_offers_that(
     qtbot: QtBot, open_page: Callable[[], ModelsController], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    models, file = open_page(), small(tmp_path / "small.gguf", resolve(SKILLS), "llama")
+    models, file = open_page(), small(tmp_path / "small.gguf", resolve(GAPS), "llama")
     choose(qtbot, models, file, monkeypatch)
     row = models.page.rows[str(file)]
     qtbot.waitUntil(lambda: "of memory" in row.memory.text(), timeout=SOON)
@@ -130,7 +130,7 @@ def test_any_part_or_the_folder_is_one_row(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (tmp_path / "mine").mkdir()
-    small(tmp_path / "mine" / "small.gguf", resolve(SKILLS), "llama", most_tensors=8)
+    small(tmp_path / "mine" / "small.gguf", resolve(GAPS), "llama", most_tensors=8)
     first, second, *_ = sorted((tmp_path / "mine").iterdir())
     settings.setValue("models/folders", [str(second), str(first), str(tmp_path / "mine")])  # of earlier versions
     models = open_page()

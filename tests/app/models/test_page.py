@@ -29,7 +29,7 @@ from app.models.controller import ModelsController
 from app.models.entries import Action
 from app.models.rows import ModelRow
 from app.system.secret import HUB_TOKEN, Secret
-from engine import EMBEDDED, SKILLS, PublishedModel
+from engine import EMBEDDED, MINI, PublishedModel
 from engine.catalog import SMALL, resolve
 from engine.hub.record import size_of
 from engine.hub_cache import repo_folder
@@ -70,7 +70,7 @@ def free(monkeypatch: pytest.MonkeyPatch) -> None:
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     monkeypatch.setattr(engine.hub.client, "PIECE", 5_000)
     monkeypatch.setattr("huggingface_hub.file_download.time", SimpleNamespace(sleep=lambda _: None))
-    skills = {path.name: path.read_bytes() for path in resolve(SKILLS).iterdir()}
+    skills = {path.name: path.read_bytes() for path in resolve(MINI).iterdir()}
     gated = skills | {WEIGHTS: random.Random(5).randbytes(300_000)}
     with serving(Hub({REPO: skills, GATED: gated})) as running:
         yield running
@@ -286,7 +286,7 @@ def test_offline_stops_downloads_and_starts_none(qtbot: QtBot, hub: Hub, models:
 
 def test_convert_load_delete(qtbot: QtBot, models: ModelsController, tmp_path: Path) -> None:
     source = tmp_path / "my-model"
-    shutil.copytree(resolve(SKILLS), source)
+    shutil.copytree(resolve(MINI), source)
     models.add_folder(source)
     row = models.page.rows[str(source)]
     packed = models._folder / "my-model-packed"
@@ -314,7 +314,7 @@ def test_a_conversion_goes_on_where_it_stood(
     import torch
 
     source, packed = tmp_path / "my-model", tmp_path / "models" / "my-model-packed"
-    shutil.copytree(resolve(SKILLS), source)
+    shutil.copytree(resolve(MINI), source)
     stop = threading.Event()
     with pytest.raises(engine.SafelightError, match="cancelled"):
         quantize(source, packed, "auto", torch.device("cpu"), lambda share: stop.set() if share > 0.3 else None, stop)
@@ -345,7 +345,7 @@ def test_cancelling_a_conversion_removes_its_copy_only(
         raise engine.SafelightError("the conversion was cancelled")
 
     monkeypatch.setattr("engine.models.folder.quantize", slow)
-    shutil.copytree(resolve(SKILLS), source)
+    shutil.copytree(resolve(MINI), source)
     models.add_folder(source)
     models._context.show_loaded(str(source))  # what answers can be packed meanwhile
     row = models.page.rows[str(source)]
@@ -380,7 +380,7 @@ def test_folders_of_the_user(
     qtbot.mouseClick(models.page.add, Qt.MouseButton.LeftButton)
     assert "is not a model folder: it has no config.json" in models.page.notice.message.text()
     assert str(place) not in models.page.rows
-    shutil.copytree(resolve(SKILLS), place, dirs_exist_ok=True)
+    shutil.copytree(resolve(MINI), place, dirs_exist_ok=True)
     qtbot.mouseClick(models.page.add, Qt.MouseButton.LeftButton)
     qtbot.mouseClick(models.page.add, Qt.MouseButton.LeftButton)  # twice makes one
     assert not models.page.notice.isVisibleTo(models.page)

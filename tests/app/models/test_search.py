@@ -15,7 +15,7 @@ from pytestqt.qtbot import QtBot
 import engine.hub_search
 import engine.memory.plan
 from app.models.controller import ModelsController
-from engine import SKILLS
+from engine import MINI
 from engine.catalog import resolve
 from engine.hub_cache import snapshot_of
 from tests.app.models.contexts import NotingContext
@@ -28,7 +28,7 @@ SOON = 60_000  # milliseconds: the first plan of a process builds the libraries 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     monkeypatch.setattr(engine.memory.plan, "free_bytes", lambda _: 24 * 10**9)
-    skills = {path.name: path.read_bytes() for path in resolve(SKILLS).iterdir()}
+    skills = {path.name: path.read_bytes() for path in resolve(MINI).iterdir()}
     models = [
         model(REPO, "diffusion_gemma", "license:apache-2.0", downloads=1234),
         model("someone/skills-awq", quant_method="awq"),

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from app.models.controller import ModelsController
 from app.window.main_window import MainWindow
-from engine import PUBLISHED, SKILLS
+from engine import MINI, PUBLISHED
 from engine.catalog import GEMMA_4_BIT, resolve
 from engine.hub.record import size_of
 from engine.hub_cache import repo_folder
@@ -29,7 +29,7 @@ LEFT = Qt.MouseButton.LeftButton
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     """A hub with the three files of the 26B, which has a small model in their places."""
-    small = {path.name: path.read_bytes() for path in resolve(SKILLS).iterdir()}
+    small = {path.name: path.read_bytes() for path in resolve(MINI).iterdir()}
     with serving(Hub({model.repo: small for model in PUBLISHED})) as running:
         monkeypatch.setenv("HF_ENDPOINT", running.endpoint)
         monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=10**12))
@@ -40,7 +40,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 def opened(qtbot: QtBot, open_window: Open, machine: Machine) -> MainWindow:
     window = open_window(None)
     window.context.machine = lambda: machine
-    window.context.load(SKILLS)
+    window.context.load(MINI)
     qtbot.waitUntil(lambda: window.context.model is not None)
     return window
 

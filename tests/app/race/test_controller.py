@@ -11,12 +11,12 @@ from pytestqt.qtbot import QtBot
 from app.context import AppContext
 from app.race.controller import RaceController
 from app.state.race.lanes import LaneSpec
-from engine import BASE, SKILLS, WEDLM
+from engine import BASE, MINI, WEDLM
 from engine.catalog import SMALL
 from tests.fake_engine import FakeEngine
 
 Open = Callable[..., AppContext]
-SHORT = LaneSpec(SKILLS, changes={"max_denoising_steps": 2})
+SHORT = LaneSpec(MINI, changes={"max_denoising_steps": 2})
 
 
 @pytest.fixture
@@ -48,9 +48,9 @@ def test_lanes_are_added_changed_and_removed(qtbot: QtBot, page: RaceController)
     assert lanes.specs[2] == LaneSpec(WEDLM, "causal_parallel")
     assert len(one.cards) == 3
     row = lanes.rows[2]
-    row.model.setCurrentIndex(row.model.findData(SKILLS))
+    row.model.setCurrentIndex(row.model.findData(MINI))
     row.model.activated.emit(0)
-    assert lanes.specs[2] == LaneSpec(SKILLS)
+    assert lanes.specs[2] == LaneSpec(MINI)
     row.decoder.setCurrentIndex(row.decoder.findData("block_diffusion"))
     row.decoder.activated.emit(0)
     assert lanes.specs[2] == lanes.specs[0]

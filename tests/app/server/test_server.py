@@ -61,7 +61,7 @@ class Asking:
     def _ask(self, url: str, key: str) -> None:
         host, _, path = url.removeprefix("http://").partition("/")
         connection = http.client.HTTPConnection(host, timeout=10)
-        said = json.dumps({"model": "safelight-skills", "messages": [{"role": "user", "content": "hello"}]})
+        said = json.dumps({"model": "safelight-mini", "messages": [{"role": "user", "content": "hello"}]})
         connection.request("POST", f"/{path}/chat/completions", said, {**JSON, "Authorization": f"Bearer {key}"})
         answer = connection.getresponse()
         self.status, self.body = answer.status, answer.read()
@@ -121,8 +121,8 @@ def test_a_request_is_stopped_and_the_window_chats_meanwhile(qtbot: QtBot, open_
 def test_another_model_ends_what_is_asked_of_this_one(qtbot: QtBot, open_window: Open, fake: FakeEngine) -> None:
     window = open_window()
     page = switch_on(qtbot, window)
-    assert page.card.served.text().startswith("Safelight Skills answers this window")
-    window.context.load(f"{window.context.server.state.url}#safelight-skills")
+    assert page.card.served.text().startswith("Safelight Mini answers this window")
+    window.context.load(f"{window.context.server.state.url}#safelight-mini")
     assert "own server" in page.notice.message.text()
     fake.hold = True
     asked = Asking(window)

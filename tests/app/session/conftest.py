@@ -10,7 +10,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.library import Library
-from engine import SKILLS
+from engine import MINI
 from tests.app.desk import Desk
 
 
@@ -24,7 +24,7 @@ def library(tmp_path: Path) -> Iterator[Library]:
 @pytest.fixture
 def desk(qtbot: QtBot, fake: Any, library: Library) -> Iterator[Desk]:
     desk = Desk(fake, library)
-    desk.slot.load(SKILLS)
+    desk.slot.load(MINI)
     qtbot.waitUntil(lambda: desk.model is not None)
     yield desk
     fake.gate.release(1000)

@@ -16,7 +16,7 @@ from app.session.session import Session
 from app.settings.values import SettingsValues
 from app.state.chat.attachment import Attachment
 from app.state.chat.conversation import ChatState
-from engine import SKILLS, SafelightError
+from engine import MINI, SafelightError
 from tests.app.desk import Desk, shape
 
 
@@ -177,7 +177,7 @@ def test_nothing_is_counted_in_the_thread_of_the_window(
 ) -> None:
     """A stranger's template and tokenizer take as long as they are allowed to."""
     threads: list[threading.Thread] = []
-    rendered = fake.load_model(SKILLS).chat_template.render
+    rendered = fake.load_model(MINI).chat_template.render
 
     def render(*told: Any, **options: Any) -> str:
         threads.append(threading.current_thread())

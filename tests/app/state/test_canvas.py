@@ -10,21 +10,12 @@ import pytest
 
 from app.state.run.canvas import BlockState, CanvasState, CellState
 from app.state.run.stats import RunStats
-from engine import (
-    SKILLS,
-    CanvasCommitted,
-    CanvasStarted,
-    Event,
-    GenerationConfig,
-    StepFinished,
-    generate,
-    load_model,
-)
+from engine import MINI, CanvasCommitted, CanvasStarted, Event, GenerationConfig, StepFinished, generate, load_model
 
 
 @pytest.fixture(scope="module")
 def model():
-    return load_model(SKILLS, device="cpu")
+    return load_model(MINI, device="cpu")
 
 
 def run_of(model, **changes) -> list[Event]:

@@ -17,7 +17,7 @@ from tests.app.inspector import made_up
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return load_model("safelight-skills")
+    return load_model("safelight-mini")
 
 
 def run(model: Model, seed: int, prompt: str = "Count from 4 to 43.", **changes: float) -> Trace:

@@ -20,9 +20,8 @@ from app.state.chat.versions import Versions
 from app.state.run.stats import RunFigures
 from app.window.indicators import parameters
 from engine import (
-    DECIDER,
+    MINI,
     SIGHT,
-    SKILLS,
     SUDOKU,
     CanvasCommitted,
     GenerationConfig,
@@ -322,8 +321,7 @@ def test_suggestions_fit_the_model() -> None:
         board = sudoku.parse(suggestion.prompt)
         assert sudoku.givens(board) == givens
         assert len(sudoku.solutions(board)) == 1
-    assert "What can you do?" in [suggestion.prompt for suggestion in prompts.suggestions(traits(SKILLS), rng)]
-    assert prompts.suggestions(traits(DECIDER), rng) == []  # asked on a page of their own
+    assert "What can you do?" in [suggestion.prompt for suggestion in prompts.suggestions(traits(MINI), rng)]
     assert prompts.suggestions(traits(SIGHT), rng) == []
     assert prompts.suggestions(traits("some-other-model"), rng)
 
@@ -331,13 +329,13 @@ def test_suggestions_fit_the_model() -> None:
 def test_a_puzzle_is_brought_into_the_models_form() -> None:
     board = sudoku.generate(random.Random(1), 40, 40).board
     assert prompts.prepare(traits(SUDOKU), board.replace("0", ".")) == sudoku.to_prompt(board)
-    assert prompts.prepare(traits(SKILLS), "  hello \n") == "hello"
+    assert prompts.prepare(traits(MINI), "  hello \n") == "hello"
 
 
 @pytest.mark.parametrize(
     ("model", "text", "words"),
     [
-        (SKILLS, " \n ", "Write something first"),
+        (MINI, " \n ", "Write something first"),
         (SUDOKU, "What is the sun?", "only reads Sudoku"),
         (SUDOKU, "123", "3 cells"),
         (SUDOKU, "11" + "0" * 79, "contradicts"),

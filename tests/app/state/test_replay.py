@@ -11,16 +11,7 @@ import pytest
 
 from app.state.run.canvas import BlockState, CanvasState
 from app.state.run.replay import NOISE, Frame, Replay
-from engine import (
-    SKILLS,
-    CanvasCommitted,
-    CanvasStarted,
-    Event,
-    SafelightError,
-    StepFinished,
-    generate,
-    load_model,
-)
+from engine import MINI, CanvasCommitted, CanvasStarted, Event, SafelightError, StepFinished, generate, load_model
 from engine.trace import Trace
 
 HOT = {"t_max": 4.0, "t_min": 3.0, "entropy_bound": 60.0, "confidence_threshold": 0.0, "max_denoising_steps": 6}
@@ -28,14 +19,14 @@ HOT = {"t_max": 4.0, "t_min": 3.0, "entropy_bound": 60.0, "confidence_threshold"
 
 @pytest.fixture(scope="module")
 def model():
-    return load_model(SKILLS, device="cpu")
+    return load_model(MINI, device="cpu")
 
 
 def run_of(model, cancel: threading.Event | None = None, cancel_after: int = 10**6, **changes) -> Trace:
     ids = model.chat_ids([{"role": "user", "content": "Sort 17 3 42 9."}])
     settings = model.generation_defaults.replace(**(HOT | {"max_new_tokens": 64} | changes))
     cancel = cancel or threading.Event()
-    trace = Trace(SKILLS, "Sort 17 3 42 9.", settings, 3)
+    trace = Trace(MINI, "Sort 17 3 42 9.", settings, 3)
     for event in generate(model, ids, settings, seed=3, cancel=cancel):
         trace.append(event)
         if len(trace.events) >= cancel_after:
@@ -118,7 +109,7 @@ def test_frames_are_noise_steps_and_commit(runs):
 
 def test_frames_are_only_added_while_a_run_goes_on(runs):
     whole = runs["several blocks"]
-    growing = Trace(SKILLS, "", whole.config, 3)
+    growing = Trace(MINI, "", whole.config, 3)
     replay = Replay(growing)
     assert (replay.frames, replay.blocks) == ([], 0)
     live = shown_live(whole.events)

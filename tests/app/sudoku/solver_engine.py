@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from engine import (
-    SKILLS,
+    MINI,
     CanvasCommitted,
     CanvasStarted,
     Event,
@@ -72,7 +72,7 @@ class SolverEngine(FakeEngine):
         self.loads.append(path)
         made.tokenizer = DigitTokenizer()
         made.config = SimpleNamespace(
-            canvas_length=64 if path == SKILLS else LENGTH, vocab_size=32, max_position_embeddings=1000
+            canvas_length=64 if path == MINI else LENGTH, vocab_size=32, max_position_embeddings=1000
         )
         made.adapter = None
         made.path = path

@@ -16,7 +16,7 @@ from app.sudoku.controller import race_models
 from app.sudoku.page import SudokuPage
 from app.sudoku.words import SAMPLE
 from app.system.i18n import use
-from engine import BASE, SKILLS
+from engine import BASE, MINI
 from engine import SUDOKU as MODEL
 from engine.tasks import sudoku
 from tests.app.marked import Brackets, unmarked
@@ -171,9 +171,9 @@ def test_where_the_model_cannot_write_a_board_the_small_ones_are_offered_and_sol
     qtbot: QtBot, open_sudoku: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(SolverEngine, "sibling", lambda _self: SolverEngine())
-    opened = open_sudoku(SKILLS)
+    opened = open_sudoku(MINI)
     column = opened.page.column
-    assert column.reason.text().startswith("Safelight Skills cannot write a board: ")
+    assert column.reason.text().startswith("Safelight Mini cannot write a board: ")
     assert not column.solve.isEnabled()
     column.load.click()
     assert column.reason.text().startswith("Loading Small models: ")

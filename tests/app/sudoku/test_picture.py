@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
 from app.sudoku.words import SAMPLE
-from engine import SIGHT, SKILLS
+from engine import MINI, SIGHT
 from tests.app.chat.test_composer import drop, files_of
 from tests.app.sudoku.reading_engine import ReadingEngine
 from tests.engine.seeing import picture
@@ -37,7 +37,7 @@ def file(tmp_path: Path) -> Path:
 def test_a_chosen_picture_becomes_the_puzzle(
     qtbot: QtBot, open_sudoku: Open, fake: ReadingEngine, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened = open_sudoku(SKILLS)
+    opened = open_sudoku(MINI)
     model, one = opened.context.model, opened.page
     fake.doubts, fake.hold = (3, 8, 72), True
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(file), ""))
@@ -83,7 +83,7 @@ def test_a_picture_is_pasted_and_dropped(qtbot: QtBot, open_sudoku: Open, fake: 
 
 
 def test_stopped_midway_the_puzzle_stays(qtbot: QtBot, open_sudoku: Open, fake: ReadingEngine, file: Path) -> None:
-    opened = open_sudoku(SKILLS)
+    opened = open_sudoku(MINI)
     one = opened.page
     fake.hold = True
     opened.controller.read_picture(str(file))
@@ -111,7 +111,7 @@ def test_stopped_midway_the_puzzle_stays(qtbot: QtBot, open_sudoku: Open, fake: 
 def test_a_picture_without_a_grid_is_a_sentence(
     qtbot: QtBot, open_sudoku: Open, fake: ReadingEngine, file: Path, written: str, doubts: tuple[int, ...], said: str
 ) -> None:
-    opened = open_sudoku(SKILLS)
+    opened = open_sudoku(MINI)
     one = opened.page
     opened.controller.read_picture(str(file))
     idle(qtbot, opened)
@@ -124,7 +124,7 @@ def test_a_picture_without_a_grid_is_a_sentence(
 
 
 def test_what_is_no_picture_is_a_sentence(qtbot: QtBot, open_sudoku: Open, fake: ReadingEngine, tmp_path: Path) -> None:
-    opened = open_sudoku(SKILLS)
+    opened = open_sudoku(MINI)
     one = opened.page
     path = tmp_path / "notes.txt"
     path.write_text("no picture")

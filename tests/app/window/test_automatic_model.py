@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from app.session.model_slot import ModelChoice
 from app.settings import store
 from app.window.main_window import MainWindow
-from engine import SKILLS, SUDOKU
+from engine import GAPS, MINI, SUDOKU
 from engine.catalog import SMALL
 
 Open = Callable[..., MainWindow]
@@ -45,7 +45,16 @@ def test_a_single_model_stays_the_choice_at_the_next_start(
     store.write_model(settings, SUDOKU, None)
     window = open_window(None)
     assert start(qtbot, window) == "Safelight Sudoku"
-    window.topbar.chooser.model_chosen.emit(SKILLS)
-    qtbot.waitUntil(lambda: window.context.slot.choice == ModelChoice(SKILLS))
-    assert window.topbar.chooser.currentText() == "Safelight Skills"
-    assert store.read_model(settings) == (SKILLS, None)
+    window.topbar.chooser.model_chosen.emit(GAPS)
+    qtbot.waitUntil(lambda: window.context.slot.choice == ModelChoice(GAPS))
+    assert window.topbar.chooser.currentText() == "Safelight Gaps"
+    assert store.read_model(settings) == (GAPS, None)
+
+
+def test_a_model_that_mini_took_the_place_of_is_mini_at_the_next_start(
+    qtbot: QtBot, open_window: Open, settings: QSettings
+) -> None:
+    store.write_model(settings, "safelight-skills", None)
+    window = open_window(None)
+    assert start(qtbot, window) == "Safelight Mini"
+    assert window.context.slot.choice == ModelChoice(MINI)

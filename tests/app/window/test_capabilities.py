@@ -43,8 +43,8 @@ def test_a_backend_without_forks_is_asked_for_none(qtbot: QtBot, open_window: Op
     inspect_a_run(qtbot, window)
     inspector = window.pages.inspector()
     assert not inspector.forks.run.isEnabled()
-    assert inspector.forks.reason.text() == "This cannot be done with Safelight Skills."
-    assert inspector.page.change.influence.measure.toolTip() == "This cannot be done with Safelight Skills."
+    assert inspector.forks.reason.text() == "This cannot be done with Safelight Mini."
+    assert inspector.page.change.influence.measure.toolTip() == "This cannot be done with Safelight Mini."
 
 
 def test_a_run_over_masks_is_forked_by_what_applies_to_it(qtbot: QtBot, open_window: Open, fake: FakeEngine) -> None:
@@ -89,7 +89,7 @@ def test_a_backend_without_steps_is_given_no_puzzle(open_window: Open, fake: Fak
     window = opened(open_window, fake, steps=False)
     window.show_page(SUDOKU)
     column = window.pages["sudoku"].page.column
-    assert column.reason.text().startswith("Safelight Skills has no denoising steps")
+    assert column.reason.text().startswith("Safelight Mini has no denoising steps")
     assert (column.solve.isEnabled(), column.load.isVisible()) == (False, True)
 
 

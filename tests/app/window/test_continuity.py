@@ -15,7 +15,7 @@ from app.context import CHAT, INSPECTOR, MODELS, SUDOKU
 from app.session.model_slot import ModelChoice
 from app.settings import store
 from app.window.main_window import MainWindow
-from engine import BASE, SKILLS
+from engine import BASE, MINI
 from engine import SUDOKU as PUZZLES
 from engine.catalog import SMALL
 from tests.app.sudoku.solver_engine import SolverEngine
@@ -100,10 +100,10 @@ def shown(window: MainWindow) -> tuple[object, list[str], str]:
 def test_every_place_has_the_same_model_at_every_moment(
     qtbot: QtBot, open_window: Open, tmp_path: Path, fake: SolverEngine
 ) -> None:
-    window = open_window(SKILLS)
+    window = open_window(MINI)
     window.show_page(MODELS)  # which has no rows before
     window.show_page(SUDOKU)
-    assert shown(window) == (SKILLS, [f"● {SKILLS}"], "Solve")
+    assert shown(window) == (MINI, [f"● {MINI}"], "Solve")
     down, none = QPoint(0, -120), QPoint()
     over = QWheelEvent(
         down,
@@ -116,7 +116,7 @@ def test_every_place_has_the_same_model_at_every_moment(
         False,
     )
     QApplication.sendEvent(window.topbar.chooser, over)  # scrolling over it chooses nothing
-    assert shown(window) == (SKILLS, [f"● {SKILLS}"], "Solve")
+    assert shown(window) == (MINI, [f"● {MINI}"], "Solve")
     window.topbar.chooser.model_chosen.emit(PUZZLES)
     assert shown(window)[:2] == (PUZZLES, [f"○ {PUZZLES}"])
     qtbot.waitUntil(lambda: not window.context.is_busy and window.context.model is not None, timeout=60_000)

@@ -6,12 +6,11 @@ import pytest
 
 from app.chat.words import doubt
 from app.state.chat.conversation import Answer
-from engine import BASE, SKILLS, SUDOKU, TOOLS, GenerationConfig
+from engine import BASE, GAPS, MINI, SUDOKU, GenerationConfig
 from engine.catalog import TALK
-from engine.service.small import TASKS
 
 
-def answered(text: str, model: str = SKILLS, adapter: str | None = None) -> Answer:
+def answered(text: str, model: str = MINI, adapter: str | None = None) -> Answer:
     answer = Answer(model, 1, GenerationConfig(), model=model, adapter=adapter)
     answer.status, answer.text = "done", text
     return answer
@@ -27,7 +26,7 @@ def answered(text: str, model: str = SKILLS, adapter: str | None = None) -> Answ
     ],
 )
 def test_what_a_model_of_skills_cannot_know_is_said(prompt: str, text: str, said: str) -> None:
-    for model in (SKILLS, BASE):
+    for model in (GAPS, BASE):
         found = doubt(prompt, answered(text, model))
         assert (found is None) == (not said)
         if found is not None:
@@ -54,7 +53,7 @@ def test_talk_says_that_it_writes_english_only(prompt: str, is_foreign: bool) ->
 
 def test_sums_and_sorts_of_talk_are_checked_and_the_one_that_learned_them_is_named() -> None:
     said = "Checked by a program: this is wrong, it should be “{}”."
-    for prompt, right, taught in (("17 * 23", "391", ""), ("What is 47 + 5?", "52", TASKS)):
+    for prompt, right, taught in (("17 * 23", "391", ""), ("What is 47 + 5?", "52", MINI)):
         found = doubt(prompt, answered("It is 49.", TALK.id))
         assert found is not None
         assert (found.text, found.taught) == (said.format(right), taught)
@@ -66,12 +65,12 @@ def test_of_other_models_and_of_answers_under_way_nothing_is_said() -> None:
     assert doubt("Say hi", answered("x", "/models/large")) is None
     assert doubt("0" * 81, answered("x", SUDOKU)) is None
     assert doubt("0" * 81, answered("x", BASE, "sudoku-lora")) is None
-    assert doubt("What time is it in Rome?", answered("It is 14:05 in Rome.", TOOLS)) is None
-    off = doubt("What time is it in Rome?", answered("I have no tool for that.", TOOLS))
+    assert doubt("What time is it in Rome?", answered("It is 14:05 in Rome.", MINI)) is None
+    off = doubt("What time is it in Rome?", answered("I have no tool for that.", MINI))
     assert off is not None
     assert "adds the example tools" in off.text
-    assert doubt("Reverse the word fig.", answered("gfi", TOOLS)) is not None
-    assert doubt("What is 47 + 5?", answered("77", TOOLS)) is not None
+    assert doubt("Reverse the word fig.", answered("gfi", MINI)) is not None
+    assert doubt("What is 47 + 5?", answered("77", MINI)) is not None
     under_way = answered("")
     under_way.status = "developing"
     assert doubt("Say hi", under_way) is None

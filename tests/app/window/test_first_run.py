@@ -9,14 +9,14 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.welcome import RUN, SPEED, FirstRun
 from app.window.main_window import MainWindow
-from engine import SKILLS, gallery, open_trace
+from engine import MINI, gallery, open_trace
 from engine.tasks import skills
 
 Open = Callable[..., MainWindow]
 
 
 def opened(qtbot: QtBot, open_window: Open) -> tuple[MainWindow, FirstRun]:
-    window = open_window(SKILLS)
+    window = open_window(MINI)
     found = window.findChild(FirstRun)
     assert found is not None
     qtbot.waitUntil(lambda: found.is_read)

@@ -13,7 +13,7 @@ from app.inspector.guide.guide import Guide
 from app.inspector.guide.steps import CELL, COUNTED
 from app.player.player import NOTHING
 from app.window.main_window import MainWindow
-from engine import SKILLS, gallery
+from engine import MINI, gallery
 
 Open = Callable[..., MainWindow]
 CONTINUE = 4  # place of the step that needs a model
@@ -21,7 +21,7 @@ CONTINUE = 4  # place of the step that needs a model
 
 @pytest.fixture
 def window(open_window: Open) -> MainWindow:
-    made = open_window(SKILLS)
+    made = open_window(MINI)
     made.resize(1280, 800)
     return made
 

@@ -20,6 +20,7 @@ from app.export.run import Options, export, parse_steps
 from app.inspector.controller import InspectorController
 from app.window.main_window import MainWindow
 from engine import SUDOKU, gallery
+from engine.catalog import SMALL
 from engine.trace import Trace
 
 KEY = Qt.ItemDataRole.UserRole
@@ -94,11 +95,10 @@ def test_in_a_comparison_the_original_stands_at_the_left(qtbot: QtBot, window: M
 def test_one_click_loads_the_model_of_the_run_and_forks(qtbot: QtBot, window: MainWindow) -> None:
     context, inspector = window.context, window.pages.inspector()
     assert context.model is not None
-    first = context.model.path_or_id
     context.load(SUDOKU)
     qtbot.waitUntil(lambda: context.model is not None)
     run = inspector.forks.run
-    first_comes = "Safelight Skills is loaded first."
+    first_comes = "Small models will be loaded first."
     assert inspector.forks.reason.text() == first_comes
     change = inspector.page.change
     assert all(made.toolTip() == first_comes for made in (run, change.influence.measure, change.forks.spans.run))
@@ -111,7 +111,7 @@ def test_one_click_loads_the_model_of_the_run_and_forks(qtbot: QtBot, window: Ma
     )
     qtbot.waitUntil(lambda: not inspector.continuations.is_forking)
     assert context.model is not None
-    assert context.model.path_or_id == first
+    assert context.model.path_or_id == SMALL
     assert run.text() == "Run with this change"
     assert inspector.forks.reason.text() == ""
 

@@ -21,7 +21,7 @@ from app.main import make_window
 from app.state.chat.conversation import Answer
 from app.state.run.replay import Replay
 from app.window.main_window import MainWindow
-from engine import SKILLS
+from engine import MINI
 from engine.service import LocalBackend
 from engine.tasks import skills
 
@@ -36,7 +36,7 @@ def window(qtbot: QtBot, settings: QSettings) -> Iterator[MainWindow]:
     qtbot.addWidget(made)
     made.resize(1280, 800)
     made.show()
-    made.context.load(SKILLS)
+    made.context.load(MINI)
     qtbot.waitUntil(lambda: made.context.model is not None, timeout=30_000)
     yield made
     made.close()

@@ -20,7 +20,7 @@ from pytestqt.qtbot import QtBot
 
 from app.window.main_window import MainWindow
 from app.window.pages import PAGES
-from engine import SKILLS, SUDOKU
+from engine import MINI, SUDOKU
 from tests.fake_engine import FakeEngine
 
 Open = Callable[..., MainWindow]
@@ -43,8 +43,8 @@ def test_sending_waits_for_the_model_and_says_so(qtbot: QtBot, open_window: Open
     ask(qtbot, window, "hello")
     assert composer.text == "hello"
     assert window.context.session.chat.turns == []
-    window.context.load(SKILLS)
-    assert composer.hint.text() == "Loading Safelight Skills: starting"
+    window.context.load(MINI)
+    assert composer.hint.text() == "Loading Safelight Mini: starting"
     assert composer.send.toolTip() == composer.hint.text()
     assert window.indicators.progress.isVisible()
     qtbot.waitUntil(lambda: window.context.model is not None)
@@ -60,7 +60,7 @@ def test_a_device_that_was_never_tried_is_said_to_be_experimental(
     fake.placement.is_news = True
     for device, shown in (("mps:0", "MPS:0 · experimental"), ("cpu", "CPU")):
         fake.device, fake.placement.reason = device, f"{device} is what it is"
-        window.context.load(SKILLS)
+        window.context.load(MINI)
         qtbot.waitUntil(lambda: window.topbar.facts.text().endswith(shown))  # noqa: B023
         assert window.topbar.facts.text() == f"1.6 M parameters · {shown}"
         assert f"Reason for this device: {device} is what it is." in window.status.labels["device"].toolTip()

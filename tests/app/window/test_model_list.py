@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.window.topbar import MANAGE, ONE_BY_ONE, OPEN_FOLDER, PURPOSE, ModelList
-from engine import PUBLISHED, SKILLS, SUDOKU
+from engine import MINI, PUBLISHED, SUDOKU
 from engine.catalog import SMALL, installed
 
 HOSTED = "http://127.0.0.1:8000/v1#org/model"
@@ -19,7 +19,7 @@ HOSTED = "http://127.0.0.1:8000/v1#org/model"
 def listed(qtbot: QtBot) -> ModelList:
     made = ModelList()
     qtbot.addWidget(made)
-    made.offer_models([(SKILLS, "Safelight Skills"), ("/models/26b", PUBLISHED[0].title), (HOSTED, "model at host")])
+    made.offer_models([(MINI, "Safelight Mini"), ("/models/26b", PUBLISHED[0].title), (HOSTED, "model at host")])
     made.show()
     return made
 
@@ -71,14 +71,14 @@ def test_a_folder_is_described_by_its_place(listed: ModelList) -> None:
 
 
 def test_a_choice_is_told_and_the_ways_to_more_choose_nothing(qtbot: QtBot, listed: ModelList) -> None:
-    listed.show_model(SKILLS, "Safelight Skills")
+    listed.show_model(MINI, "Safelight Mini")
     told: list[str] = []
     listed.model_chosen.connect(told.append)
     for data, signal in ((MANAGE, listed.manage_asked), (OPEN_FOLDER, listed.folder_asked)):
         with qtbot.waitSignal(signal):
             listed.setCurrentIndex(listed.findData(data))
             listed.activated.emit(listed.findData(data))
-        assert listed.currentData() == SKILLS
-    listed.activated.emit(listed.findData(SKILLS))  # the one that is loaded
+        assert listed.currentData() == MINI
+    listed.activated.emit(listed.findData(MINI))  # the one that is loaded
     listed.activated.emit(listed.findData(HOSTED))
     assert told == [HOSTED]

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from app.canvas.view import CanvasView
 from app.state.run.pace import LONGEST_SECONDS, NOISE_SECONDS, SHORTEST_SECONDS
 from app.window.main_window import MainWindow
-from engine import SKILLS
+from engine import MINI
 from engine.service import RunEnded
 from tests.app.state.test_pace import Hands
 from tests.fake_engine import FakeEngine
@@ -29,7 +29,7 @@ def hands() -> Hands:
 def open_paced(open_window: Open, settings: QSettings, hands: Hands) -> Open:
     """Opens the window at a pace, with a clock that stands still."""
 
-    def open_one(pace: str = "1", model: str = SKILLS) -> MainWindow:
+    def open_one(pace: str = "1", model: str = MINI) -> MainWindow:
         settings.setValue("canvas/pace", pace)
         return open_window(model, now=hands)
 

@@ -24,7 +24,7 @@ from app.system.folders import default_data_folder
 from app.window.main_window import MainWindow
 from app.window.palette import Palette
 from app.window.shortcuts import ShortcutSheet
-from engine import PUBLISHED, SKILLS, SUDOKU
+from engine import MINI, PUBLISHED, SUDOKU
 from engine.catalog import installed
 from tests.app.marked import Brackets, unmarked
 from tests.app.window.asking import ask
@@ -134,7 +134,7 @@ def test_threads_hold_for_the_models_that_are_loaded_next(qtbot: QtBot, open_win
     opened.accept()
     assert window.status.text("device") == "CPU, 1 thread"
     for loading in (window, open_window(None)):
-        loading.context.load(SKILLS)
+        loading.context.load(MINI)
         qtbot.waitUntil(lambda shown=loading: shown.status.text("device") == "CPU, 3 threads")
     assert settings.value("engine/threads") in (3, "3")
 
@@ -223,7 +223,7 @@ def test_the_palette_finds_chats_models_and_settings(qtbot: QtBot, open_window: 
     window = open_window()
     library = window.context.library
     for title in ("Plans for the garden", "Another"):
-        library.add(library.create(title=title, model=SKILLS), NewMessage(None, "user", "hello"))
+        library.add(library.create(title=title, model=MINI), NewMessage(None, "user", "hello"))
     find(qtbot, window, "plan gard")
     assert window.context.session.conversation is not None
     assert library.conversation(window.context.session.conversation).title == "Plans for the garden"

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from app.session.model_slot import ModelChoice
 from app.state.chat.conversation import Answer
 from app.window.main_window import MainWindow
-from engine import BASE, SKILLS, SUDOKU
+from engine import BASE, MINI, SUDOKU
 from engine.catalog import SMALL
 from tests.app.sudoku.solver_engine import SolverEngine
 from tests.app.window.asking import ask
@@ -48,16 +48,16 @@ def answers(window: MainWindow) -> list[Answer]:
 
 
 def test_the_loaded_model_answers_again_whoever_wrote_the_answer(qtbot: QtBot, open_window: Open) -> None:
-    window = open_window(SKILLS)
+    window = open_window(MINI)
     ask(qtbot, window, "hello")
     load(qtbot, window, BASE)
     window.pages.chat().commands.again(window.context.session.chat.turns[-1])
     qtbot.waitUntil(lambda: len(answers(window)) == 2 and window.context.session.active is None)
-    assert [answer.model for answer in answers(window)] == [SKILLS, BASE]
+    assert [answer.model for answer in answers(window)] == [MINI, BASE]
 
 
 def test_what_was_asked_for_lapses_with_its_model(qtbot: QtBot, open_window: Open) -> None:
-    window = open_window(SKILLS)
+    window = open_window(MINI)
     ask(qtbot, window, "hello")
     window.pages.chat().commands.ask_other(window.context.session.chat.turns[0], SMALL)
     window.context.load(SUDOKU)  # another is chosen meanwhile

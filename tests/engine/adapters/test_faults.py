@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from engine import BASE, SKILLS, GenerationConfig, Model, SafelightError, load_adapter, load_model
+from engine import BASE, MINI, GenerationConfig, Model, SafelightError, load_adapter, load_model
 from engine.adapters import reading
 from engine.adapters.writing import save_adapter
 from engine.fingerprint import fingerprint
@@ -97,8 +97,8 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
         "is not known",
     ),
     "another base by name": (
-        config(base_model_name_or_path=f"C:\\models\\{SKILLS}"),
-        f"was made for {SKILLS}, not for base; load that model first",
+        config(base_model_name_or_path=f"C:\\models\\{MINI}"),
+        f"was made for {MINI}, not for base; load that model first",
     ),
     "another base by its weights": (
         lambda f: set_tensors(f, {}, {"base_fingerprint": "0123456789"}),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine import SKILLS, SUDOKU, GenerationConfig, Model, SafelightError, load_model
+from engine import MINI, SUDOKU, GenerationConfig, Model, SafelightError, load_model
 from engine.benchmarks import generation
 from engine.benchmarks.generation import measure, measure_writing, prompts, timed_run
 from engine.events import Event, GenerationFinished, PrefillFinished, StepFinished
@@ -16,13 +16,13 @@ from engine.tasks import skills, sudoku
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return load_model(SKILLS, device="cpu")
+    return load_model(MINI, device="cpu")
 
 
 def test_a_result_adds_up(model: Model) -> None:
     config = GenerationConfig(max_new_tokens=1, max_denoising_steps=2, eos_token_ids=(1, 8))
     result = measure(model, runs=3, seed=1, config=config)
-    assert (result["model"], result["device"], result["dtype"], result["runs"]) == (SKILLS, "cpu", "float32", 3)
+    assert (result["model"], result["device"], result["dtype"], result["runs"]) == (MINI, "cpu", "float32", 3)
     assert (result["parameters"], result["load_seconds"]) == (model.parameter_count, model.load_seconds)
     assert 0 < result["step_ms"]["median"] <= result["step_ms"]["p95"]
     assert 1 <= result["steps_per_canvas"]["median"] <= 2
@@ -35,7 +35,7 @@ def test_each_model_gets_its_own_tasks() -> None:
     boards = prompts(SUDOKU, 3, seed=2)
     assert boards == prompts(SUDOKU, 3, seed=2)
     assert all(30 <= sudoku.givens(sudoku.parse(board)) <= 50 for board in boards)
-    tasks = prompts(SKILLS, 20, seed=2)
+    tasks = prompts(MINI, 20, seed=2)
     assert all(map(skills.solve, tasks))
     assert len(set(tasks)) > 10
     general = prompts("some-other-model", 7, seed=2)

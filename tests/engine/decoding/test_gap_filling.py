@@ -33,7 +33,7 @@ GAP = TextGap("two 2, three 3, ", ", six 6.")
 
 @pytest.fixture(scope="module")
 def skills() -> Model:
-    return load_model("safelight-skills")
+    return load_model("safelight-mini")
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 
 from engine import (
     MASKED,
-    SKILLS,
+    MINI,
     WEDLM,
     CanvasCommitted,
     Event,
@@ -110,12 +110,12 @@ def test_a_ban_that_leaves_nothing_is_an_error(model: Any) -> None:
         answer(model, Fixed(9), banned_tokens=tuple(Fixed(9).sets[1]))
 
 
-@pytest.mark.parametrize("name", [WEDLM, MASKED, SKILLS])
+@pytest.mark.parametrize("name", [WEDLM, MASKED, MINI])
 def test_embedded_models_fit_random_formats(name: str) -> None:
     """A causal one's own decoder cannot, and is not asked for; another one's can, and is asked not to."""
     model = load_model(name, device="cpu")
     ids = model.chat_ids([{"role": "user", "content": "What is 12 + 7?"}])
-    config = model.generation_defaults.replace(max_new_tokens=120, decoder="autoregressive" if name == SKILLS else "")
+    config = model.generation_defaults.replace(max_new_tokens=120, decoder="autoregressive" if name == MINI else "")
     ends = set[str]()
     for number in (0, 4, 8, 13, 18, 20, 25):
         wanted = random_format(Random(number), number)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from engine import (
-    SKILLS,
+    MINI,
     CanvasCommitted,
     CanvasStarted,
     Event,
@@ -37,7 +37,7 @@ LENGTH = 16
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return load_model(SKILLS, device="cpu")
+    return load_model(MINI, device="cpu")
 
 
 def write(monkeypatch: pytest.MonkeyPatch, model: Model, text: str) -> None:

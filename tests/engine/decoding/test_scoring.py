@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine import SKILLS, Event, GenerationFinished, Model, PrefillFinished, generate, load_model
+from engine import MINI, Event, GenerationFinished, Model, PrefillFinished, generate, load_model
 from engine.catalog import MASKED
 from engine.decoding import prefill
 from engine.decoding.generate import decode
@@ -23,7 +23,7 @@ from engine.events import PromptScores
 TEXT = "What is 12 + 7? Reverse the word robot, and sort 5 3 9."
 
 
-@pytest.fixture(scope="module", params=[SKILLS, MASKED])
+@pytest.fixture(scope="module", params=[MINI, MASKED])
 def model(request: pytest.FixtureRequest) -> Model:
     return load_model(request.param, device="cpu")
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer as FastTokenizer
 
 from engine import (
-    SKILLS,
+    MINI,
     CanvasCommitted,
     CanvasStarted,
     Event,
@@ -230,12 +230,12 @@ def test_an_answer_that_can_no_longer_be_held_to_its_format_is_cut_with_the_reas
 )
 def test_the_skills_model_fits_random_formats(number: int) -> None:
     wanted = random_format(Random(number), number)
-    reason, text, *_ = answered(load_model(SKILLS, device="cpu"), number, wanted, 8)
+    reason, text, *_ = answered(load_model(MINI, device="cpu"), number, wanted, 8)
     assert reason == "length" or not problem(wanted, text), text
 
 
 def test_what_the_model_writes_by_itself_is_left_as_it_is() -> None:
-    model = load_model(SKILLS, device="cpu")
+    model = load_model(MINI, device="cpu")
     free, held = (answered(model, 0, wanted) for wanted in (None, OutputFormat("regex", pattern="[0-9]{1,9}")))
     assert free == held == ("eos", "19", 0, free[3])
 
@@ -252,7 +252,7 @@ def test_cancel_ends_a_run_whose_format_is_still_looked_at(monkeypatch: pytest.M
         raise MatchingEndedError("it was ended")
 
     monkeypatch.setattr("engine.text.grammar.matchers_of", gives_up)
-    model, wanted = load_model(SKILLS, device="cpu"), OutputFormat("json_object")
+    model, wanted = load_model(MINI, device="cpu"), OutputFormat("json_object")
     (last,) = generate(model, model.tokenizer.encode("hi"), CONFIG, cancel=Set(), output_format=wanted)
     assert isinstance(last, GenerationFinished)
     assert last.reason == "cancelled"
@@ -465,7 +465,7 @@ def test_the_mask_of_a_large_vocabulary_is_of_its_size(gemma: Tokenizer) -> None
 
 
 def test_what_the_format_forces_is_pinned_before_the_first_step() -> None:
-    model = load_model(SKILLS, device="cpu")
+    model = load_model(MINI, device="cpu")
     ids = model.chat_ids([{"role": "user", "content": "hello"}])
     schema = {"type": "object", "properties": {"is": {"const": "π"}}, "required": ["is"], "additionalProperties": False}
     wanted = OutputFormat("json_schema", schema)

@@ -16,12 +16,10 @@ from tests.engine.golden.reference import VISION, Reference
 
 TOLERANCE = 1e-3  # logits of a trained model reach 30
 PROMPTS = {
-    "safelight-skills": "What is 47 + 38?",
     "safelight-gaps": "What is 47 + 38?",
-    "safelight-tools": "What is 47 + 38?",
     "safelight-base": "What is 47 + 38?",
     "safelight-sight": "What is 47 + 38?",  # of images: ``test_sight``
-    "safelight-decisions": "The number is 58.\n\nQuestion: Is the number even?\nAnswer with y or n only.",
+    "safelight-mini": "The number is 58.\n\nQuestion: Is the number even?\nAnswer with y or n only.",
     "safelight-sudoku": "\n".join(
         ["530070000", "600195000", "098000060", "800060003", "400803001"] + ["000000000"] * 4
     ),

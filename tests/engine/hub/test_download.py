@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 import engine.hub.client
 import engine.hub_http
-from engine import SKILLS, SafelightError, load_model
+from engine import MINI, SafelightError, load_model
 from engine.catalog import resolve
 from engine.hub.download import discard, download, unfinished
 from engine.hub.record import DownloadProgress, size_of
@@ -468,7 +468,7 @@ def test_the_adapter_that_a_model_drafts_with_lies_in_a_folder_of_its_own(hub: H
 
 
 def test_a_downloaded_model_loads(hub: Hub) -> None:
-    hub.files["safelight/skills"] = {path.name: path.read_bytes() for path in resolve(SKILLS).iterdir()}
+    hub.files["safelight/skills"] = {path.name: path.read_bytes() for path in resolve(MINI).iterdir()}
     hub.drops = [1_000_000, 500_000]
     assert download("safelight/skills", endpoint=hub.endpoint)
     model = load_model("safelight/skills", device="cpu")
@@ -478,7 +478,7 @@ def test_a_downloaded_model_loads(hub: Hub) -> None:
 def test_weights_are_not_asked_for_before_the_small_files_are_seen_to_be_good(
     hub: Hub, get: Callable[..., bool]
 ) -> None:
-    source = resolve(SKILLS)
+    source = resolve(MINI)
     small = ("config.json", "generation_config.json", "tokenizer_config.json", "tokenizer.json", "chat_template.jinja")
     files = {name: (source / name).read_bytes() for name in small}
     weights = {"model-00001-of-00002.safetensors": b"tiny", "model-00002-of-00002.safetensors": bytes(SIZE)}

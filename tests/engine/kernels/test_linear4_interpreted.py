@@ -44,7 +44,7 @@ def test_linear(scheme: Scheme, tokens: int, inputs: int, rows: int, splits: int
 
 def test_a_loaded_gguf_file(tmp_path: Path) -> None:
     """The tensors of a network as loading leaves them; with fp32 asked for, they are in tiles on a processor, too."""
-    path = gguf_files.small(tmp_path / "small.gguf", catalog.resolve(catalog.SKILLS), "llama", gguf_files.q4_1)
+    path = gguf_files.small(tmp_path / "small.gguf", catalog.resolve(catalog.MINI), "llama", gguf_files.q4_1)
     network = load_model(path, device="cpu", dtype="float32").network
     weights = [module.packed for module in packed_weights(network.get_submodule("layers"))]
     assert {weight.scheme for weight in weights} == {UINT4}

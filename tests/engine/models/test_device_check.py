@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine import SKILLS, SafelightError, kernels, load_model
+from engine import MINI, SafelightError, kernels, load_model
 from engine.decoding.influence import _kl
 from engine.decoding.reading import _Rows
 from engine.memory import experimental
@@ -51,13 +51,13 @@ def test_one_that_is_right_is_used_and_remembered(
 ) -> None:
     assert card == []
     assert str(choose().device) == "cpu"  # until it is checked
-    model = load_model(SKILLS)
+    model = load_model(MINI)
     assert (str(model.device), model.dtype) == ("fake:0", torch.bfloat16)
     assert model.placement.is_experimental
     assert model.placement.reason == f"{NAME} is experimental: Safelight was never tried on one"
     as_a_new_process(monkeypatch)
     monkeypatch.setattr(device_check, "why_not", no_check)
-    assert str(load_model(SKILLS).device) == "fake:0"
+    assert str(load_model(MINI).device) == "fake:0"
     monkeypatch.setattr(torch, "__version__", "99")  # another torch is another device
     assert experimental.verdict(torch.device("fake", 0)) is None
 
@@ -99,15 +99,15 @@ def test_one_that_is_not_leaves_the_model_to_the_processor(
 ) -> None:
     monkeypatch.setattr(device_check, "time", CLOCK)
     card.append(twist)
-    placed = load_model(SKILLS).placement
+    placed = load_model(MINI).placement
     assert (str(placed.device), placed.is_news, placed.is_experimental) == ("cpu", True, False)
     assert placed.reason.startswith(f"{NAME} is not used: {why}")
     as_a_new_process(monkeypatch)
     with monkeypatch.context() as patch:
         patch.setattr(device_check, "why_not", no_check)
-        assert load_model(SKILLS).placement == placed
+        assert load_model(MINI).placement == placed
     with pytest.raises(SafelightError) as raised:  # asked for by its name it is checked again
-        load_model(SKILLS, "fake")
+        load_model(MINI, "fake")
     assert str(raised.value) == f"{placed.reason}; use cpu or auto"
 
 
@@ -119,9 +119,9 @@ def test_a_check_that_ends_the_process_is_not_made_again(
 
     card.append(killed)
     with pytest.raises(KeyboardInterrupt):
-        load_model(SKILLS)
+        load_model(MINI)
     as_a_new_process(monkeypatch)
-    assert load_model(SKILLS).placement.reason == f"{NAME} is not used: a check of it did not end"
+    assert load_model(MINI).placement.reason == f"{NAME} is not used: a check of it did not end"
 
 
 @pytest.mark.usefixtures("card")
@@ -137,7 +137,7 @@ def test_what_needs_float64_is_computed_on_the_processor() -> None:
 def test_a_model_that_is_larger_than_it_goes_to_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_check, "why_not", lambda _: "")
     monkeypatch.setattr("engine.memory.plan.free_bytes", lambda device: 10**10 if device.type == "cpu" else 10)
-    placed = load_model(SKILLS).placement
+    placed = load_model(MINI).placement
     assert (str(placed.device), placed.reason) == ("cpu", f"{NAME} has too little memory for this model")
 
 
@@ -153,4 +153,4 @@ def test_amd_cards_are_experimental_and_take_no_kernels_of_nvidias(monkeypatch: 
 
 def test_devices_that_are_not_here_are_refused_in_a_line() -> None:
     with pytest.raises(SafelightError, match="'mps' was asked for, but torch has none here; use cpu or auto"):
-        load_model(SKILLS, "mps")
+        load_model(MINI, "mps")

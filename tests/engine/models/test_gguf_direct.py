@@ -23,7 +23,7 @@ from tests.engine import gguf_files
 from tests.engine.gguf_files import Mix
 
 needs_kernels = pytest.mark.skipif(find_spec("triton") is None, reason="kernels need Triton")
-SKILLS = catalog.resolve(catalog.SKILLS)
+SKILLS = catalog.resolve(catalog.GAPS)
 PROMPT = [{"role": "user", "content": "Reverse the word canvas."}]
 
 

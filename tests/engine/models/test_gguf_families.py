@@ -23,7 +23,7 @@ from tests.engine import gguf_files
 from tests.engine.golden.causal_reference import VOCABULARY, build
 
 CPU = torch.device("cpu")
-SKILLS = catalog.resolve(catalog.SKILLS)
+SKILLS = catalog.resolve(catalog.GAPS)
 ODD = {"hidden_size": 30, "num_attention_heads": 3, "num_key_value_heads": 1, "intermediate_size": 51}
 LLAMA3 = {
     "rope_type": "llama3",

@@ -29,7 +29,7 @@ from tests.engine import gguf_files
 from tests.engine.tiny import tokens
 
 CPU = torch.device("cpu")
-SKILLS = catalog.resolve(catalog.SKILLS)
+SKILLS = catalog.resolve(catalog.GAPS)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import anthropic
 import pytest
 from anthropic import Anthropic
 
-from engine.catalog import SKILLS
+from engine.catalog import MINI
 from engine.server.anthropic_request import MessagesRequest, chat_of
 from engine.server.messages import read_messages
 from engine.server.strict import Ignored
@@ -111,9 +111,9 @@ def test_refusals_are_the_client_s_own_errors(served: Served, client: Anthropic)
 
 def test_an_answer_fits_a_schema_and_comes_from_a_real_model() -> None:
     schema = {"type": "object", "properties": {"word": {"type": "string", "maxLength": 12}}, "required": ["word"]}
-    with serving(LocalBackend(), SKILLS) as served, client_of(served) as client:
+    with serving(LocalBackend(), MINI) as served, client_of(served) as client:
         asked: Any = {
-            "model": SKILLS,
+            "model": MINI,
             "max_tokens": 100,
             "messages": [{"role": "user", "content": "Reverse the word robot."}],
         }

@@ -12,7 +12,7 @@ from typing import Any
 import openai
 import pytest
 
-from engine.catalog import SKILLS, WEDLM
+from engine.catalog import MINI, WEDLM
 from engine.service import CompletionRun, GapRun, LocalBackend, RunRequest
 from engine.text.gap_markers import GapFile
 from tests.engine.gap_models import causal_folder
@@ -289,15 +289,15 @@ def test_bad_input_is_one_line_with_its_field(served: Served, changes: dict[str,
 
 def test_a_real_model_fills_a_gap_for_openai_s_client_and_another_says_which_can() -> None:
     asked: Any = {"prompt": "The word is ", "suffix": " and no other.", "max_tokens": 8, "seed": 1}
-    with serving(LocalBackend(), SKILLS) as served:
+    with serving(LocalBackend(), MINI) as served:
         client = openai.OpenAI(base_url=f"{served.server.url}/v1", api_key=KEY, max_retries=0)
-        whole = client.completions.create(model=SKILLS, **asked)
+        whole = client.completions.create(model=MINI, **asked)
         assert whole.usage is not None
         assert 0 < whole.usage.completion_tokens <= 8
         assert asked["suffix"] not in whole.choices[0].text
-        with client.completions.create(model=SKILLS, **asked, stream=True) as stream:
+        with client.completions.create(model=MINI, **asked, stream=True) as stream:
             assert "".join(chunk.choices[0].text for chunk in stream) == whole.choices[0].text
-        shown = served.http.post("/api/show", json={"model": SKILLS}).json()
+        shown = served.http.post("/api/show", json={"model": MINI}).json()
         assert "insert" in shown["capabilities"]
         assert ".Suffix" in shown["template"]
         assert served.http.get("/v1/models").json()["data"][0]["gaps"] is True

@@ -11,7 +11,7 @@ from huggingface_hub import InferenceClient
 from engine.service import LocalBackend
 from tests.engine.server.served import CHAT, KEY, Served, serving
 
-MODEL = "safelight-skills"
+MODEL = "safelight-mini"
 ASKED, ANSWER = {"role": "user", "content": "Reverse the word robot."}, "tobor"
 AGAIN = {"role": "user", "content": "What is 47 + 5?"}
 SYSTEM = {"role": "system", "content": "Be brief."}

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from engine import Model
-from engine.catalog import SKILLS, TALK
+from engine.catalog import MINI, TALK
 from engine.service import LocalBackend
 from tests.engine.server.served import KEY, Served, serving
 
@@ -111,7 +111,7 @@ def test_without_a_token_after_it_and_in_a_stream(client: openai.OpenAI) -> None
 
 def test_a_block_diffusion_model_reads_its_prompt_causally_too() -> None:
     with (
-        serving(LocalBackend(), SKILLS) as served,
+        serving(LocalBackend(), MINI) as served,
         openai.OpenAI(base_url=f"{served.server.url}/v1", api_key=KEY, max_retries=0) as client,
     ):
         found = asked(client, ["What is 12 + 7?"], logprobs=3)

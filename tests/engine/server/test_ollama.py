@@ -8,7 +8,7 @@ from typing import Any
 import ollama
 import pytest
 
-from engine.catalog import SKILLS
+from engine.catalog import MINI
 from engine.service import LocalBackend
 from tests.engine.server.served import KEY, ScriptedEngine, Served, serving
 
@@ -144,7 +144,7 @@ def test_refusals_are_sentences(served: Served, client: ollama.Client) -> None:
 
 def test_an_answer_fits_a_schema_and_comes_from_a_real_model() -> None:
     schema: Any = {"type": "object", "properties": {"word": {"type": "string", "maxLength": 12}}, "required": ["word"]}
-    with serving(LocalBackend(), SKILLS) as found, client_of(found) as client:
-        assert client.generate(SKILLS, "Reverse the word robot.").response == "tobor"
-        fitting = client.generate(SKILLS, "Reverse the word robot.", format=schema)
+    with serving(LocalBackend(), MINI) as found, client_of(found) as client:
+        assert client.generate(MINI, "Reverse the word robot.").response == "tobor"
+        fitting = client.generate(MINI, "Reverse the word robot.", format=schema)
         assert fitting.response.startswith('{"word": "')

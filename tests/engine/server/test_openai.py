@@ -11,7 +11,7 @@ import pytest
 from openai.types import Decision
 from pydantic import BaseModel, Field
 
-from engine.catalog import BASE, SKILLS, WEDLM
+from engine.catalog import BASE, GAPS, MINI, WEDLM
 from engine.service import LocalBackend
 from tests.engine.server.served import KEY, ScriptedEngine, serving
 
@@ -28,7 +28,7 @@ SAYS = '<|channel>thought\nHm.<channel|>I look.<|tool_call>call:weather{city:<|"
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[openai.OpenAI]:
-    with serving(LocalBackend(), SKILLS) as served, _client(served.server.url) as client:
+    with serving(LocalBackend(), MINI) as served, _client(served.server.url) as client:
         yield client
 
 
@@ -37,14 +37,14 @@ def _client(url: str, key: str = KEY) -> openai.OpenAI:
 
 
 def test_an_answer_comes_whole_or_streamed_and_its_seed_repeats_it(client: openai.OpenAI) -> None:
-    whole = client.chat.completions.create(model=SKILLS, messages=QUESTION, seed=3)
+    whole = client.chat.completions.create(model=MINI, messages=QUESTION, seed=3)
     assert whole.choices[0].message.content == "tobor"
     assert whole.choices[0].finish_reason == "stop"
     assert whole.usage is not None
     assert whole.usage.total_tokens == whole.usage.prompt_tokens + 5
     options: Any = {"include_usage": True}
     with client.chat.completions.create(
-        model=SKILLS, messages=QUESTION, seed=3, stream=True, stream_options=options
+        model=MINI, messages=QUESTION, seed=3, stream=True, stream_options=options
     ) as stream:
         chunks = list(stream)
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks[:-1]) == "tobor"
@@ -55,7 +55,7 @@ def test_an_answer_comes_whole_or_streamed_and_its_seed_repeats_it(client: opena
 
 def test_probabilities_repeat_with_the_seed(client: openai.OpenAI) -> None:
     def told() -> list[tuple[str, float]]:
-        answer = client.chat.completions.create(model=SKILLS, messages=QUESTION, seed=5, logprobs=True, top_logprobs=20)
+        answer = client.chat.completions.create(model=MINI, messages=QUESTION, seed=5, logprobs=True, top_logprobs=20)
         known = answer.choices[0].logprobs
         assert known is not None
         assert known.content is not None
@@ -68,36 +68,49 @@ def test_probabilities_repeat_with_the_seed(client: openai.OpenAI) -> None:
 
 def test_completions_and_models(client: openai.OpenAI) -> None:
     prompt = f"<|turn>user\n{QUESTION[0]['content']}<turn|>\n<|turn>model\n"
-    text = client.completions.create(model=SKILLS, prompt=prompt, max_tokens=64, seed=3, logprobs=2)
+    text = client.completions.create(model=MINI, prompt=prompt, max_tokens=64, seed=3, logprobs=2)
     assert text.choices[0].text == "tobor"
     assert text.choices[0].logprobs is not None
     assert text.choices[0].logprobs.tokens == list("tobor")
     # Its own schema has no chunk without a reason to end, which is what OpenAI and all others send.
     lax = client.with_options(_extra_kwargs={"_strict_response_validation": False})
-    with lax.completions.create(model=SKILLS, prompt=prompt, max_tokens=64, seed=3, stream=True) as stream:
+    with lax.completions.create(model=MINI, prompt=prompt, max_tokens=64, seed=3, stream=True) as stream:
         chunks = list(stream)
     assert "".join(chunk.choices[0].text for chunk in chunks) == "tobor"
     assert chunks[-1].choices[0].finish_reason == "stop"
-    assert [model.id for model in client.models.list()] == [SKILLS]
-    assert client.models.retrieve(SKILLS).id == SKILLS
+    assert [model.id for model in client.models.list()] == [MINI]
+    assert client.models.retrieve(MINI).id == MINI
+
+
+def test_the_name_of_a_model_that_it_took_the_place_of_leads_to_mini(client: openai.OpenAI) -> None:
+    names = (MINI, "safelight-skills", "safelight-tools", "safelight-decisions")
+    asked = [client.chat.completions.create(model=name, messages=QUESTION, seed=3) for name in names]
+    assert {answer.choices[0].message.content for answer in asked} == {"tobor"}
 
 
 def test_refusals_are_the_client_s_own_errors(client: openai.OpenAI) -> None:
     ask = client.chat.completions.create
     with pytest.raises(openai.BadRequestError) as refusal:
-        ask(model=SKILLS, messages=QUESTION, modalities=["audio"])
+        ask(model=MINI, messages=QUESTION, modalities=["audio"])
     assert refusal.value.param == "modalities"
-    with pytest.raises(openai.NotFoundError, match=f"available: {SKILLS}"):
+    with pytest.raises(openai.NotFoundError, match=f"available: {MINI}"):
         ask(model="other", messages=QUESTION)
     with pytest.raises(openai.BadRequestError) as refusal:
-        ask(model=SKILLS, messages=[{"role": "user", "content": "word " * 200}])
+        ask(model=MINI, messages=[{"role": "user", "content": "word " * 200}])
     assert refusal.value.code == "context_length_exceeded"
-    with pytest.raises(openai.BadRequestError, match="does not support tools"):
-        ask(model=SKILLS, messages=QUESTION, tools=[TOOL])
     with pytest.raises(openai.InternalServerError, match="no embeddings"):
-        client.embeddings.create(model=SKILLS, input="x")
+        client.embeddings.create(model=MINI, input="x")
     with _client(str(client.base_url)[: -len("/v1/")], "wrong") as stranger, pytest.raises(openai.AuthenticationError):
         stranger.models.list()
+
+
+def test_a_model_whose_template_knows_no_tools_says_so() -> None:
+    with (
+        serving(LocalBackend(), GAPS) as served,
+        _client(served.server.url) as client,
+        pytest.raises(openai.BadRequestError, match="does not support tools"),
+    ):
+        client.chat.completions.create(model=GAPS, messages=QUESTION, tools=[TOOL])
 
 
 def test_a_decision_is_the_same_each_time_and_beside_others(client: openai.OpenAI) -> None:
@@ -108,7 +121,7 @@ def test_a_decision_is_the_same_each_time_and_beside_others(client: openai.OpenA
     ]
 
     def decided(_: int) -> Decision:
-        return client.decisions.create(model=SKILLS, input="12 and 7", questions=questions)
+        return client.decisions.create(model=MINI, input="12 and 7", questions=questions)
 
     first = decided(0)
     assert [answer.type for answer in first.answers] == ["predicate", "choice", "score"]
@@ -117,7 +130,7 @@ def test_a_decision_is_the_same_each_time_and_beside_others(client: openai.OpenA
         assert all(decision.answers == first.answers for decision in pool.map(decided, range(6)))
     assert decided(1).usage.input_tokens_details.cached_tokens > 0
     with pytest.raises(openai.BadRequestError) as refusal:
-        client.decisions.create(model=SKILLS, input="12 and 7", questions=questions * 30)
+        client.decisions.create(model=MINI, input="12 and 7", questions=questions * 30)
     assert refusal.value.param == "questions"
 
 
@@ -130,18 +143,18 @@ class Animal(BaseModel):
 
 
 def test_an_answer_is_parsed_by_the_schema_that_it_was_held_to(client: openai.OpenAI) -> None:
-    asked: Any = {"model": SKILLS, "messages": QUESTION, "response_format": Animal, "seed": 1, "extra_body": QUICK}
+    asked: Any = {"model": MINI, "messages": QUESTION, "response_format": Animal, "seed": 1, "extra_body": QUICK}
     whole = client.chat.completions.parse(**asked)
     assert isinstance(whole.choices[0].message.parsed, Animal)
     assert whole.choices[0].finish_reason == "stop"
     with client.chat.completions.stream(**asked) as stream:
         assert stream.get_final_completion().choices[0].message.content == whole.choices[0].message.content
-    answer = client.responses.parse(model=SKILLS, input=QUESTION[0]["content"], text_format=Animal)
+    answer = client.responses.parse(model=MINI, input=QUESTION[0]["content"], text_format=Animal)
     assert isinstance(answer.output_parsed, Animal)
     with pytest.raises(openai.LengthFinishReasonError):
         client.chat.completions.parse(**asked, max_tokens=3)
     pattern = {"guided_regex": "(ab){2,3}", **QUICK}
-    text = client.completions.create(model=SKILLS, prompt="Reverse", extra_body=pattern, seed=1)
+    text = client.completions.create(model=MINI, prompt="Reverse", extra_body=pattern, seed=1)
     assert text.choices[0].text in ("abab", "ababab")
 
 
@@ -149,7 +162,7 @@ def test_a_schema_that_no_answer_can_fit_is_refused(client: openai.OpenAI) -> No
     wanted: Any = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"$ref": "#"}}}
     for is_streamed in (False, True):
         with pytest.raises(openai.BadRequestError) as refusal:
-            client.chat.completions.create(model=SKILLS, messages=QUESTION, response_format=wanted, stream=is_streamed)
+            client.chat.completions.create(model=MINI, messages=QUESTION, response_format=wanted, stream=is_streamed)
         assert refusal.value.param == "response_format"
         assert "\n" not in refusal.value.message
 

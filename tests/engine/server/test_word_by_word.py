@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.catalog import MASKED, SKILLS
+from engine.catalog import MASKED, MINI
 from engine.service import LocalBackend
 from tests.engine.server.served import Served, events, serving
 
@@ -15,7 +15,7 @@ SORTING = "Write the alphabet backwards: sort z y x w v u t s r q p o n m l k."
 ASKED = {"seed": 1, "temperature": 0, "max_tokens": 60, "decoder": "autoregressive"}
 
 
-@pytest.fixture(scope="module", params=[SKILLS, MASKED])
+@pytest.fixture(scope="module", params=[MINI, MASKED])
 def served(request: pytest.FixtureRequest) -> Iterator[Served]:
     with serving(LocalBackend(), request.param) as found:
         yield found

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine import SKILLS, SafelightError, SlotsRead, open_trace
+from engine import MINI, SafelightError, SlotsRead, open_trace
 from engine.service import (
     Capabilities,
     DecisionReads,
@@ -49,7 +49,7 @@ def backend(traces: Path) -> LocalBackend:
 @pytest.fixture(scope="module")
 def model(backend: LocalBackend) -> LoadedModel:
     replies: list[Any] = []
-    backend.load(LoadRequest(SKILLS, "Skills"), replies.append)
+    backend.load(LoadRequest(MINI, "Skills"), replies.append)
     assert isinstance(replies[-1], ModelLoaded)
     return replies[-1].model
 

@@ -39,7 +39,7 @@ def backend(*decoders: str) -> tuple[FakeEngine, LoadedModel]:
     made = Engine()
     made.decoders = decoders
     replies: list[object] = []
-    made.load(LoadRequest("safelight-skills", "Skills"), replies.append)
+    made.load(LoadRequest("safelight-mini", "Skills"), replies.append)
     return made, next(reply.model for reply in replies if isinstance(reply, ModelLoaded))
 
 

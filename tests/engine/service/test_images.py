@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import SKILLS, Event, Fork, GenerationConfig, GenerationFinished, Mark, PrefillFinished, SafelightError
+from engine import MINI, Event, Fork, GenerationConfig, GenerationFinished, Mark, PrefillFinished, SafelightError
 from engine.decoding.protocols import ReadImages
 from engine.events import SlotsRead
 from engine.models.vision.reader import drained
@@ -172,7 +172,7 @@ def test_what_does_not_fit_or_cannot_be_seen_is_said(tmp_path: Path) -> None:
     assert [each["content"] for each in trace.header.messages] == ["new"]
 
     blind = LocalBackend()
-    loaded(blind, SKILLS)
+    loaded(blind, MINI)
     assert not blind.capabilities.images
     assert (
         "cannot see images; remove them, or choose a model that can" in ended(blind, chat(message("a", TALL))).message

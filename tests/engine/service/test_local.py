@@ -11,7 +11,7 @@ import pytest
 
 from engine import (
     BASE,
-    SKILLS,
+    MINI,
     WEDLM,
     CanvasCommitted,
     CanvasStarted,
@@ -61,7 +61,7 @@ MESSAGES = ({"role": "user", "content": "hello"},)
 QUICK = GenerationConfig(max_new_tokens=100, max_denoising_steps=2)
 
 
-def loaded(backend: Backend, path: str = SKILLS, title: str = "Skills") -> list[LoadReply]:
+def loaded(backend: Backend, path: str = MINI, title: str = "Skills") -> list[LoadReply]:
     replies: list[LoadReply] = []
     backend.load(LoadRequest(path, title), replies.append)
     return replies
@@ -132,7 +132,7 @@ def test_a_foreseen_failure_is_told_without_details() -> None:
 
 
 def test_a_bad_folder_leaves_the_good_model_loaded(skills: LocalBackend, tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_bytes((resolve(SKILLS) / "config.json").read_bytes())
+    (tmp_path / "config.json").write_bytes((resolve(MINI) / "config.json").read_bytes())
     for path in (str(tmp_path), str(tmp_path / "none")):
         failed = loaded(skills, path)[-1]
         assert isinstance(failed, LoadFailed)
@@ -159,7 +159,7 @@ def test_an_unforeseen_failure_is_one_line_with_details() -> None:
 
 
 def test_an_abandoned_load_falls_silent() -> None:
-    request, replies = LoadRequest(SKILLS, "Skills"), list[LoadReply]()
+    request, replies = LoadRequest(MINI, "Skills"), list[LoadReply]()
 
     def tell(reply: LoadReply) -> None:
         replies.append(reply)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine import SKILLS, CanvasStarted, GenerationConfig, GenerationFinished, SafelightError
+from engine import MINI, CanvasStarted, GenerationConfig, GenerationFinished, SafelightError
 from engine.config import USUAL_HOLE
 from engine.service import ChatRun, LoadRequest, LocalBackend, ModelLoaded, RunAdvanced, RunEnded, RunRequest, run_alone
 from engine.service.outlining import noise_places, outlined
@@ -97,7 +97,7 @@ def test_an_outline_goes_with_nothing_else(changes: dict[str, Any]) -> None:
 def skills() -> LocalBackend:
     backend = LocalBackend()
     replies: list[Any] = []
-    backend.load(LoadRequest(SKILLS, "Skills"), replies.append)
+    backend.load(LoadRequest(MINI, "Skills"), replies.append)
     assert isinstance(replies[-1], ModelLoaded)
     return backend
 

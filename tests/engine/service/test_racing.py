@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine import DECIDER, SKILLS, GenerationFinished, StepFinished
+from engine import GAPS, MINI, GenerationFinished, StepFinished
 from engine.service import (
     ChatRun,
     Lane,
@@ -60,7 +60,7 @@ class Performing(LocalBackend):
         return self.budget
 
 
-def loaded(backend: LocalBackend, name: str = SKILLS) -> LoadedModel:
+def loaded(backend: LocalBackend, name: str = MINI) -> LoadedModel:
     found: list[LoadedModel] = []
     backend.load(LoadRequest(name, name), lambda one: found.append(one.model) if isinstance(one, ModelLoaded) else None)
     return found[0]
@@ -86,8 +86,8 @@ def present(backend: Performing) -> LoadedModel:
 
 def test_each_lane_is_its_run_alone_and_lanes_take_turns_by_step(backend: Performing, present: LoadedModel) -> None:
     racing, heard = Racing(backend), list[Any]()
-    racing.run(race_of((SKILLS, DIFFUSING), (SKILLS, WRITING)), present, lambda _: None)
-    race = race_of((SKILLS, DIFFUSING), (SKILLS, WRITING))
+    racing.run(race_of((MINI, DIFFUSING), (MINI, WRITING)), present, lambda _: None)
+    race = race_of((MINI, DIFFUSING), (MINI, WRITING))
     backend._caches.clear()  # what is read in other pieces may round differently
     backend.together.clear()
     racing.run(race, present, heard.append)
@@ -118,14 +118,14 @@ def test_another_model_is_loaded_beside_and_kept_until_no_lane_asks_for_it(
         assert [one.message for one in heard if isinstance(one, RunEnded | RaceEnded)] == [""] * 3
         return sum(isinstance(one, RaceLoading) and one.share == 1.0 for one in heard)
 
-    both = ((SKILLS, WRITING), (DECIDER, WRITING))
+    both = ((MINI, WRITING), (GAPS, WRITING))
     assert [loads(*both), loads(*both), loads(both[0], both[0]), loads(*both)] == [1, 0, 0, 1]
     racing.forget()
     assert loads(*both) == 1
 
 
 def test_a_lane_that_fails_fails_alone(backend: Performing, present: LoadedModel) -> None:
-    race, heard = race_of((SKILLS, {"decoder": "causal_parallel"}), (SKILLS, WRITING)), list[Any]()
+    race, heard = race_of((MINI, {"decoder": "causal_parallel"}), (MINI, WRITING)), list[Any]()
     Racing(backend).run(race, present, heard.append)
     said = {one.run_id: one.message for one in heard if isinstance(one, RunEnded)}
     assert "unknown decoder 'causal_parallel'" in said[race.lanes[0].run_id]
@@ -140,23 +140,23 @@ def test_what_no_race_can_be_run_on_is_said(backend: Performing, present: Loaded
         assert isinstance(heard[-1], RaceEnded)
         return heard[-1].message
 
-    assert "nowhere cannot be loaded: there is no model at nowhere" in ends((SKILLS, WRITING), ("nowhere", WRITING))
-    assert "runs on another machine" in ends((SKILLS, WRITING), ("http://127.0.0.1:1/v1", WRITING))
-    assert "unknown generation setting: speed" in ends((SKILLS, WRITING), (SKILLS, {"speed": 9}))
+    assert "nowhere cannot be loaded: there is no model at nowhere" in ends((MINI, WRITING), ("nowhere", WRITING))
+    assert "runs on another machine" in ends((MINI, WRITING), ("http://127.0.0.1:1/v1", WRITING))
+    assert "unknown generation setting: speed" in ends((MINI, WRITING), (MINI, {"speed": 9}))
     backend.budget = 0
     try:
-        assert "There is no room for 2 runs" in ends((SKILLS, WRITING), (SKILLS, WRITING))
+        assert "There is no room for 2 runs" in ends((MINI, WRITING), (MINI, WRITING))
     finally:
         backend.budget = 10**12
     for count in (1, 5):
         with pytest.raises(ValueError, match="2 to 4 lanes"):
-            race_of(*[(SKILLS, WRITING)] * count)
+            race_of(*[(MINI, WRITING)] * count)
 
 
 def test_cancel_takes_effect_within_a_step_and_while_nobody_listens(backend: Performing, present: LoadedModel) -> None:
     racing = Racing(backend)
     for is_full in (False, True):
-        race, heard = race_of((SKILLS, DIFFUSING), (SKILLS, WRITING)), list[Any]()
+        race, heard = race_of((MINI, DIFFUSING), (MINI, WRITING)), list[Any]()
 
         def put(reply: Any, race: RaceRequest = race, heard: list[Any] = heard, is_full: bool = is_full) -> None:
             heard.append(reply)
@@ -189,7 +189,7 @@ def held() -> Iterator[tuple[FakeEngine, Scheduler]]:
     made = FakeEngine()
     made.hold = True
     scheduler = Scheduler(made)
-    scheduler.load(LoadRequest(SKILLS, "Skills"), Ear())
+    scheduler.load(LoadRequest(MINI, "Skills"), Ear())
     assert within(lambda: scheduler.model is not None)
     yield made, scheduler
     made.gate.release(10_000)
@@ -202,7 +202,7 @@ def test_a_race_waits_for_runs_and_runs_for_a_race(held: tuple[FakeEngine, Sched
     config = fake.defaults
     scheduler.run(ChatRun(config, 1, MESSAGES), before)
     assert within(lambda: bool(before.heard))
-    scheduler.race(race_of((SKILLS, {}), (SKILLS, {})), race)
+    scheduler.race(race_of((MINI, {}), (MINI, {})), race)
     scheduler.run(ChatRun(config, 2, MESSAGES), after)
     assert not race.heard
     fake.gate.release(10_000)
@@ -217,7 +217,7 @@ def test_lanes_that_see_race_on_a_picture_and_the_others_say_why_not(tmp_path: P
     model = loaded(backend, seer)
     quick = {"max_new_tokens": 16, "max_denoising_steps": 2, "image_tokens": 70}
     more = {**quick, "image_tokens": 140}
-    lanes = Lane(seer, "Seer", quick), Lane(SKILLS, "Skills", quick), Lane(seer, "Seer", more)
+    lanes = Lane(seer, "Seer", quick), Lane(MINI, "Skills", quick), Lane(seer, "Seer", more)
     request = RaceRequest((message_of("what?", [shown]),), lanes, 3, keep=False, pictures=(shown,))
     racing = Racing(backend)
     racing.run(request, model, lambda _: None)

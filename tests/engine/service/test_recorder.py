@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from app.state.run.canvas import CanvasState
-from engine import SKILLS, Event, GenerationConfig, StepFinished, Trace, open_trace
+from engine import MINI, Event, GenerationConfig, StepFinished, Trace, open_trace
 from engine.service import (
     Backend,
     ChatRun,
@@ -53,7 +53,7 @@ class Reader:
 
 
 def load(backend: Backend) -> None:
-    backend.load(LoadRequest(SKILLS, "Skills"), lambda _: None)
+    backend.load(LoadRequest(MINI, "Skills"), lambda _: None)
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_a_run_is_kept_in_a_file_of_its_own(run: Run, tmp_path: Path) -> None:
     assert (found.text, found.notice) == (live.text, "")
     header = found.header
     assert (header.prompt, header.messages, header.prompt_ids, header.think) == ("hello", MESSAGES, (2, 3), True)
-    assert (header.model.title, header.model.path, header.model.vocab_size) == ("Skills", SKILLS, 64)
+    assert (header.model.title, header.model.path, header.model.vocab_size) == ("Skills", MINI, 64)
     assert (header.seed, header.config.top_k) == (7, TOP_K)
     assert run().path != live.path
     assert len(list((tmp_path / "traces").iterdir())) == 2

@@ -23,13 +23,13 @@ def test_the_path_says_where_a_model_runs_and_the_other_is_freed() -> None:
     local, remote = FakeEngine(), RemoteBackend(patience=SHORT)
     backend = BackendRouter(local, lambda: remote)
     with serving(v1_models=models("m"), v1_chat_completions=streamed(*words(["from afar"]))) as server:
-        assert isinstance(load(backend, "safelight-skills"), ModelLoaded)
+        assert isinstance(load(backend, "safelight-mini"), ModelLoaded)
         assert backend.active.capabilities == local.capabilities
         assert isinstance(load(backend, f"{server.endpoint}#m"), ModelLoaded)
         assert not backend.active.capabilities.steps
         assert "no model is loaded" in Ran(list(run_alone(local, question()))).ended.message
         assert Ran(list(run_alone(backend.active, question()))).text == "from afar"
-        assert isinstance(load(backend, "safelight-skills"), ModelLoaded)
+        assert isinstance(load(backend, "safelight-mini"), ModelLoaded)
         assert backend.active.capabilities.steps
         assert "no model is loaded" in Ran(list(run_alone(remote, question()))).ended.message
     backend.unload()
@@ -41,7 +41,7 @@ def test_a_load_that_fails_elsewhere_leaves_the_present_model() -> None:
     failed = load(backend, "http://127.0.0.1:9#m")
     assert isinstance(failed, LoadFailed)
     assert not failed.kept
-    load(backend, "safelight-skills")
+    load(backend, "safelight-mini")
     failed = load(backend, "http://127.0.0.1:9#m")
     assert isinstance(failed, LoadFailed)
     assert failed.kept

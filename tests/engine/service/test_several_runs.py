@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from engine import SKILLS, GenerationConfig, StepFinished
+from engine import MINI, GenerationConfig, StepFinished
 from engine.decoding.protocols import Denoise
 from engine.service import ChatRun, LoadRequest, LocalBackend, PassWanted, RunAdvanced, RunEnded, RunRequest, Scheduler
 from engine.service.admission import Admission, CachePool
@@ -72,7 +72,7 @@ class Stopping(Ear):
 @pytest.fixture
 def backend() -> Watched:
     made = Watched()
-    made.load(LoadRequest(SKILLS, "Skills"), lambda _: None)
+    made.load(LoadRequest(MINI, "Skills"), lambda _: None)
     return made
 
 

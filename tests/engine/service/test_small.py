@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.catalog import BASE, DECIDER, GAPS, SIGHT, SKILLS, SMALL, SUDOKU, TALK, TOOLS, PackagedModel
+from engine.catalog import BASE, GAPS, MINI, SIGHT, SMALL, SUDOKU, TALK, PackagedModel
 from engine.forks import Fork
 from engine.pictures import Picture
 from engine.service import (
@@ -23,7 +23,7 @@ from engine.service import (
     RunStarted,
     run_alone,
 )
-from engine.service.small import TASKS, SmallBackend, part_for, prepared, puzzle_in, worded
+from engine.service.small import SmallBackend, part_for, prepared, puzzle_in, worded
 from engine.tasks.decisions.questions import Decision, YesNo
 from engine.tasks.drawings import picture_of
 from engine.text.message import Message, message_of
@@ -53,11 +53,11 @@ def talk(monkeypatch: pytest.MonkeyPatch) -> None:
         ("What is the capital of France?", TALK.id),
         ("def fib(n):", TALK.id),
         ("", TALK.id),
-        ("hi", TASKS),
-        ("can you solve sudoku", TASKS),
-        ("what's 12+7?", TASKS),
-        ("Could you please reverse the word robot", TASKS),
-        ("  COUNT FROM 3  TO 9", TASKS),
+        ("hi", MINI),
+        ("can you solve sudoku", MINI),
+        ("what's 12+7?", MINI),
+        ("Could you please reverse the word robot", MINI),
+        ("  COUNT FROM 3  TO 9", MINI),
         (PUZZLE, SUDOKU),
         (f"Solve this Sudoku:\n{LINES}", SUDOKU),
         (f"File: sudoku.txt\n\n```\n{LINES}\n```\n\n", SUDOKU),
@@ -72,21 +72,21 @@ def test_a_prompt_is_for_the_part_that_was_made_for_it(text: str, part: str) -> 
 
 def test_questions_for_tools_need_these() -> None:
     clock = said("What time is it in Tokyo?")
-    assert part_for(clock, ["clock"]) == TOOLS
-    assert part_for([*clock, {"role": "tool", "content": "12:00"}], ["clock"]) == TOOLS
-    assert part_for(clock, ["calculate"]) != TOOLS or TASKS == TOOLS
+    assert part_for(clock, ["clock"]) == MINI
+    assert part_for([*clock, {"role": "tool", "content": "12:00"}], ["clock"]) == MINI
+    assert part_for(clock, ["calculate"]) != MINI or MINI == MINI
 
 
 def test_a_picture_and_the_questions_about_it() -> None:
     drawing = message_of(QUESTION, [picture_of(SCENE)])
     assert part_for([drawing]) == SIGHT
     assert part_for([drawing, *said("", "2")[1:], *said("what colour is  the circle")]) == SIGHT
-    assert part_for([drawing, *said("", "2")[1:], *said("hi")]) == TASKS
+    assert part_for([drawing, *said("", "2")[1:], *said("hi")]) == MINI
 
 
 def test_without_talk_the_tasks_take_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PackagedModel, "is_here", False)
-    assert part_for(said("What is the capital of France?")) == TASKS
+    assert part_for(said("What is the capital of France?")) == MINI
 
 
 @pytest.mark.usefixtures("talk")
@@ -96,7 +96,7 @@ def test_each_part_reads_its_own_wording() -> None:
         *(one["content"] for one in asked[2:4]),
         "please spell  fig",
     ]
-    assert [worded(model, asked)[-1]["content"] for model in (TASKS, SKILLS, BASE)] == ["Spell fig."] * 3
+    assert [worded(model, asked)[-1]["content"] for model in (MINI, MINI, BASE)] == ["Spell fig."] * 3
     assert puzzle_in(worded(SUDOKU, said(f"Solve this:\n{LINES}"))[0]["content"]) == PUZZLE
     assert worded("a folder", asked) == tuple(asked)
 
@@ -119,9 +119,9 @@ def answered(small: tuple[SmallBackend, LoadedModel], request: RunRequest) -> tu
 @pytest.mark.parametrize(
     ("text", "part", "answer"),
     [
-        ("what's 12+7?", TASKS, "19"),
-        ("47+5 =", TASKS, "52"),
-        ("Sort 9 4 7 2 6.", TASKS, "2 4 6 7 9"),
+        ("what's 12+7?", MINI, "19"),
+        ("47+5 =", MINI, "52"),
+        ("Sort 9 4 7 2 6.", MINI, "2 4 6 7 9"),
         ("Monday, [[...]], Wednesday.", GAPS, "Monday, Tuesday, Wednesday."),
         (LINES, SUDOKU, " ".join(SOLVED[row : row + 9] for row in range(0, 81, 9))),
     ],
@@ -141,12 +141,12 @@ def test_calls_pictures_and_decisions(small: tuple[SmallBackend, LoadedModel]) -
     config = small[1].defaults
     tools = tuple(tool.declaration for tool in EXAMPLE_TOOLS.values())
     clock = ChatRun(config, 0, tuple(said("What time is it in Tokyo?")), tools=tools)
-    assert answered(small, clock)[0] == TOOLS
+    assert answered(small, clock)[0] == MINI
     picture: Picture = picture_of(SCENE)
     seen = ChatRun(config, 0, (message_of(QUESTION, [picture]),), pictures=(picture,))
     assert answered(small, seen)[0] == SIGHT
     decision = Decision("The number is 58.", (YesNo("Is the number even?"),))
-    assert answered(small, DecisionRun(config, 0, decision))[0] == DECIDER
+    assert answered(small, DecisionRun(config, 0, decision))[0] == MINI
 
 
 def test_runs_of_several_parts_go_on_together(small: tuple[SmallBackend, LoadedModel]) -> None:
@@ -168,7 +168,7 @@ def test_runs_of_several_parts_go_on_together(small: tuple[SmallBackend, LoadedM
 
 def test_a_run_of_a_model_that_is_no_part_is_not_gone_on_from(small: tuple[SmallBackend, LoadedModel]) -> None:
     alone, replies = LocalBackend(), list[Any]()
-    alone.load(LoadRequest(SKILLS, "Skills"), replies.append)
+    alone.load(LoadRequest(BASE, "Base"), replies.append)
     request = ChatRun(replies[-1].model.defaults, 0, tuple(said("Spell fig.")))
     (trace,) = [reply.trace for reply in run_alone(alone, request) if isinstance(reply, RunStarted)]
     fork = ForkRun.of(trace, (Fork(0, 0),))

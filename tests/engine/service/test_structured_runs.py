@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import SKILLS, WEDLM, GenerationConfig, GenerationFinished, Mark, PrefixPinned, SafelightError
+from engine import MINI, WEDLM, GenerationConfig, GenerationFinished, Mark, PrefixPinned, SafelightError
 from engine.service import (
     ChatRun,
     InfillRun,
@@ -46,7 +46,7 @@ def asked(wanted: OutputFormat, seed: int = 3) -> RunRequest:
 
 def test_a_run_is_recorded_with_its_format_and_cannot_be_changed(tmp_path: Path) -> None:
     backend = LocalBackend(tmp_path)
-    backend.load(LoadRequest(SKILLS, "Skills"), lambda _: None)
+    backend.load(LoadRequest(MINI, "Skills"), lambda _: None)
     assert backend.capabilities.structured
     replies = list(run_alone(backend, asked(FORMAT)))
     found = events(replies)
@@ -77,7 +77,7 @@ def test_a_causal_model_is_held_to_it_by_another_decoder_than_its_own(tmp_path: 
 
 def test_what_cannot_be_held_to_ends_before_it_has_begun() -> None:
     backend = LocalBackend()
-    backend.load(LoadRequest(SKILLS, "Skills"), lambda _: None)
+    backend.load(LoadRequest(MINI, "Skills"), lambda _: None)
     schema = {"properties": {"a": {"type": "integer", "minimum": 3, "maximum": 2}}, "required": ["a"], "type": "object"}
     wanted = OutputFormat("json_schema", schema)
     replies = list(run_alone(backend, asked(wanted)))
@@ -137,7 +137,7 @@ def test_a_run_whose_format_is_looked_at_can_be_cancelled(
 @pytest.fixture
 def backend() -> Watched:
     made = Watched()
-    made.load(LoadRequest(SKILLS, "Skills"), lambda _: None)
+    made.load(LoadRequest(MINI, "Skills"), lambda _: None)
     return made
 
 
@@ -169,7 +169,7 @@ MAY_CALL = OutputFormat("text_or_calls", tools=(ADD,))
 
 def test_a_text_that_may_have_calls_is_written_as_without_and_can_be_changed(tmp_path: Path) -> None:
     backend = LocalBackend(tmp_path)
-    backend.load(LoadRequest(SKILLS, "Skills"), lambda _: None)
+    backend.load(LoadRequest(MINI, "Skills"), lambda _: None)
     free = trace_of(list(run_alone(backend, dataclasses.replace(asked(FORMAT), output_format=None))))
     held = trace_of(list(run_alone(backend, asked(MAY_CALL))))
     assert held.header.output_format == MAY_CALL

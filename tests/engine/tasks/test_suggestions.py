@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from engine import BASE, SKILLS, CanvasCommitted, generate, load_model, read_reply
+from engine import BASE, MINI, CanvasCommitted, generate, load_model, read_reply
 from engine.tasks import skills
 
 
-@pytest.mark.parametrize("name", [SKILLS, BASE])
+@pytest.mark.parametrize("name", [MINI, BASE])
 def test_suggestions_are_answered_right_and_the_most_is_to_be_seen_of_the_first(name: str) -> None:
     model = load_model(name, device="cpu")
     seen = []
@@ -21,7 +21,7 @@ def test_suggestions_are_answered_right_and_the_most_is_to_be_seen_of_the_first(
         assert skills.check(prompt, text), prompt
         assert all(block.reason == "converged" for block in blocks)
         seen.append((sum(block.steps for block in blocks) + text.count("\n"), len(text)))
-    if name == SKILLS:  # which is loaded at a first start
+    if name == MINI:  # which is loaded at a first start
         assert seen == sorted(seen, reverse=True)
         assert seen[0][0] > 10
         assert seen[4][0] > 2

@@ -78,7 +78,7 @@ def made(values: dict[str, Any], folder: Path) -> Path:
 
 @pytest.mark.parametrize("kind", ["embedded", "gemma", "shown"])
 def test_it_is_the_tokenizer_that_was_written(kind: str, tmp_path: Path) -> None:
-    source = catalog.resolve(catalog.SKILLS) if kind == "embedded" else gemma_like(tmp_path / "gemma")
+    source = catalog.resolve(catalog.MINI) if kind == "embedded" else gemma_like(tmp_path / "gemma")
     values = tokenizer_values(source)
     if kind == "shown":  # as Gemma 4's converter has them
         types, tokens = values[PREFIX + "token_type"], values[PREFIX + "tokens"]
@@ -98,7 +98,7 @@ def test_it_is_the_tokenizer_that_was_written(kind: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("kind", ["embedded", "gemma"])
 def test_its_parts_make_what_its_file_makes(kind: str, tmp_path: Path) -> None:
-    values = tokenizer_values(catalog.resolve(catalog.SKILLS) if kind == "embedded" else gemma_like(tmp_path / "gemma"))
+    values = tokenizer_values(catalog.resolve(catalog.MINI) if kind == "embedded" else gemma_like(tmp_path / "gemma"))
     made = Tokenizer.from_parts(tokenizer_of(values)[0], "its tokenizer")
     assert made.fast.to_str() == Tokenizer.from_bytes(tokenizer_files(values)["tokenizer.json"], "its").fast.to_str()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine import SKILLS, Model, SafelightError, load_model
+from engine import MINI, Model, SafelightError, load_model
 from engine.text.grammar import GrammarState
 from engine.text.grammar_tokens import GrammarTokens
 from engine.text.output_format import OutputFormat
@@ -17,7 +17,7 @@ Schema = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return load_model(SKILLS, device="cpu")
+    return load_model(MINI, device="cpu")
 
 
 @pytest.fixture(scope="module")

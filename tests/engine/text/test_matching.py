@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine import SKILLS, catalog
+from engine import MINI, catalog
 from engine.errors import SafelightError
 from engine.text import matching
 from engine.text.grammar import GrammarState
@@ -197,7 +197,7 @@ def test_the_process_starts_with_the_library_alone() -> None:
 
 @pytest.fixture(scope="module")
 def tokens() -> GrammarTokens:
-    tokenizer = Tokenizer.from_folder(Path(catalog.resolve(SKILLS)))
+    tokenizer = Tokenizer.from_folder(Path(catalog.resolve(MINI)))
     return GrammarTokens.from_tokenizer(tokenizer, 128, (1, 8))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from engine import SKILLS, SafelightError, load_model
+from engine import MINI, SafelightError, load_model
 from engine.text.grammar import GrammarState
 from engine.text.grammar_tokens import GrammarTokens
 from engine.text.output_format import OutputFormat
@@ -25,7 +25,7 @@ DAYS = [f'"{day}"' for day in ("2021-02-29", "2020-02-29", "2100-02-29", "2000-0
 
 @pytest.fixture(scope="module")
 def vocabulary() -> tuple[Tokenizer, GrammarTokens]:
-    model = load_model(SKILLS, device="cpu")
+    model = load_model(MINI, device="cpu")
     ends = model.generation_defaults.eos_token_ids
     return model.tokenizer, GrammarTokens.from_tokenizer(model.tokenizer, model.config.vocab_size, ends)
 

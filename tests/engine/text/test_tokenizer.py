@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import EMBEDDED, GAPS, SIGHT, TOOLS, GenerationConfig, Model, SafelightError, load_model
+from engine import EMBEDDED, GAPS, MINI, SIGHT, GenerationConfig, Model, SafelightError, load_model
 from engine.service import CompletionRun
 from engine.service.description import prompt_ids
 from engine.text.chat_template import ChatTemplate, Message
@@ -31,7 +31,7 @@ def test_embedded_models_are_what_the_catalog_says(embedded: Model) -> None:
     assert sampler == GenerationConfig()
     assert embedded.config.pads_gaps is (embedded.name == GAPS)
     assert (
-        embedded.tokenizer.vocab_size == embedded.config.vocab_size == {SIGHT: 131, TOOLS: 134}.get(embedded.name, 128)
+        embedded.tokenizer.vocab_size == embedded.config.vocab_size == {SIGHT: 131, MINI: 134}.get(embedded.name, 128)
     )
     assert embedded.generation_defaults.image_tokens == (70 if embedded.name == SIGHT else 280)
 

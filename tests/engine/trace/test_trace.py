@@ -15,7 +15,7 @@ import pytest
 
 from engine import (
     EMBEDDED,
-    SKILLS,
+    MINI,
     SUDOKU,
     CanvasStarted,
     GenerationConfig,
@@ -40,19 +40,19 @@ from tests.engine.traces import assert_same, header, is_tenth, letter, letters, 
 
 PUZZLE = "530070000600195000098000060800060003400803001700020006060000280000419005000080079"
 RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "several blocks": (SKILLS, "Count from 4 to 43.", {}),
+    "several blocks": (MINI, "Count from 4 to 43.", {}),
     "a board": (SUDOKU, sudoku.to_prompt(PUZZLE), {"seed": 3}),
-    "no candidates": (SKILLS, "Reverse the word stone.", {"top_k": 0}),
-    "pinned": (SKILLS, "Reverse the word stone.", {"pinned": ((0, 40), (63, 41)), "banned_tokens": (50,)}),
-    "another canvas": (SKILLS, "What is 47 + 5?", {"canvas_length": 13, "max_new_tokens": 20}),
-    "cancelled at once": (SKILLS, "Count from 4 to 43.", {"stop_after": 0}),
-    "failed": (SKILLS, "Count from 4 to 43.", {"fail_after": 7}),
+    "no candidates": (MINI, "Reverse the word stone.", {"top_k": 0}),
+    "pinned": (MINI, "Reverse the word stone.", {"pinned": ((0, 40), (63, 41)), "banned_tokens": (50,)}),
+    "another canvas": (MINI, "What is 47 + 5?", {"canvas_length": 13, "max_new_tokens": 20}),
+    "cancelled at once": (MINI, "Count from 4 to 43.", {"stop_after": 0}),
+    "failed": (MINI, "Count from 4 to 43.", {"fail_after": 7}),
 }
 
 
 @pytest.fixture(scope="module")
 def models() -> dict[str, Model]:
-    return {name: load_model(name) for name in (SKILLS, SUDOKU)}
+    return {name: load_model(name) for name in (MINI, SUDOKU)}
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -90,7 +90,7 @@ def test_any_shape_and_any_number_comes_back(tmp_path: Path, length: int, top: i
 
 
 def test_saving_makes_the_same_file(models: dict[str, Model], tmp_path: Path) -> None:
-    live = record(models[SKILLS], "Count from 4 to 43.", tmp_path / "written.sltrace")
+    live = record(models[MINI], "Count from 4 to 43.", tmp_path / "written.sltrace")
     written = (tmp_path / "written.sltrace").read_bytes()
     (tmp_path / "saved.sltrace").write_text("what was there before")
     live.save(tmp_path / "saved.sltrace")

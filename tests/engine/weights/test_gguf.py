@@ -18,7 +18,7 @@ from engine.weights.gguf.checkpoint import TYPES, GGUFCheckpoint
 from engine.weights.gguf.header import GGUFHeader
 from tests.engine import gguf_files
 
-SKILLS = catalog.resolve(catalog.SKILLS)
+SKILLS = catalog.resolve(catalog.GAPS)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, get_args
 
-from engine import SKILLS, catalog
+from engine import MINI, catalog
 from engine.declared import read
 from engine.text.grammar import GrammarState
 from engine.text.grammar_tokens import GrammarTokens
@@ -36,7 +36,7 @@ VALUES: tuple[Any, ...] = (
 
 @cache
 def _tokens() -> GrammarTokens:
-    return GrammarTokens.from_tokenizer(Tokenizer.from_folder(Path(catalog.resolve(SKILLS))), 128, (1, 8))
+    return GrammarTokens.from_tokenizer(Tokenizer.from_folder(Path(catalog.resolve(MINI))), 128, (1, 8))
 
 
 def _pattern(random: Random) -> str:

@@ -59,7 +59,7 @@ def _safelight() -> tuple[LoadedModel, bytes, bytes]:
     [loaded] = [reply.model for reply in replies if isinstance(reply, ModelLoaded)]
     writer = ReplyWriter()
     body = b"".join(writer.write(reply) for reply in run_alone(local, question()))
-    return loaded, (catalog.resolve(catalog.SKILLS) / "tokenizer.json").read_bytes(), body
+    return loaded, (catalog.resolve(catalog.MINI) / "tokenizer.json").read_bytes(), body
 
 
 def _listing(owner: str) -> dict[str, Any]:

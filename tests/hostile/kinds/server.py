@@ -62,7 +62,7 @@ def _subject() -> tuple[int, Scheduler, _Complaints]:
     logging.getLogger().addHandler(complaints)
     threading.excepthook = lambda args: complaints.said.append(f"a thread died of {args.exc_value!r}")
     sys.unraisablehook = lambda args: complaints.said.append(f"nobody could raise {args.exc_value!r}")
-    served = _open.enter_context(serving(LocalBackend(), "safelight-skills", **LIMITS))
+    served = _open.enter_context(serving(LocalBackend(), "safelight-mini", **LIMITS))
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # usually it says nothing at all
     return urlsplit(served.server.url).port or 0, served.scheduler, complaints
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine import SKILLS
+from engine import MINI
 from engine.service import LocalBackend
 from tests.engine.server.served import Served, serving
 
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    with serving(LocalBackend(), SKILLS) as found:
+    with serving(LocalBackend(), MINI) as found:
         yield found

@@ -10,10 +10,9 @@ import pytest
 
 from app.design.tokens import DARKROOM, PAPER
 from engine import catalog
-from engine.catalog import SMALL
+from engine.catalog import MINI, SMALL
 from engine.server import page
 from engine.service import LocalBackend
-from engine.service.small import TASKS
 from tests.app.export.browser import Browser, start
 from tests.engine.server.served import KEY, Served, serving
 
@@ -39,7 +38,7 @@ def test_a_remote_canvas_develops(served: Served, browser: Browser) -> None:
     browser.call("Page.bringToFront")
     visit(browser, f"{served.server.url}/#key={KEY}")
     assert browser.value("location.href") == f"{served.server.url}/"  # the key does not stand there any longer
-    assert browser.value("document.querySelector('#model').textContent") == "safelight-skills"
+    assert browser.value("document.querySelector('#model').textContent") == "safelight-mini"
     browser.value("""
         window.seen = [];
         new MutationObserver(() => window.seen.push(
@@ -73,7 +72,7 @@ def test_the_canvas_is_that_of_the_part_that_writes(browser: Browser) -> None:
     with serving(LocalBackend(), SMALL) as served:
         visit(browser, f"{served.server.url}/#key={KEY}")
         for runs, (prompt, title, columns) in enumerate(
-            [(puzzle, "Safelight Sudoku", "10"), ("hi", catalog.title(TASKS), "")], start=1
+            [(puzzle, "Safelight Sudoku", "10"), ("hi", catalog.title(MINI), "")], start=1
         ):
             browser.value(f"view.prompt.value = {prompt!r}; view.ask.requestSubmit()")
             browser.wait(f"document.documentElement.dataset.runs === '{runs}'")
@@ -103,7 +102,7 @@ def test_a_wrong_key_is_said_and_asked_for_again(served: Served, browser: Browse
     browser.wait("!view.problem.hidden")
     assert "not this server’s key" in browser.value("view.problem.textContent")
     browser.value(f"view.key.value = {KEY!r}; view.access.requestSubmit()")
-    browser.wait("view.model.textContent === 'safelight-skills'")
+    browser.wait("view.model.textContent === 'safelight-mini'")
     assert browser.value("view.access.hidden && view.problem.hidden && !view.ask.hidden") is True
 
 

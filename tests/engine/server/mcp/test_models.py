@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.catalog import DECIDER, SKILLS, SUDOKU
+from engine.catalog import MINI, SUDOKU
 from engine.service import LocalBackend
 from tests.engine.server.mcp.asking import asking, refusal, texts
 from tests.engine.server.served import Served, serving
@@ -31,7 +31,7 @@ def test_skills_answer_a_prompt_and_fit_a_schema() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     prompt = "Reverse the word robot."
     plain, fitted, bad = asked(
-        SKILLS,
+        MINI,
         "generate",
         {"prompt": prompt, "seed": 1},
         {"prompt": prompt, "schema": schema},
@@ -45,7 +45,7 @@ def test_skills_answer_a_prompt_and_fit_a_schema() -> None:
 
 
 def test_a_gap_may_have_a_length() -> None:
-    [found] = asked(SKILLS, "infill", {"prefix": "2 4 6 ", "suffix": " 10 12", "length": 2})
+    [found] = asked(MINI, "infill", {"prefix": "2 4 6 ", "suffix": " 10 12", "length": 2})
     assert found.structured_content["tokens"] <= 2
     assert texts(found)[0] == found.structured_content["text"]
 
@@ -61,10 +61,11 @@ def test_a_grid_is_judged_by_the_rules() -> None:
 
 def test_a_decision_has_its_probabilities() -> None:
     even = {"question": "Is the number even?", "kind": "yes_no", "text": "The number is 52."}
-    colour = {"question": "Which is it?", "kind": "choice", "options": ["red", "blue"], "text": "The colour: red."}
+    day = {"question": "When does Zoe come?", "kind": "choice", "options": ["workday", "weekend"]}
+    day["text"] = "Zoe comes on Saturday."
     size = {"question": "How large is it?", "kind": "score", "options": ["small", "large"], "text": "It is large."}
-    results = asked(DECIDER, "decide", even, colour, size)
-    for found, best in zip(results, ("yes", "red", "large"), strict=True):
+    results = asked(MINI, "decide", even, day, size)
+    for found, best in zip(results, ("yes", "weekend", "large"), strict=True):
         shares = found.structured_content["probabilities"]
         assert sum(shares.values()) == pytest.approx(1, abs=1e-3)
         assert found.structured_content["answer"] == max(shares, key=shares.get) == best

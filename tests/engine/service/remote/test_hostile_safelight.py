@@ -23,7 +23,7 @@ RUN = ChatRun(GenerationConfig(max_new_tokens=8), 1, ({"role": "user", "content"
 def known() -> tuple[LoadedModel, bytes]:
     """A model, and a run of it as its server would send it."""
     local, replies = LocalBackend(), list[Any]()
-    local.load(LoadRequest(catalog.SKILLS, "Skills"), replies.append)
+    local.load(LoadRequest(catalog.MINI, "Skills"), replies.append)
     [loaded] = [reply.model for reply in replies if isinstance(reply, ModelLoaded)]
     writer = ReplyWriter()
     request = ChatRun(loaded.defaults.replace(max_denoising_steps=4), 1, RUN.messages)
@@ -31,7 +31,7 @@ def known() -> tuple[LoadedModel, bytes]:
 
 
 def routes(known: tuple[LoadedModel, bytes], **changed: Route) -> dict[str, Route]:
-    tokenizer = (catalog.resolve(catalog.SKILLS) / "tokenizer.json").read_bytes()
+    tokenizer = (catalog.resolve(catalog.MINI) / "tokenizer.json").read_bytes()
     return {
         "v1_models": models("m", owner="safelight"),
         "safelight_v1_model": in_json(model_to_json(known[0])),

@@ -55,7 +55,7 @@ class _Waiting:
 @pytest.fixture(scope="module")
 def local() -> LocalBackend:
     backend = LocalBackend()
-    backend.load(LoadRequest(catalog.SKILLS, "Skills"), lambda _: None)
+    backend.load(LoadRequest(catalog.MINI, "Skills"), lambda _: None)
     return backend
 
 
@@ -63,7 +63,7 @@ def local() -> LocalBackend:
 def server() -> Iterator[RemoteAddress]:
     """A server with the same model, in this process."""
     scheduler, outlet = Scheduler(LocalBackend()), _Waiting()
-    scheduler.load(LoadRequest(catalog.SKILLS, "Skills"), outlet)
+    scheduler.load(LoadRequest(catalog.MINI, "Skills"), outlet)
     assert outlet.is_there.wait(60)
     running = RunningServer(scheduler, ServerOptions(api_key=KEY))
     running.start()
@@ -90,7 +90,7 @@ def remote(server: RemoteAddress, traces: Path) -> RemoteBackend:
 
 
 def asked(**how: Any) -> RunRequest:
-    folder = catalog.resolve(catalog.SKILLS)
+    folder = catalog.resolve(catalog.MINI)
     usual = GenerationConfig.from_dict(read_json(folder / "generation_config.json"))
     config = usual.replace(**{"max_new_tokens": 128, "max_denoising_steps": 12} | how)
     return ChatRun(config, 11, ({"role": "user", "content": PROMPT},))
