@@ -86,8 +86,8 @@ def test_every_picture_is_in_a_document() -> None:
 
 def test_the_readme_is_short() -> None:
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-    assert len(lines) <= 130
-    assert [line for line in lines if len(line) > 200] == []
+    assert len(lines) <= 110
+    assert [line for line in lines if len(line) > 160] == []
 
 
 def test_no_document_has_the_marks_of_a_merge() -> None:

@@ -394,7 +394,7 @@ def test_the_commands_of_the_cards_are_ones() -> None:
     shown = [
         line.partition(" > ")[0].split()[4:]
         for page in (Path(__file__).with_name("README.md"), *Path("assets").glob("*/*/README.md"))
-        for line in page.read_text().replace("`", "\n").splitlines()
+        for line in page.read_text().replace("`", "\n").replace("\\\n", "").splitlines()
         if line.startswith("uv run python packaging/small_models ")
     ]
     assert {arguments[0] for arguments in shown} == {"train", "export", "score", "own-words"}

@@ -23,7 +23,7 @@ from tests.engine import gguf_files
 from tests.engine.gguf_files import Mix
 
 needs_kernels = pytest.mark.skipif(find_spec("triton") is None, reason="kernels need Triton")
-SKILLS = catalog.resolve(catalog.GAPS)
+EMBEDDED = catalog.resolve(catalog.GAPS)
 PROMPT = [{"role": "user", "content": "Reverse the word canvas."}]
 
 
@@ -39,7 +39,7 @@ def logits(model: Model) -> torch.Tensor:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    return gguf_files.small(tmp_path / "small.gguf", SKILLS, "llama", gguf_files.q4_1)
+    return gguf_files.small(tmp_path / "small.gguf", EMBEDDED, "llama", gguf_files.q4_1)
 
 
 @pytest.mark.parametrize("at_once", [checkpoint.AT_ONCE, 40 * 64], ids=["whole", "in pieces"])
@@ -50,7 +50,7 @@ def test_four_bits_stay_as_they_are(
 ) -> None:
     """With fp32 asked for, every weight and logit is that of the file's own numbers."""
     monkeypatch.setattr(checkpoint, "AT_ONCE", at_once)
-    path = gguf_files.small(tmp_path / "small.gguf", SKILLS, architecture, mix)
+    path = gguf_files.small(tmp_path / "small.gguf", EMBEDDED, architecture, mix)
     model = load_model(path, device="cpu", dtype="float32")
     plain = load_model(path, device="cpu", dtype="float32", quantization="none")
     assert model.name == "small"
@@ -85,7 +85,7 @@ def test_by_default_products_are_of_bf16_and_sums_of_fp32(file: Path) -> None:
     ],
 )
 def test_others_stay_as_they_are_or_take_eight_bits(mix: Mix, precision: Precision, tmp_path: Path) -> None:
-    path = gguf_files.small(tmp_path / "small.gguf", SKILLS, "llama", mix)
+    path = gguf_files.small(tmp_path / "small.gguf", EMBEDDED, "llama", mix)
     assert load_model(path, device="cpu").precision == precision
 
 
@@ -103,7 +103,7 @@ def test_each_layer_of_a_mixed_file_keeps_its_codes(tmp_path: Path) -> None:
     def mix(name: str, shape: tuple[int, ...]) -> Kind:
         return Kind.F32 if len(shape) == 1 else next(kind for part, (kind, _) in kinds.items() if part in name)
 
-    path = gguf_files.small(tmp_path / "small.gguf", SKILLS, "llama", mix, inner=256)
+    path = gguf_files.small(tmp_path / "small.gguf", EMBEDDED, "llama", mix, inner=256)
     model = load_model(path, device="cpu", dtype="float32")
     own = model.precision
     assert (own.dense, own.attention, own.embedding) == (UINT4, INT8_G32, INT8_G32)
@@ -135,7 +135,7 @@ def test_a_card_keeps_four_bits_where_its_kernels_read_them(file: Path, monkeypa
 
 @needs_kernels
 def test_a_file_too_large_for_a_card_is_packed_again(tmp_path: Path) -> None:
-    path = gguf_files.small(tmp_path / "small.gguf", SKILLS, "llama", gguf_files.q8_0)
+    path = gguf_files.small(tmp_path / "small.gguf", EMBEDDED, "llama", gguf_files.q8_0)
     kept = plan_model(path, 64, device=card_of("24GB"))
     assert (kept.quantization, kept.precision) == ("as stored", Precision(attention=INT8, dense=INT8))
     smaller = plan_model(path, 64, device=AbsentCard("small", kept.total_bytes - 1))
@@ -158,6 +158,6 @@ def test_settings_and_traces_know_it(file: Path, tmp_path: Path) -> None:
 
 
 def test_a_model_that_denoises_is_imported(tmp_path: Path) -> None:
-    path = gguf_files.tiny(tmp_path / "tiny.gguf", SKILLS)
+    path = gguf_files.tiny(tmp_path / "tiny.gguf", EMBEDDED)
     with pytest.raises(SafelightError, match="is a GGUF file; import it first: safelight quantize FILE FOLDER"):
         load_model(path)

@@ -23,7 +23,7 @@ from tests.engine import gguf_files
 from tests.engine.golden.causal_reference import VOCABULARY, build
 
 CPU = torch.device("cpu")
-SKILLS = catalog.resolve(catalog.GAPS)
+EMBEDDED = catalog.resolve(catalog.GAPS)
 ODD = {"hidden_size": 30, "num_attention_heads": 3, "num_key_value_heads": 1, "intermediate_size": 51}
 LLAMA3 = {
     "rope_type": "llama3",
@@ -148,7 +148,7 @@ def tensors_of(made: PreTrainedModel, architecture: str, kind: Kind = Kind.F32) 
 
 def write(path: Path, made: PreTrainedModel, architecture: str, kind: Kind = Kind.F32, **changes: Any) -> Path:
     """A whole file; ``changes`` are keys, or tensors by their names."""
-    said = keys_of(made, architecture) | gguf_files.tokenizer_values(SKILLS)
+    said = keys_of(made, architecture) | gguf_files.tokenizer_values(EMBEDDED)
     tensors = tensors_of(made, architecture, kind)
     said |= {name: value for name, value in changes.items() if not name.endswith(".weight")}
     tensors |= {name: value for name, value in changes.items() if name.endswith(".weight")}

@@ -29,12 +29,12 @@ from tests.engine import gguf_files
 from tests.engine.tiny import tokens
 
 CPU = torch.device("cpu")
-SKILLS = catalog.resolve(catalog.GAPS)
+EMBEDDED = catalog.resolve(catalog.GAPS)
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return gguf_files.tiny(tmp_path_factory.mktemp("gguf") / "tiny.gguf", SKILLS, gguf_files.q4_k_m)
+    return gguf_files.tiny(tmp_path_factory.mktemp("gguf") / "tiny.gguf", EMBEDDED, gguf_files.q4_k_m)
 
 
 def logits(model: Model) -> Tensor:
@@ -63,7 +63,7 @@ def dequantised(file: Path, folder: Path) -> Path:
     (folder / "config.json").write_text(json.dumps(config_dict(made.config)))
     (folder / "generation_config.json").write_text(json.dumps(generation_dict(GenerationConfig(), [1])))
     for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
-        (folder / name).write_bytes((SKILLS / name).read_bytes())
+        (folder / name).write_bytes((EMBEDDED / name).read_bytes())
     return folder
 
 
@@ -74,7 +74,7 @@ def test_it_is_packed_as_its_dequantised_weights_are(
     mix: str, error: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoint, "AT_ONCE", 50 * 256)
-    file = gguf_files.tiny(tmp_path / "tiny.gguf", SKILLS, gguf_files.MIXES[mix])
+    file = gguf_files.tiny(tmp_path / "tiny.gguf", EMBEDDED, gguf_files.MIXES[mix])
     source = dequantised(file, tmp_path / "dequantised")
     imported = import_gguf(file, tmp_path / "imported", "int4", CPU)
     converted = quantize(source, tmp_path / "converted", "int4", CPU)
@@ -110,11 +110,11 @@ def test_a_stopped_import_goes_on_where_it_stood(whole: Path, tmp_path: Path) ->
 
 
 def test_a_tokenizer_can_be_given(tmp_path: Path) -> None:
-    file = gguf_files.tiny(tmp_path / "tiny.gguf", SKILLS, **{"tokenizer.ggml.model": "bert"})
+    file = gguf_files.tiny(tmp_path / "tiny.gguf", EMBEDDED, **{"tokenizer.ggml.model": "bert"})
     with pytest.raises(SafelightError, match=r"of the kind 'bert'.*--tokenizer FOLDER"):
         import_gguf(file, tmp_path / "made", "int4", CPU)
     assert not (tmp_path / "made").exists()
-    import_gguf(file, tmp_path / "made", "int4", CPU, tokenizer=SKILLS)
+    import_gguf(file, tmp_path / "made", "int4", CPU, tokenizer=EMBEDDED)
     model = load_model(tmp_path / "made", device="cpu")
     assert model.chat_ids([{"role": "user", "content": "hello"}])
     assert model.generation_defaults.max_denoising_steps == gguf_files.EB["max_steps"]  # the file's, not the folder's
@@ -125,7 +125,7 @@ def test_a_tokenizer_can_be_given(tmp_path: Path) -> None:
 
 def test_a_file_in_parts_is_the_whole_file(whole: Path, tmp_path: Path) -> None:
     made = gguf_files.model()
-    said = gguf_files.values(made.config) | gguf_files.tokenizer_values(SKILLS)
+    said = gguf_files.values(made.config) | gguf_files.tokenizer_values(EMBEDDED)
     (tmp_path / "parts").mkdir()
     tensors = gguf_files.weights(made, gguf_files.q4_k_m)
     gguf_files.write(tmp_path / "parts" / "tiny.gguf", said, tensors, most_tensors=20)
@@ -184,7 +184,7 @@ PREFIX = "diffusion-gemma."
     ],
 )
 def test_bad_keys(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
-    file = gguf_files.tiny(tmp_path / "tiny.gguf", SKILLS, **changes)
+    file = gguf_files.tiny(tmp_path / "tiny.gguf", EMBEDDED, **changes)
     with pytest.raises(SafelightError, match=message) as caught:
         import_gguf(file, tmp_path / "made", "int4", CPU)
     assert "tiny.gguf" in str(caught.value)
@@ -193,7 +193,7 @@ def test_bad_keys(changes: dict[str, Any], message: str, tmp_path: Path) -> None
 
 def test_bad_tensors(tmp_path: Path) -> None:
     made = gguf_files.model()
-    said = gguf_files.values(made.config) | gguf_files.tokenizer_values(SKILLS)
+    said = gguf_files.values(made.config) | gguf_files.tokenizer_values(EMBEDDED)
     sound = gguf_files.weights(made, gguf_files.q8_0)
 
     def refusal(**changes: Any) -> str:

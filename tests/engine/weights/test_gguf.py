@@ -18,12 +18,12 @@ from engine.weights.gguf.checkpoint import TYPES, GGUFCheckpoint
 from engine.weights.gguf.header import GGUFHeader
 from tests.engine import gguf_files
 
-SKILLS = catalog.resolve(catalog.GAPS)
+EMBEDDED = catalog.resolve(catalog.GAPS)
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return gguf_files.tiny(tmp_path_factory.mktemp("gguf") / "tiny.gguf", SKILLS, gguf_files.q4_k_m)
+    return gguf_files.tiny(tmp_path_factory.mktemp("gguf") / "tiny.gguf", EMBEDDED, gguf_files.q4_k_m)
 
 
 def test_it_reads_what_the_packages_reader_reads(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
