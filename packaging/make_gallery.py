@@ -338,7 +338,7 @@ def main() -> None:
             case Example():
                 made = make(example, models[example.model])
             case TaskExample():
-                made = tasks[example.model].make(example)
+                made = tasks.make(example)
             case _:
                 made = family_runs.make(example)
         made.save(path)
