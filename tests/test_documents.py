@@ -148,7 +148,7 @@ def test_each_journey_is_walked_by_a_test() -> None:
     assert [name for file, name in walked if f"def {name}(" not in (ROOT / file).read_text("utf-8")] == []
 
 
-def test_the_rooms_stand_in_the_lines_of_the_contracts() -> None:
+def test_the_rooms_are_in_the_lines_of_the_contracts() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     for contract in project["tool"]["importlinter"]["contracts"]:

@@ -35,7 +35,7 @@ def running() -> Iterator[dict[str, subprocess.Popen[str]]]:
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_walls_stand(name: str, running: dict[str, subprocess.Popen[str]]) -> None:
+def test_import_walls_hold(name: str, running: dict[str, subprocess.Popen[str]]) -> None:
     told = running[name].communicate()[0]
     assert running[name].returncode == 0, f"{name} failed:\n{told}"
 
@@ -66,7 +66,7 @@ def test_every_import_inside_a_function_says_why() -> None:
         ("import a  # torch\n    if x:\n        import b", [4]),
     ],
 )
-def test_a_reason_stands_over_a_block_of_imports_or_on_a_line(body: str, lines: list[int]) -> None:
+def test_a_reason_is_over_a_block_of_imports_or_on_a_line(body: str, lines: list[int]) -> None:
     assert unexplained_imports(f"def f():\n    {body}\n") == lines
 
 

@@ -194,6 +194,13 @@ def test_the_code_is_in_plain_english() -> None:
     assert not found, "\n".join(map(str, found))
 
 
+def test_names_of_tests_are_in_plain_english() -> None:
+    text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    names = re.findall(r"^ *(?:async )?def (test_\w+)", text, re.MULTILINE)
+    assert len(names) > 2_000
+    assert [name for name in names if {*NAMES, "nobody", "stands", "stand"} & set(name.split("_"))] == []
+
+
 def test_the_documents_are_in_plain_english() -> None:
     pages = sorted({page for pattern in PAGES for page in ROOT.glob(pattern)})
     assert len(pages) > 20

@@ -249,7 +249,7 @@ def test_a_wedlm_is_exported_as_a_qwen3(tmp_path: Path) -> None:
     torch.testing.assert_close(ours, theirs(ids).logits, atol=2e-4, rtol=0)
 
 
-def test_a_draft_is_exported_beside_its_model(masked_run: Path, tmp_path: Path) -> None:
+def test_a_draft_is_exported_next_to_its_model(masked_run: Path, tmp_path: Path) -> None:
     CausalTrainer(tiny("draft", steps=1), tmp_path / "draft", start=masked_run).run()
     export_causal(read_state(tmp_path / "draft")[0], tiny("draft"), tmp_path / "out")
     raw = read_json(tmp_path / "out" / "config.json")

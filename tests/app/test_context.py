@@ -48,7 +48,7 @@ def signals(context: AppContext) -> list[str]:
 # ---------------------------------------------------------------- the model
 
 
-def test_a_model_is_on_its_way_until_it_is_there(qtbot: QtBot, open_context: Open) -> None:
+def test_a_model_counts_as_loading_until_it_is_there(qtbot: QtBot, open_context: Open) -> None:
     context = open_context(None)
     assert context.reason_to_wait() == "No model is loaded. Choose one above"
     context.load(SUDOKU)
@@ -173,7 +173,7 @@ def test_what_was_loaded_before_an_unloading_is_not_taken_for_what_is_loaded_aft
 # ---------------------------------------------------------------- what is possible now
 
 
-def test_whatever_is_under_way_is_the_reason_and_is_stopped(open_context: Open) -> None:
+def test_whatever_is_running_is_the_reason_and_is_stopped(open_context: Open) -> None:
     context = open_context()
     idle, first, second = Task(), Task("One moment."), Task("Another moment.")
     for task in (idle, first, second):
@@ -186,7 +186,7 @@ def test_whatever_is_under_way_is_the_reason_and_is_stopped(open_context: Open) 
     assert context.reason_to_wait() == ""
 
 
-def test_an_answer_under_way_is_the_reason(qtbot: QtBot, open_context: Open, fake: Any) -> None:
+def test_a_running_answer_is_the_reason(qtbot: QtBot, open_context: Open, fake: Any) -> None:
     context = open_context()
     fake.hold = True
     assert context.model is not None
@@ -270,7 +270,7 @@ def test_an_ending_that_fails_keeps_no_other_from_being_done(open_context: Open,
     assert not context.library.is_open
 
 
-def test_pages_that_are_gone_are_told_nothing_more(open_context: Open) -> None:
+def test_closed_pages_get_no_more_events(open_context: Open) -> None:
     context = open_context()
     pages: list[Any] = [entry.build(context) for entry in PAGES]
     context.close()

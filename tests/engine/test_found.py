@@ -225,7 +225,7 @@ class TestStores:
             resolve("org/name")
 
 
-def test_two_of_one_name_are_told_apart(home: Path, file: Path) -> None:
+def test_two_of_one_name_are_distinguished(home: Path, file: Path) -> None:
     first = lm_studio(home / ".lmstudio/models", "a", "repo", file)
     second = lm_studio(home / "mine", "b", "repo", file)
     assert {each.name: each.path for each in scan([home / "mine"])} == {"small-Q8_0": first, str(second): second}

@@ -67,7 +67,7 @@ def linked(tmp_path: Path) -> tuple[Path, Path]:
     return library, program
 
 
-def test_a_stand_in_loads_where_the_library_did_and_returns_an_error(linked: tuple[Path, Path]) -> None:
+def test_a_stub_loads_where_the_library_did_and_returns_an_error(linked: tuple[Path, Path]) -> None:
     library, program = linked
     assert stand_ins.is_stood_in_for(library)
     assert subprocess.run([program], capture_output=True, text=True, check=True).stdout == "42"
@@ -78,7 +78,7 @@ def test_a_stand_in_loads_where_the_library_did_and_returns_an_error(linked: tup
     assert set(stand_ins.symbols(library, "defined")) & {"used", "unused"} == {"used"}
 
 
-def test_nothing_stands_in_for_data(tmp_path: Path) -> None:
+def test_no_page_shows_made_up_data(tmp_path: Path) -> None:
     (tmp_path / "real.c").write_text("int number = 42;\n")
     (tmp_path / "user.c").write_text("extern int number;\nint read_it(void) { return number; }\n")
     library, user = tmp_path / "libnccl.so.2", tmp_path / "user.so"

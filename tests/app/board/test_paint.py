@@ -26,7 +26,7 @@ def shown(script: Script) -> SolveFrame:
 
 
 @pytest.mark.parametrize(("width", "height"), [(280, 280), (281, 900), (560, 300), (900, 900)])
-def test_cells_and_points_go_both_ways_and_all_fits(width, height):
+def test_cells_and_points_go_in_both_directions_and_all_fits(width, height):
     grid = BoardGeometry.within(width, height)
     for index in range(SIZE):
         x, y, w, h = grid.rect_of(index)

@@ -128,7 +128,7 @@ def test_shutdown_in_the_middle_of_a_run(qtbot: QtBot, link: EngineLink, reader:
     link.shutdown()  # once more is harmless
 
 
-def test_shutdown_leaves_behind_what_answers_to_nobody(
+def test_shutdown_leaves_an_unresponsive_thread_behind(
     qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine_thread, "ENDING_SECONDS", 0.05)
@@ -162,7 +162,7 @@ def test_a_run_is_found_by_its_recording_until_it_ends(
     run.stop()  # once more is harmless
 
 
-def test_what_nobody_waits_for_is_dropped(qtbot: QtBot, link: EngineLink, reader: Reader) -> None:
+def test_an_unwanted_result_is_dropped(qtbot: QtBot, link: EngineLink, reader: Reader) -> None:
     reader.follow(link.load("missing", "Missing"))  # held by nobody
     kept = reader.follow(link.load("safelight-mini", "Skills"))
     qtbot.waitUntil(lambda: reader.has(ModelLoaded))

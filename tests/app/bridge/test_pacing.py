@@ -201,7 +201,7 @@ def test_full_speed_lets_go_of_what_is_held() -> None:
     assert paced.told[-1] == RunEnded(REQUEST.run_id)
 
 
-def test_a_run_that_nobody_watches_and_an_infill_are_not_held() -> None:
+def test_an_unwatched_run_and_an_infill_are_not_paced() -> None:
     for watched in (None, InfillRun.of(Recorded(run(1)), (), 0)):
         paced = Paced()
         if watched is not None:

@@ -32,7 +32,7 @@ def test_it_shows_what_was_let_through_and_then_all() -> None:
     assert list(view.events) == trace.events
 
 
-def test_it_may_be_told_of_more_than_there_is_yet() -> None:
+def test_it_takes_positions_that_are_not_there_yet() -> None:
     trace = Recorded(run(1)[:2])
     view = RunView(trace)
     for _ in range(5):

@@ -86,7 +86,7 @@ def pixels(view: CanvasView) -> QImage:
 
 
 @looped("count, width, columns", product([1, 7, 64, 81, 96, 256], [60, 333, 640, 1400], [None, 1, 9]))
-def test_hit_testing_goes_both_ways(count, width, columns):
+def test_hit_testing_goes_in_both_directions(count, width, columns):
     grid = Geometry.from_width(width, count, 18, 32, columns=columns)
     taken: set[tuple[int, int]] = set()
     for index in range(count):
@@ -356,7 +356,7 @@ def test_the_legend_says_what_its_words_mean(view):
     QToolTip.hideText()
 
 
-def test_tool_tip_tells_all(view):
+def test_the_tool_tip_has_everything(view):
     show(view, block_at(2))
     assert view.cell_text(8) == [
         "Position 8: 'm'",

@@ -98,7 +98,7 @@ def test_a_text_with_gaps_and_what_is_revised_go_to_the_part_that_fills_them(
     assert (fake.requests[-1].noise, written.turn.answer.model) == (0.3, GAPS)
 
 
-def test_suggestions_are_a_mix_that_stays_and_finds_its_way(qtbot: QtBot, chat: ChatController) -> None:
+def test_suggestions_are_a_stable_mix_that_can_be_picked(qtbot: QtBot, chat: ChatController) -> None:
     bar = chat.page.welcome.suggestions
     assert OWN_WORDS in bar.prompts
     chat.page.composer.edit.setPlainText("half a thought")
@@ -151,7 +151,7 @@ def test_after_a_single_model_the_small_ones_can_be_asked_and_stay(qtbot: QtBot,
     assert context.slot.choice == ModelChoice(SMALL)
 
 
-def test_what_talk_is_and_the_way_to_larger_models_stand_under_the_field(qtbot: QtBot, chat: ChatController) -> None:
+def test_a_line_under_the_field_says_what_talk_is_and_links_larger_models(qtbot: QtBot, chat: ChatController) -> None:
     composer = chat.page.composer
     assert composer.hint.text() == "Safelight Talk has 135 million parameters: fluent, often wrong."
     composer.larger.click()

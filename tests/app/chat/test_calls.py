@@ -125,7 +125,7 @@ def test_a_call_waits_for_leave_and_the_answer_goes_on_from_its_result(
     ]
 
 
-def test_leave_for_always_is_kept_and_a_refusal_is_told_to_the_model(
+def test_leave_for_always_is_kept_and_a_refusal_is_reported_to_the_model(
     qtbot: QtBot, chat: ChatController, said: list[str]
 ) -> None:
     said += [call("add", first=1, second=2) + call("fail"), call("add", first=3, second=4), "Done."]
@@ -143,7 +143,7 @@ def test_leave_for_always_is_kept_and_a_refusal_is_told_to_the_model(
     assert chat._context.tools.leave.always == {SUMS.identity: frozenset({"add"})}
 
 
-def test_wrong_calls_are_told_to_the_model_and_run_nothing(qtbot: QtBot, chat: ChatController, said: list[str]) -> None:
+def test_wrong_calls_are_reported_to_the_model_and_not_run(qtbot: QtBot, chat: ChatController, said: list[str]) -> None:
     said += [call("remove_all"), "I see."]
     ask(qtbot, chat, "Add.")
     answer = ended(qtbot, chat)

@@ -110,7 +110,7 @@ def test_a_paste_that_no_file_may_hold_is_refused_in_words(composer: Composer) -
     assert not composer.attachments
 
 
-def test_a_long_prompt_that_comes_back_becomes_a_file_beside_its_others(composer: Composer) -> None:
+def test_a_long_prompt_that_comes_back_becomes_a_file_next_to_its_others(composer: Composer) -> None:
     files = tuple(Attachment(f"{number}.txt", str(number)) for number in range(MAX_FILES))
     composer.files.set_attachments(files)
     composer.set_text(LONG[0])
@@ -136,7 +136,7 @@ def test_a_walk_goes_back_and_forth_and_keeps_the_draft() -> None:
     assert history.newer("draft") is None
 
 
-def test_what_was_sent_is_the_latest_and_stands_once() -> None:
+def test_what_was_sent_is_the_latest_and_appears_once() -> None:
     history = PromptHistory()
     history.remember("elsewhere")
     history.set_conversation(["one", "two"])
@@ -455,7 +455,7 @@ def test_a_count_that_fails_is_said(qtbot: QtBot, composer: Composer) -> None:
     assert composer.send.isEnabled()
 
 
-def test_of_jobs_in_a_row_only_the_latest_is_told(qtbot: QtBot) -> None:
+def test_of_jobs_in_a_row_only_the_latest_is_reported(qtbot: QtBot) -> None:
     background, gate, told, ran = Background(), threading.Event(), [], []
     background.done.connect(told.append)
 

@@ -233,7 +233,7 @@ def test_a_refused_prompt_takes_no_other_draft_away(qtbot: QtBot, open_chat: Ope
     assert chat.page.composer.text == "the next one"
 
 
-def test_a_failed_run_is_told_with_details_and_the_app_goes_on(qtbot: QtBot, open_chat: Open, fake: Any) -> None:
+def test_a_failed_run_is_reported_with_details_and_the_app_goes_on(qtbot: QtBot, open_chat: Open, fake: Any) -> None:
     chat = open_chat()
     fake.fail_at = 1
     ask(qtbot, chat, "hello")

@@ -41,7 +41,7 @@ def idle(qtbot: QtBot, chat: ChatController, turns: int = 1) -> None:
     qtbot.waitUntil(lambda: len(session.chat.turns) == turns and session.active is None)
 
 
-def test_what_stands_above_the_line_is_the_prompt(qtbot: QtBot, open_chat: Any, fake: Any) -> None:
+def test_what_is_above_the_line_is_the_prompt(qtbot: QtBot, open_chat: Any, fake: Any) -> None:
     chat = open_chat()
     ask(qtbot, chat, f"About the weather.\n---\n{GAPPED}")
     idle(qtbot, chat)

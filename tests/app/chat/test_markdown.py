@@ -120,7 +120,7 @@ def test_formulas_on_lines_of_their_own(written: str) -> None:
         (r"a \( b", []),
     ],
 )
-def test_formulas_between_dollars_are_told_from_prices_and_code(text: str, formulas: list[str]) -> None:
+def test_formulas_between_dollars_are_distinguished_from_prices_and_code(text: str, formulas: list[str]) -> None:
     rows = flatten(parse(text))
     inlines = [one for row in rows if isinstance(row.content, Paragraph) for one in row.content.inlines]
     assert [one.written for one in inlines if isinstance(one, Formula)] == formulas
@@ -161,7 +161,7 @@ def test_control_characters_and_turned_directions_are_made_visible() -> None:
     assert "\u202e" not in letters("**bold \u202e**")
 
 
-def test_the_first_letter_tells_the_direction() -> None:
+def test_the_first_letter_gives_the_direction() -> None:
     assert is_rtl("123 שלום hello")
     assert is_rtl("مرحبا")
     assert not is_rtl("hello שלום")
@@ -182,7 +182,7 @@ def test_hostile_nesting_and_length_lose_no_letters(text: str) -> None:
     assert len(said.replace(" ", "")) >= len(text.replace(" ", "")) * 0.99
 
 
-def test_programs_are_told_apart_and_unknown_languages_stay_plain() -> None:
+def test_programs_are_distinguished_and_unknown_languages_stay_plain() -> None:
     found = {
         ("def f(): # hi\n"[start : start + length], part) for start, length, part in parts("def f(): # hi\n", "python")
     }

@@ -164,7 +164,7 @@ def test_a_stored_conversation_needs_no_model(page: ChatPage) -> None:
     assert page.turns == []
 
 
-def test_a_stopped_answer_keeps_its_text_and_the_canvas_that_was_under_way(page: ChatPage, fake: Any) -> None:
+def test_a_stopped_answer_keeps_its_text_and_the_canvas_that_was_running(page: ChatPage, fake: Any) -> None:
     chat = talk(0)
     fake.blocks = 2
     turn = chat.ask("Go", Answer("Skills", 5, fake.defaults))

@@ -74,7 +74,7 @@ def thumbs(chat: ChatController) -> list[PictureThumb]:
     return chat.page.scroller.findChildren(PictureThumb)
 
 
-def test_files_are_told_apart_and_what_is_no_picture_is_named(composer: Composer, tmp_path: Path, qtbot: QtBot) -> None:
+def test_files_are_distinguished_and_others_named(composer: Composer, tmp_path: Path, qtbot: QtBot) -> None:
     (tmp_path / "a.txt").write_text("text")
     (tmp_path / "a.pdf").write_bytes(b"%PDF-1.7 \0")
     (tmp_path / "b.png").write_bytes(RED.data)
@@ -126,7 +126,7 @@ def test_a_picture_is_pasted_and_removed(composer: Composer, qtbot: QtBot) -> No
     assert composer.pictures.isHidden()
 
 
-def test_a_text_beside_a_picture_goes_before_it(composer: Composer) -> None:
+def test_a_text_next_to_a_picture_goes_before_it(composer: Composer) -> None:
     data = QMimeData()
     data.setImageData(QImage(8, 4, QImage.Format.Format_RGB32))
     data.setText("cells of a table")
@@ -240,7 +240,7 @@ def test_a_missing_picture_is_said_and_left_out(chat: ChatController, red: str, 
     assert sent(chat, qtbot, chat.page.composer.send.click) == ()
 
 
-def test_what_a_reopened_conversation_shows_is_read_beside_the_window(
+def test_what_a_reopened_conversation_shows_is_read_in_the_background(
     chat: ChatController, red: str, tmp_path: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "blue.png").write_bytes(BLUE.data)

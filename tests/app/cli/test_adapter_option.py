@@ -38,7 +38,7 @@ def test_generate_with_and_without(places: tuple[Path, Path], capsys: Capture) -
     assert tuned["text"] != plain["text"]
 
 
-def test_bench_tells_it(places: tuple[Path, Path], capsys: Capture) -> None:
+def test_bench_reports_it(places: tuple[Path, Path], capsys: Capture) -> None:
     options = ("--model", places[0], "--adapter", places[1], "--device", "cpu", "--max-new-tokens", "1")
     _, out, _ = run(capsys, "bench", "--runs", "1", "--json", *options)
     assert json.loads(out)["adapter"] == "tuned"
@@ -58,7 +58,7 @@ def test_an_embedded_adapter_brings_its_model(capsys: Capture, monkeypatch: Patc
     assert asked == [adapter.base, "elsewhere"]
 
 
-def test_a_mistyped_adapter_is_told_before_a_model_is_loaded(capsys: Capture, monkeypatch: Patch) -> None:
+def test_a_mistyped_adapter_is_reported_before_a_model_is_loaded(capsys: Capture, monkeypatch: Patch) -> None:
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("a model was loaded")
 
@@ -68,7 +68,7 @@ def test_a_mistyped_adapter_is_told_before_a_model_is_loaded(capsys: Capture, mo
         refused(capsys, said, *command, "--adapter", "sudoku-lara")
 
 
-def test_an_adapter_for_another_model_is_told(places: tuple[Path, Path], capsys: Capture) -> None:
+def test_an_adapter_for_another_model_is_reported(places: tuple[Path, Path], capsys: Capture) -> None:
     model, adapter = places
     other = tiny.checkpoint(model.parent / "other", hidden_size=64)
     refused(capsys, "this model's layer asks for", "generate", "Hi.", "--model", other, "--adapter", adapter)

@@ -25,7 +25,7 @@ def run(capsys: Capture, *arguments: str, prompt: str = "what?") -> tuple[int, s
     return code, out, err
 
 
-def test_pictures_stand_before_the_prompt(capsys: Capture, tmp_path: Path) -> None:
+def test_pictures_are_before_the_prompt(capsys: Capture, tmp_path: Path) -> None:
     folder, files = seeing(tmp_path / "seeing"), [tmp_path / "one.png", tmp_path / "two.png"]
     for seed, file in enumerate(files):
         file.write_bytes(picture(40, 9, seed).data)

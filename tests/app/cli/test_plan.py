@@ -99,7 +99,7 @@ def test_on_a_gpu_the_table_names_what_no_tensor_takes(capsys: Capture, monkeypa
     assert float(rows["total"][0]) <= 18.0
 
 
-def test_a_small_model_is_told_in_megabytes(capsys: Capture) -> None:
+def test_a_small_model_is_reported_in_megabytes(capsys: Capture) -> None:
     code, out, _ = run(capsys, "plan", MINI)
     total = next(line for line in out.splitlines() if line.startswith("total"))
     assert code == 0

@@ -50,7 +50,7 @@ def test_without_lanes_a_model_is_raced_by_each_of_its_decoders(capsys: Capture)
     assert (found["results"][0]["text"], found["results"][0]["exact"]) == ("tobor", True)
 
 
-def test_a_batch_tells_rows_and_results(capsys: Capture, file: str, tmp_path: Path) -> None:
+def test_a_batch_reports_rows_and_results(capsys: Capture, file: str, tmp_path: Path) -> None:
     code, out, err = run(capsys, "race", "--prompts", file, *LANES, "--json", "--seed", "5")
     assert (code, err) == (0, "")
     found = json.loads(out)

@@ -186,7 +186,7 @@ def test_a_part_s_own_facts_plan_its_answer(served: Served) -> None:
     assert refusal[::2] == (400, "a gap cannot be filled in a format; leave out one of the two.")
 
 
-def test_gaps_decisions_and_puzzles_have_one_answer_by_each_way(
+def test_gaps_decisions_and_puzzles_have_one_answer_everywhere(
     served: Served, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load_once(monkeypatch)

@@ -77,7 +77,7 @@ def test_a_model_that_cannot_decide_is_named(
     assert not page.is_busy
 
 
-def test_a_model_elsewhere_tells_probabilities_and_no_canvas(
+def test_a_model_elsewhere_reports_probabilities_and_no_canvas(
     qtbot: QtBot, opened: Callable[..., DecisionsController]
 ) -> None:
     page = opened()

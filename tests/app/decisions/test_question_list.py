@@ -93,7 +93,7 @@ def test_bars_say_the_answer_and_what_speaks_against_it(one: DecisionsPage) -> N
     assert card.answer is None
 
 
-def test_in_a_narrow_window_the_state_stands_above_the_questions(qtbot: QtBot, one: DecisionsPage) -> None:
+def test_in_a_narrow_window_the_state_is_above_the_questions(qtbot: QtBot, one: DecisionsPage) -> None:
     state, questions = one.column, one.questions
     assert state.mapTo(one, state.rect().topLeft()).x() < questions.mapTo(one, questions.rect().topLeft()).x()
     one.resize(420, 700)

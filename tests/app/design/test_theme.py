@@ -72,7 +72,7 @@ def test_text_on_colours_can_be_read(theme):
 
 
 @THEMES
-def test_entropy_map_is_even_and_one_way(theme):
+def test_the_entropy_map_is_even_and_monotonic(theme):
     levels = [lightness(entropy_color(step / 60, theme).name()) for step in range(61)]
     steps = [after - before for before, after in itertools.pairwise(levels)]
     if not theme.dark:

@@ -69,7 +69,7 @@ def test_writes_every_format(
             assert image.n_frames == len(Replay(several).frames)
 
 
-def test_starts_in_the_folder_of_the_last_time_with_a_name_that_tells_no_prompt(
+def test_starts_in_the_folder_of_the_last_time_with_a_name_without_the_prompt(
     opened: Opened, settings: QSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     named: list[str] = []

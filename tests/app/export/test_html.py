@@ -100,7 +100,7 @@ def test_a_decision_shows_what_its_reads_came_to(browser: Any, decision: Trace, 
     assert browser.complaints == []
 
 
-def test_a_run_that_fits_a_format_tells_its_rounds(browser: Any, fitting: Trace, tmp_path: Path) -> None:
+def test_a_run_that_fits_a_format_reports_its_rounds(browser: Any, fitting: Trace, tmp_path: Path) -> None:
     browser.open(whole(fitting, tmp_path / "run.html"), "frame=2")
     status = browser.value("document.getElementById('status').textContent")
     assert status.startswith("3/5 · round 2: 7 tokens held, 3 of the 5 new ones written by the model · step 2")

@@ -79,7 +79,7 @@ def test_without_ffmpeg_it_says_what_to_do(real: Trace, tmp_path: Path, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_ffmpeg_that_fails_is_told(real: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ffmpeg_that_fails_is_reported(real: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refusing = tmp_path / "ffmpeg"
     refusing.write_text("#!/bin/sh\necho 'av_interleaved_write_frame(): No space left on device' >&2\nexit 1\n")
     refusing.chmod(0o755)
@@ -177,7 +177,7 @@ def test_frames_by_words(several: Trace) -> None:
         frames_of(replay, 8)
 
 
-def test_a_read_and_a_round_are_told_above_the_canvas(decision: Trace, fitting: Trace, tmp_path: Path) -> None:
+def test_a_read_and_a_round_are_reported_above_the_canvas(decision: Trace, fitting: Trace, tmp_path: Path) -> None:
     def captions(run: Trace, *, prompt: bool = True) -> list[str]:
         replay = Replay(run)
         sheet = PictureSheet(run, replay, range(len(replay.frames)), PictureStyle(DARKROOM, prompt=prompt))

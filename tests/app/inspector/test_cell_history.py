@@ -172,7 +172,7 @@ def test_no_probability_is_rounded_to_certainty():
 
 
 @pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: theme.name)
-def test_line_colours_stand_out_and_differ(theme):
+def test_line_colours_have_contrast_and_differ(theme):
     ground = luminance(color(theme.surface_sunken))
     shades = line_colors(theme)
     assert len({shade.name() for shade in shades}) == len(shades)

@@ -89,7 +89,7 @@ def test_differences_in_words():
     assert run_title(asked(8, adapter="Sudoku")) == "made-up with Sudoku, seed 8"
 
 
-def test_a_fork_is_told_beside_its_parent():
+def test_a_fork_is_described_next_to_its_parent():
     parent = asked()
     fork = asked(parent=Parent(parent.id, 1, 3))
     assert asked_in_words(fork, parent).endswith("The left run goes on from the right one at block 2, step 4.")
@@ -202,7 +202,7 @@ def test_a_run_that_has_ended_earlier_stays_at_its_end(page, compare):
     assert compare.right.view.block is not None
 
 
-def test_a_run_under_way_is_compared_as_it_grows(page, compare, qtbot):
+def test_a_running_run_is_compared_as_it_grows(page, compare, qtbot):
     events, trace = parted_at(1, 2), Recorded([])
     page.follow_live(trace)
     compare.set_other(Recorded(run()))

@@ -85,7 +85,7 @@ def test_noise_or_best_guesses_are_one_choice_for_all_pages_and_kept(
     assert canvas.raw.isChecked()
 
 
-def test_a_kept_run_is_opened_and_stands_in_the_tree(qtbot: QtBot, context: AppContext, open_inspector: Open) -> None:
+def test_a_kept_run_is_opened_and_is_in_the_tree(qtbot: QtBot, context: AppContext, open_inspector: Open) -> None:
     one, _ = keep(context, "one", "two")
     inspector = open_inspector()
     qtbot.waitUntil(lambda: len(offered(inspector)) == 2)

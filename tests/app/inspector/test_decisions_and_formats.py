@@ -148,7 +148,7 @@ def test_the_transport_goes_from_read_to_read(page: InspectorPage, qtbot: QtBot)
     assert not page.transport.key.isVisible()
 
 
-def test_a_decision_that_a_server_told_of_has_answers_and_no_canvas(page: InspectorPage) -> None:
+def test_a_decision_of_a_server_has_answers_and_no_canvas(page: InspectorPage) -> None:
     told = dataclasses.replace(DECIDED, slots=())
     read = next(event for event in decided(DECIDED) if isinstance(event, SlotsRead))
     page.open_trace(trace_of(told, [read]))

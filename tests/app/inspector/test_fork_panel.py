@@ -84,7 +84,7 @@ def test_a_later_change_of_a_cell_takes_the_place_of_an_earlier_one(panel, playe
     assert not panel.changes.isVisible()
 
 
-def test_settings_and_seed_are_told_only_where_they_differ(panel):
+def test_settings_and_seed_are_reported_only_where_they_differ(panel):
     assert panel.draft().is_empty
     panel.boxes["entropy_bound"].setValue(0.4)
     panel.boxes["max_denoising_steps"].setValue(6)
@@ -123,7 +123,7 @@ def test_typed_text_must_be_one_token(panel, player):
     assert panel.draft().pinned == ((6, 23),)
 
 
-def test_what_stands_in_the_way_is_said_and_nothing_is_asked(panel, qtbot):
+def test_an_obstacle_is_reported_and_nothing_is_asked(panel, qtbot):
     for part in (panel, panel.spans):
         part.block("Load a model to go on from this run.")
     assert not panel.run.isEnabled()

@@ -43,14 +43,14 @@ def test_the_course_ends_at_both_ends_and_counts_six() -> None:
     assert not course.go(1)
 
 
-def test_figures_are_told_only_of_a_changed_run() -> None:
+def test_figures_are_reported_only_of_a_changed_run() -> None:
     export = STEPS[COUNTED - 1]
     assert export.words(BEGUN) == "Export it as a film, a picture or a web page."
     changed = dataclasses.replace(BEGUN, changed_steps=11, changed_cells=1)
     assert export.words(changed).startswith("With the pin it took 11 steps, not 48, and 1 other digit came out")
 
 
-def test_the_recorded_run_is_what_the_steps_tell() -> None:
+def test_the_recorded_run_is_what_the_steps_say() -> None:
     trace = open_trace(next(one.path for one in gallery() if one.path.stem == RUN))
     record = Replay(trace).record(0)
     assert record.steps == 48

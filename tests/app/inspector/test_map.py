@@ -96,7 +96,7 @@ def test_accepted_and_remelted_are_marked(view):
 # -------------------------------------------------------------------------------------------------------- linked
 
 
-def test_pointing_is_linked_both_ways(view, player):
+def test_pointing_is_linked_in_both_directions(view, player):
     told = []
     player.hovered.connect(told.append)
     move(view.area, cell(view, 3, 1))

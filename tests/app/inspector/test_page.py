@@ -91,7 +91,7 @@ def test_a_run_without_a_canvas_is_no_trouble(page, qtbot):
     page.grab()
 
 
-def test_follows_a_run_under_way(page, qtbot):
+def test_follows_a_running_run(page, qtbot):
     events = run()
     trace = Recorded([])
     page.follow_live(trace)
@@ -300,7 +300,7 @@ def test_a_narrow_page_puts_the_tabs_below_the_canvas(page):
     assert page.side.mapTo(page, QPoint()).y() == page.canvas.mapTo(page, QPoint()).y()
 
 
-def test_the_history_comes_with_a_cell_or_stands_beside_the_map(page):
+def test_the_history_comes_with_a_cell_or_is_next_to_the_map(page):
     assert page.cell.map.isVisible()
     assert page.cell.hint.isVisible()
     assert not page.cell.history.isVisible()

@@ -53,7 +53,7 @@ def player(qapp: QApplication) -> Player:
     return Player()
 
 
-def test_each_picture_stands_beside_the_canvas_once(qtbot: QtBot, player: Player) -> None:
+def test_each_picture_is_next_to_the_canvas_once(qtbot: QtBot, player: Player) -> None:
     view = PromptPictures(player)
     qtbot.addWidget(view)
     player.open(run(RED))

@@ -29,7 +29,7 @@ def test_lines_are_the_figures_of_the_text_without_padding(plots):
     assert plots.legend.words == ["mean entropy, nats", "accepted cells", "best guess changed"]
 
 
-def test_a_step_is_gone_to_told_and_marked(plots, qtbot):
+def test_a_step_that_is_gone_to_is_described_and_marked(plots, qtbot):
     area = plots.area
     before = area.grab().toImage()
     qtbot.mouseClick(area.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(area.x_of(1) + 2, 60))

@@ -81,7 +81,7 @@ def no_pieces(_header: TraceHeader) -> None:
     return None
 
 
-def test_a_fork_of_a_fork_stands_under_it_and_says_what_was_changed() -> None:
+def test_a_fork_of_a_fork_is_under_it_and_says_what_was_changed() -> None:
     pinned = Fork(0, 3, pinned=((12, 5),), settings=(("entropy_bound", 0.3),))
     fork = run("fork", 2, parent=Parent("root", 0, 3), changes=(pinned,))
     further = run("further", 3, parent=Parent("fork", 1, 0), changes=(pinned, Fork(1, 0, seed=8)))

@@ -37,7 +37,7 @@ def said(trace: Recording) -> list[str]:
     return [caption(replay.record(frame.block), frame, trace).text for frame in replay.frames]
 
 
-def test_each_step_is_told_from_its_events() -> None:
+def test_each_step_is_described_from_its_events() -> None:
     assert said(Recorded(life())) == [
         "Block 1 begins: a random token in each of 4 cells.",
         "Step 1: 2 of 3 cells are accepted at once.",

@@ -159,7 +159,7 @@ def test_a_click_selects_the_cell(view, player, qtbot):
     assert player.selection == 3
 
 
-def test_text_from_right_to_left_is_clicked_where_it_stands(view, player, qtbot):
+def test_a_click_finds_text_from_right_to_left(view, player, qtbot):
     player.go(3)
     qtbot.mouseClick(view.pane.viewport(), Qt.MouseButton.LeftButton, pos=character(view, 9))
     assert player.selection == 3

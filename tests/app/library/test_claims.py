@@ -20,7 +20,7 @@ def test_a_conversation_is_claimed_once(library: Library, folder: Path) -> None:
     assert list(folder.glob("*.lock")) == []
 
 
-def test_what_nobody_holds_counts_as_stopped(library: Library, folder: Path) -> None:
+def test_an_unheld_run_counts_as_stopped(library: Library, folder: Path) -> None:
     ids = [library.create(title=title) for title in ("held", "left", "never claimed")]
     for id in ids:
         library.add(id, NewMessage(None, "assistant", "draft", status="developing"))
@@ -36,7 +36,7 @@ def test_what_nobody_holds_counts_as_stopped(library: Library, folder: Path) -> 
     ]
 
 
-def test_what_is_no_file_of_ours_keeps_nobody_out(library: Library, folder: Path, tmp_path: Path) -> None:
+def test_a_foreign_lock_file_locks_nothing(library: Library, folder: Path, tmp_path: Path) -> None:
     (folder / "library-answering-1.lock").mkdir()
     (folder / "library-answering-2.lock").symlink_to(tmp_path / "elsewhere")
     for conversation in (1, 2):

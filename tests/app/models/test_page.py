@@ -460,7 +460,7 @@ def listed(models: ModelsController) -> list[str]:
     return [key for key, row in models.page.rows.items() if row.isVisibleTo(models.page)]
 
 
-def test_models_whose_weights_nobody_has_run_are_one_folded_row(qtbot: QtBot, models: ModelsController) -> None:
+def test_models_with_untried_weights_are_one_folded_row(qtbot: QtBot, models: ModelsController) -> None:
     new = PublishedModel("new/model", "New", "for chat", 3_200_002, "llada-8b", "auto", model_type="llada")
     models._published = (*models._published, new)
     models.refresh()

@@ -73,7 +73,7 @@ def test_without_a_run_nothing_moves():
     assert player.piece(3) == ""
 
 
-def test_opens_at_the_end_or_where_told(player):
+def test_opens_at_the_end_or_at_a_given_place(player):
     assert player.frame == Frame(1, 3)
     told: list[int] = []
     player.placed.connect(told.append)

@@ -390,7 +390,7 @@ def choose(picker: PresetPicker, id: str) -> None:
     picker.activated.emit(index)
 
 
-def test_a_choice_is_told_and_showing_one_is_not(qtbot: QtBot, picker: PresetPicker) -> None:
+def test_a_choice_is_reported_and_showing_one_is_not(qtbot: QtBot, picker: PresetPicker) -> None:
     assert picker.currentText() == "Default"
     with qtbot.assertNotEmitted(picker.chosen):
         picker.show_preset(CLERK.id)
@@ -406,7 +406,7 @@ def test_a_choice_is_told_and_showing_one_is_not(qtbot: QtBot, picker: PresetPic
     ]
 
 
-def test_the_preset_in_use_is_told_again_when_it_was_edited(qtbot: QtBot, picker: PresetPicker) -> None:
+def test_the_preset_in_use_is_reported_again_when_it_was_edited(qtbot: QtBot, picker: PresetPicker) -> None:
     picker.show_preset(POET.id)
     choose(picker, EDIT)
     assert picker.currentText() == "Poet"
@@ -435,7 +435,7 @@ def test_a_preset_that_was_made_of_the_current_values_is_used(qtbot: QtBot, pick
     assert picker.currentText() == "New preset"
 
 
-def test_a_preset_in_use_that_was_deleted_gives_way_to_the_default(qtbot: QtBot, picker: PresetPicker) -> None:
+def test_the_default_replaces_a_deleted_preset_in_use(qtbot: QtBot, picker: PresetPicker) -> None:
     picker.show_preset(CLERK.id)
     picker.edit_presets()
     assert picker.editor is not None

@@ -110,7 +110,7 @@ def test_a_race_can_be_stopped(qtbot: QtBot, fake: FakeEngine, page: RaceControl
     assert one.race.isEnabled()
 
 
-def test_other_models_are_loaded_beside_and_what_fails_is_said(
+def test_other_models_are_loaded_in_addition_and_what_fails_is_said(
     qtbot: QtBot, fake: FakeEngine, page: RaceController
 ) -> None:
     one, lanes = page.page, page.lanes

@@ -55,7 +55,7 @@ def test_a_file_is_read_in_a_thread_and_opened(
         importing.begin(path)
 
 
-def test_what_is_wrong_with_a_file_is_told(qtbot: QtBot, library: Library, tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_file_is_reported(qtbot: QtBot, library: Library, tmp_path: Path) -> None:
     importing = Importing(library)
     for name in ("missing.json", "."):
         with qtbot.waitSignal(importing.failed) as told:

@@ -146,7 +146,7 @@ def test_a_failed_edit_takes_itself_out_again(fake: Any) -> None:
     assert chat.turns == [one]
 
 
-def test_the_system_prompt_and_files_are_told_but_thinking_is_not(fake: Any) -> None:
+def test_the_system_prompt_and_files_are_reported_but_thinking_is_not(fake: Any) -> None:
     chat = ChatState(system_prompt="Be brief.")
     turn = chat.ask("Sum it up.", answer(fake), (Attachment("a.md", "```\ncode\n```"),))
     finish(chat, fake)
@@ -181,7 +181,7 @@ def test_figures_outlive_their_run_and_survive_damage(fake: Any) -> None:
         assert RunFigures.from_json(damaged) == RunFigures()
 
 
-def test_the_model_is_told_the_versions_on_show(fake: Any) -> None:
+def test_the_model_reads_the_shown_versions(fake: Any) -> None:
     chat = ChatState()
     chat.ask("one", answer(fake, 1))
     finish(chat, fake, 1)

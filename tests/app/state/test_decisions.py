@@ -26,7 +26,7 @@ def test_a_draft_becomes_the_question_that_it_was_made_of(kind: str) -> None:
     assert QuestionDraft.from_json(draft.to_json()) == draft
 
 
-def test_what_is_missing_is_told_at_its_field() -> None:
+def test_what_is_missing_is_reported_at_its_field() -> None:
     draft = QuestionDraft("choice")
     assert draft.problem is not None
     assert draft.problem.place == -1

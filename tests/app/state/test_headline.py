@@ -42,7 +42,7 @@ def test_who_won(lanes: list[LaneEnd], said: str) -> None:
     assert headline(lanes) == said
 
 
-def test_lanes_are_called_by_what_tells_them_apart() -> None:
+def test_lanes_are_named_by_what_differs() -> None:
     assert short_names(["Skills · Diffusion", "WeDLM · One by one"]) == ["Diffusion", "One by one"]
     assert short_names(["Base · Diffusion", "Sudoku · Diffusion"]) == ["Base", "Sudoku"]
     assert short_names(["A · X", "A · Y", "B · X"]) == ["A · X", "A · Y", "B · X"]

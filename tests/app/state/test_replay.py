@@ -184,7 +184,7 @@ def test_next_change_of_a_cell():
     assert replay.next_change(4, 0, 1) is None
 
 
-def test_noise_that_gives_way_to_noise_is_no_change_of_the_calm_view():
+def test_noise_after_noise_is_no_change_of_the_calm_view():
     events = made_up()
     noisy = []
     for event in events:

@@ -24,7 +24,7 @@ ASKED = "Write a line."
 TEXT = "The sea is grey and cold today."
 
 
-def test_a_prompt_with_gaps_is_the_answer_and_what_stands_above_the_line_is_said() -> None:
+def test_a_prompt_with_gaps_is_the_answer_and_what_is_above_the_line_is_said() -> None:
     made = of_prompt("Dear [[…]], bye.")
     assert made is not None
     assert (made.wording(ASKED), made.further()) == (INSTRUCTION, ())
@@ -35,7 +35,7 @@ def test_a_prompt_with_gaps_is_the_answer_and_what_stands_above_the_line_is_said
     assert of_prompt("No gap.") is None
 
 
-def test_a_selection_is_written_again_between_what_stands_around_it() -> None:
+def test_a_selection_is_written_again_between_what_is_around_it() -> None:
     start = TEXT.index("grey")
     stop = start + len("grey and cold")
     made = of_selection("rewrite", TEXT, start, stop, "Warmer.")

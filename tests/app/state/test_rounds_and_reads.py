@@ -45,7 +45,7 @@ def live(events: list[Event]) -> list[tuple[list[int], list[int]]]:
     return seen[:-1]  # the end of the run shows nothing new
 
 
-def test_a_replay_shows_rounds_as_they_were_shown_live_both_ways(tmp_path: Path) -> None:
+def test_a_replay_shows_rounds_as_they_were_shown_live_in_both_directions(tmp_path: Path) -> None:
     events = list(structured())
     seen = live(events)
     for trace in (trace_of(events), open_trace(write(tmp_path / "run.sltrace", events, STRUCTURED))):
@@ -56,7 +56,7 @@ def test_a_replay_shows_rounds_as_they_were_shown_live_both_ways(tmp_path: Path)
             assert (shown.tokens(calm=True).tolist(), states(shown)) == seen[place], place
 
 
-def test_what_the_format_gave_is_told_from_what_the_model_wrote() -> None:
+def test_what_the_format_gave_is_distinguished_from_what_the_model_wrote() -> None:
     record = Replay(trace_of(list(structured()))).record(0)
     assert record.rounds == (PinnedRound(0, 0, 2, 2, 0), PinnedRound(1, 1, 7, 5, 3), PinnedRound(2, 3, 16, 9, 8))
     assert record.round_at(1) is record.rounds[1]
@@ -107,7 +107,7 @@ def test_a_decision_is_gone_through_read_by_read() -> None:
     assert set(np.delete(before, slots)) == set(np.delete(after, slots)) == {GIVEN}
 
 
-def test_a_server_tells_of_a_decision_without_a_canvas() -> None:
+def test_a_server_reports_a_decision_without_a_canvas() -> None:
     read = next(event for event in decided(DECIDED) if isinstance(event, SlotsRead))
     replay = Replay(trace_of([read], replace(DECIDED, slots=())))
     assert replay.frames == []
@@ -115,7 +115,7 @@ def test_a_server_tells_of_a_decision_without_a_canvas() -> None:
     assert CanvasState.from_events([read]).current is None
 
 
-def test_a_read_that_cannot_be_read_is_said_and_the_others_stand() -> None:
+def test_an_unreadable_read_is_reported_and_the_others_stay() -> None:
     class Damaged(Trace):
         def event(self, index: int) -> Event:
             if index == 3:

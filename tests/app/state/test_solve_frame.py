@@ -164,7 +164,7 @@ def test_a_cell_without_a_digit_makes_it_incomplete():
     assert found.text == "Not solved: 1 cell without a digit, 1 of 51 blanks wrong."
 
 
-def test_changed_givens_are_told():
+def test_changed_givens_are_reported():
     relabelled = SOLVED.translate(str.maketrans("12", "21"))
     found = verdict(PUZZLE, relabelled)
     changed = tuple(cell for cell in range(SIZE) if PUZZLE[cell] in "12")

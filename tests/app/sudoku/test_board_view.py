@@ -110,7 +110,7 @@ def test_shortcuts_of_the_window_wait_only_for_keys_the_board_takes(view):
 # --------------------------------------------------------------------------------------------------- mouse, clipboard
 
 
-def test_a_click_sets_the_cursor_and_the_pointer_is_told(view, qtbot):
+def test_a_click_sets_the_cursor_and_the_pointer_is_reported(view, qtbot):
     selected, hovered = [], []
     view.cellSelected.connect(selected.append)
     view.cellHovered.connect(hovered.append)

@@ -27,7 +27,7 @@ from .conftest import Open, idle
 # ---------------------------------------------------------------------------------------------------------- one puzzle
 
 
-def test_one_click_solves_what_stands_there_at_first_sight(qtbot: QtBot, open_sudoku: Open, fake: SolverEngine) -> None:
+def test_one_click_solves_what_is_there_at_first_sight(qtbot: QtBot, open_sudoku: Open, fake: SolverEngine) -> None:
     opened = open_sudoku(MODEL, seed=7)
     one = opened.page
     assert one.puzzle.cells == SAMPLE

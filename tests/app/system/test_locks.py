@@ -63,7 +63,7 @@ def test_a_claim_ends_and_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_system_without_locks_keeps_nobody_waiting(
+def test_a_file_system_without_locks_causes_no_wait(
     system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unsupported(*_: int) -> None:

@@ -60,7 +60,7 @@ def test_sums_and_sorts_of_talk_are_checked_and_the_one_that_learned_them_is_nam
         assert doubt(prompt, answered(f"It is {right}.", TALK.id)) is None
 
 
-def test_of_other_models_and_of_answers_under_way_nothing_is_said() -> None:
+def test_of_other_models_and_of_running_answers_nothing_is_said() -> None:
     assert doubt("Wie geht es dir heute?", answered("x", "/models/large")) is None
     assert doubt("Say hi", answered("x", "/models/large")) is None
     assert doubt("0" * 81, answered("x", SUDOKU)) is None

@@ -87,7 +87,7 @@ def test_under_reduced_motion_its_last_frame_is_there_at_once(
     assert shown.again.isVisible()
 
 
-def test_the_run_has_what_the_captions_tell() -> None:
+def test_the_run_has_what_the_captions_say() -> None:
     trace = open_trace(next(one.path for one in gallery() if one.path.stem == RUN))
     assert skills.check(trace.prompt, trace.text)
     assert len(trace.steps) >= 12

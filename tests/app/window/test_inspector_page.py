@@ -74,7 +74,7 @@ def test_a_fork_of_a_fork_keeps_its_chain_when_what_it_came_from_is_closed(qtbot
     assert chain(inspector) == whole
 
 
-def test_in_a_comparison_the_original_stands_at_the_left(qtbot: QtBot, window: MainWindow) -> None:
+def test_in_a_comparison_the_original_is_at_the_left(qtbot: QtBot, window: MainWindow) -> None:
     inspector = window.pages.inspector()
     original = inspector.page.player.trace
     inspector.page.player.go(2)

@@ -70,7 +70,7 @@ def test_a_folder_is_described_by_its_place(listed: ModelList) -> None:
     assert listed.currentIndex() == -1
 
 
-def test_a_choice_is_told_and_the_ways_to_more_choose_nothing(qtbot: QtBot, listed: ModelList) -> None:
+def test_a_choice_is_reported_and_links_to_more_choose_nothing(qtbot: QtBot, listed: ModelList) -> None:
     listed.show_model(MINI, "Safelight Mini")
     told: list[str] = []
     listed.model_chosen.connect(told.append)

@@ -156,7 +156,7 @@ def test_a_preset_is_taken_marked_as_changed_and_kept_with_the_conversation(qtbo
     assert window.context.session.library.conversation(first).preset == "careful"
 
 
-def test_a_fault_anywhere_is_told_and_the_app_goes_on(qtbot: QtBot, open_window: Open) -> None:
+def test_a_fault_anywhere_is_reported_and_the_app_goes_on(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
     faults = CrashHandler()
     faults.happened.connect(window.context.say)
@@ -182,7 +182,7 @@ def test_a_damaged_library_is_set_aside_and_said(qtbot: QtBot, open_window: Open
     assert len(window.context.session.library.summaries()) == 1
 
 
-def test_a_data_folder_that_cannot_be_made_stops_nobody(tmp_path: Path) -> None:
+def test_the_app_starts_without_a_data_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     library = open_library(tmp_path / "file" / "inside")
     assert "conversations are not saved" in library.notice

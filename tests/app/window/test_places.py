@@ -64,7 +64,7 @@ def test_models_and_server_are_tabs_behind_the_model_list(qtbot: QtBot, open_win
     assert (window.pages.current, tabs.currentIndex()) == (window.pages[SERVER], 1)
 
 
-def test_the_conversations_stand_in_the_chat_only_and_nothing_moves(qtbot: QtBot, open_window: Open) -> None:
+def test_the_conversations_are_in_the_chat_only_and_nothing_moves(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
     before = [tool.geometry() for tool in window.topbar.places.values()]
     assert window.sidebar.isVisible()

@@ -19,7 +19,7 @@ def place(window: QWidget, widget: QWidget) -> tuple[QPoint, int, int]:
     return widget.mapTo(window, QPoint()), widget.width(), widget.height()
 
 
-def test_a_message_stands_over_the_page(qtbot: QtBot, open_window: Open) -> None:
+def test_a_message_is_over_the_page(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
     window.show_page(INSPECTOR)
     page, notice = window.pages.stack.currentWidget(), window.notices.notice

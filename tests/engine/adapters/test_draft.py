@@ -74,7 +74,7 @@ def test_what_a_published_folder_adds_and_when(tmp_path: Path) -> None:
     torch.testing.assert_close(found, logits(merged), atol=1e-4, rtol=1e-4)
 
 
-def test_a_config_beside_it_tells_the_scaling(tmp_path: Path) -> None:
+def test_a_config_next_to_it_gives_the_scaling(tmp_path: Path) -> None:
     network = masked_network(0)
     save_adapter(tmp_path / FOLDER, adapters(matrices(2), 1.5), TARGETS, "", "", torch.float32)
     draft = read(tmp_path, network)

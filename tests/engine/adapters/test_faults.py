@@ -129,7 +129,7 @@ def loaded(base: Path, saved: Path) -> Model:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_what_is_wrong_is_told_and_changes_nothing(fault: str, saved: Path, loaded: Model, tmp_path: Path) -> None:
+def test_what_is_wrong_is_reported_and_changes_nothing(fault: str, saved: Path, loaded: Model, tmp_path: Path) -> None:
     for file in saved.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     spoil, words = FAULTS[fault]
@@ -144,7 +144,7 @@ def test_what_is_wrong_is_told_and_changes_nothing(fault: str, saved: Path, load
     assert len(adapted) == 23
 
 
-def test_one_that_does_not_fit_is_told_before_it_is_read(
+def test_one_that_does_not_fit_is_reported_before_it_is_read(
     saved: Path, loaded: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(adapting, "free_bytes", lambda _: 1_000)
@@ -153,7 +153,7 @@ def test_one_that_does_not_fit_is_told_before_it_is_read(
         load_adapter(loaded, saved)
 
 
-def test_another_version_of_the_base_is_told(base: Path, loaded: Model, tmp_path: Path) -> None:
+def test_another_version_of_the_base_is_reported(base: Path, loaded: Model, tmp_path: Path) -> None:
     name = base.name
     save_adapter(tmp_path, random_adapters(loaded.network), TARGETS, name, "ab" * 32)
     with pytest.raises(SafelightError, match=f"made for another {name} .*abababab, not {fingerprint(base)[:8]}"):

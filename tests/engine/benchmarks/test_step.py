@@ -182,7 +182,7 @@ def test_both_kinds_of_layer_are_checked(placement: Placement, monkeypatch: pyte
         check_layers(made)
 
 
-def test_a_step_that_is_no_number_is_told(placement: Placement, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_is_no_number_is_reported(placement: Placement, monkeypatch: pytest.MonkeyPatch) -> None:
     made = random_network(CONFIG, PRECISION, placement)
     list(packed_weights(made))[-1].scales.fill_(float("nan"))
     monkeypatch.setattr(step, "random_network", lambda *_: made)

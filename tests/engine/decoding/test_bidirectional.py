@@ -204,7 +204,7 @@ def test_what_is_not_had_is_said_in_a_line(changes: dict[str, object], decoder: 
     assert "\n" not in str(found.value)
 
 
-def test_a_model_without_masks_is_told_so() -> None:
+def test_a_model_without_masks_is_refused() -> None:
     network = masked_network(0)
     network.config = dataclasses.replace(network.config, mask_token_id=None)
     with pytest.raises(SafelightError, match="no mask token"):

@@ -460,7 +460,7 @@ def test_forks_by_programs(held: bool) -> None:
     assert not any(set(event.candidates.tolist()) & {5, 6, 7} for event in later)
 
 
-def test_a_program_takes_a_changed_canvas_on_as_the_plain_way_does() -> None:
+def test_a_program_takes_a_changed_canvas_on_as_plain_torch_does() -> None:
     """Argmax and entropy of the step after a change, from the same canvas and what the steps before had said."""
     made = tame()
     program, plain = OnDevice(made), Counting(made)

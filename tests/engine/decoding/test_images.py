@@ -84,7 +84,7 @@ def test_a_cut_within_an_image_goes_back_to_its_beginning(model: DiffusionGemma)
     assert run(model, given, cache)[0] == given.images[1].start
 
 
-def test_every_way_of_decoding_reads_the_images(model: DiffusionGemma) -> None:
+def test_every_decoder_reads_the_images(model: DiffusionGemma) -> None:
     given, other = prompt(), prompt(first="e")
     for changes in ({"decoder": "autoregressive"}, {"token_thoughts": True}):
         cache = model.new_cache()
@@ -104,7 +104,7 @@ def test_a_fork_without_a_change_is_the_run(model: DiffusionGemma) -> None:
     np.testing.assert_array_equal(again[-1].tokens, events[-1].tokens)
 
 
-def test_beside_other_runs_an_image_is_read_alone() -> None:
+def test_among_other_runs_an_image_is_read_alone() -> None:
     made = network(1, vision=VISION, intermediate_size=64)  # rows of which several runs may be joined
     given = prompt()
 

@@ -101,7 +101,7 @@ def test_a_fork_without_a_change_is_the_run_bit_for_bit(network: CausalNetwork, 
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_an_edited_token_stands_and_all_before_the_fork_is_the_same(network: CausalNetwork, name: str) -> None:
+def test_an_edited_token_stays_and_all_before_the_fork_is_the_same(network: CausalNetwork, name: str) -> None:
     config, made = CONFIGS[name], 0
     run = played(network, config)
     for block, done in enumerate(commits(run)):

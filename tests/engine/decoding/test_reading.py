@@ -141,7 +141,7 @@ def test_the_prompt_alone_stays_in_the_cache(model: DiffusionGemma) -> None:
 
 
 @torch.inference_mode()
-def test_beside_other_runs_it_is_what_it_is_alone(model: DiffusionGemma) -> None:
+def test_among_other_runs_it_is_what_it_is_alone(model: DiffusionGemma) -> None:
     """Passes of two reads and of a chat, performed together."""
     config = CONFIG.replace(max_new_tokens=32, max_denoising_steps=2, eos_token_ids=())
 

@@ -58,7 +58,7 @@ def run(model: Model, **options: object) -> list[Event]:
 
 
 @pytest.mark.parametrize("text", [LINE, f"{LINE}  \n"])
-def test_text_ends_with_the_line_that_stands_there_for_the_fifth_time(
+def test_text_ends_with_the_line_that_is_there_for_the_fifth_time(
     monkeypatch: pytest.MonkeyPatch, model: Model, text: str
 ) -> None:
     write(monkeypatch, model, text)

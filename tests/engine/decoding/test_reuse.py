@@ -187,7 +187,7 @@ def test_a_long_prompt_is_read_in_the_cache_s_pieces_and_stops_between_them(mode
     assert facts(again[1:]) == facts(run(model, long, fresh, max_new_tokens=CANVAS)[1:])  # the same pieces
 
 
-def test_a_pass_that_fails_half_way_leaves_a_good_cache(model: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pass_that_fails_midway_leaves_a_good_cache(model: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = model.new_cache()
     run(model, FIRST, cache, max_new_tokens=CANVAS)
     longer = torch.cat([FIRST, NEW])

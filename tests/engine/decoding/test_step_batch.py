@@ -187,7 +187,7 @@ def advanced(model: Any, runs: Sequence[Decoding[None]], choose: random.Random) 
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_decoders_taken_on_together_tell_what_each_tells_alone(seed: int) -> None:
+def test_decoders_taken_on_together_report_what_each_reports_alone(seed: int) -> None:
     """Prompts, settings, canvases and ends of their own: one is cancelled, others end at the same time or not."""
     choose = random.Random(seed)
     model: Any = OnDevice(packed("int4", seed))

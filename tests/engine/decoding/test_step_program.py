@@ -290,7 +290,7 @@ def test_a_step_that_commits_is_a_commit_and_a_step(length: int, window: int) ->
 @pytest.mark.parametrize(
     "changes", [{}, {"top_k": 3, "pinned": ((2, 40),)}, {"banned_tokens": all_but(5, 6, 7, 40, 90)}]
 )
-def test_a_generation_tells_the_same_as_one_that_commits_apart(
+def test_a_generation_equals_one_that_commits_separately(
     prompt: int, changes: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = OnDevice(tame())

@@ -42,7 +42,7 @@ sys.exit(child.main(sys.argv[1:]))
         ("reporter.check('bad', lambda: time.sleep(60))", "it was not done after 2 s", False),
     ],
 )
-def test_a_check_that_fails_is_told(
+def test_a_check_that_fails_is_reported(
     what: str, said: str, goes_on: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     child = tmp_path / "child.py"
@@ -84,7 +84,7 @@ def test_sections_are_given_the_device_that_the_first_one_found(monkeypatch: pyt
     assert (report.verdict, report.as_dict()["ok"]) == ("All checks are right.", True)
 
 
-def test_the_environment_is_told_by_a_real_process() -> None:
+def test_the_environment_is_reported_by_a_real_process() -> None:
     found = run_section("environment", "cpu")
     assert [check for check in found.checks if check["ok"] is False] == []
     assert found.value("Python") == sys.version.split()[0]

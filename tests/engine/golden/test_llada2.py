@@ -158,7 +158,7 @@ def test_a_config_that_does_not_fit_is_refused(changes: dict[str, Any], message:
     assert "\n" not in str(error.value)
 
 
-def test_the_rotated_share_may_stand_with_the_rotation(tmp_path: Path) -> None:
+def test_the_rotated_share_may_be_given_with_the_rotation(tmp_path: Path) -> None:
     """As newer transformers writes it."""
     rope = {"rope_type": "default", "rope_theta": 6e5, "partial_rotary_factor": 0.25}
     write_json(tmp_path / "config.json", {**MINI, "partial_rotary_factor": None, "rope_parameters": rope})

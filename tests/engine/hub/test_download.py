@@ -323,14 +323,14 @@ def test_what_does_not_exist(hub: Hub) -> None:
     assert not unfinished()
 
 
-def test_a_hub_that_nobody_reaches_is_told_at_once(get: Callable[..., bool]) -> None:
+def test_an_unreachable_hub_is_reported_at_once(get: Callable[..., bool]) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         with pytest.raises(SafelightError, match=r"there is no connection to http://127.0.0.1"):
             get(endpoint=f"http://127.0.0.1:{nobody.getsockname()[1]}")
 
 
-def test_a_hub_that_does_not_answer_is_told_soon_and_tried_once(
+def test_a_hub_that_does_not_answer_is_reported_soon_and_tried_once(
     get: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
@@ -376,7 +376,7 @@ def test_the_disk_is_looked_at_first(hub: Hub, get: Callable[..., bool], monkeyp
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the name of an open file")
-def test_a_disk_that_fills_up_is_told_and_costs_nothing(
+def test_a_disk_that_fills_up_is_reported_and_costs_nothing(
     get: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced = os.fsync

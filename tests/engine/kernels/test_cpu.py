@@ -198,7 +198,7 @@ def test_the_vocabulary_by_pieces_is_the_whole(dtype: torch.dtype, case: str, mo
         assert not forbidden[found.candidate].any()
 
 
-def test_logits_that_are_no_numbers_are_told() -> None:
+def test_logits_that_are_no_numbers_are_reported() -> None:
     table = pack(random(300, 64), INT8)
     hidden = random(4, 64)
     hidden[2, 5] = torch.nan
@@ -255,7 +255,7 @@ def test_no_more_than_a_piece_is_unpacked_at_once(scheme: Scheme, monkeypatch: p
 
 @pytest.mark.parametrize("block", [32, 64])
 @pytest.mark.parametrize("scheme", [INT4, INT4_G64], ids=str)
-def test_codes_in_blocks_stand_for_the_same_weight(scheme: Scheme, block: int) -> None:
+def test_codes_in_blocks_mean_the_same_weight(scheme: Scheme, block: int) -> None:
     """The matrix, one of a stack, some rows of it, and by slices."""
     tiles = pack(random(3, 192, 128), scheme)
     codes = tiles.codes.clone()

@@ -135,7 +135,7 @@ def test_bad_rows_of_tokens_are_refused() -> None:
 
 @pytest.mark.parametrize("prefix", [1, 3, WINDOW, 700])
 @torch.inference_mode()  # as the passes are that allocate the buffers
-def test_spans_tell_where_a_canvas_and_what_it_sees_lie(model: DiffusionGemma, prefix: int) -> None:
+def test_spans_are_where_a_canvas_and_what_it_sees_lie(model: DiffusionGemma, prefix: int) -> None:
     cache = filled(model, *tokens(prefix).split(200))
     cache.reserve(prefix + CANVAS)
     spans = cache.spans(CANVAS)

@@ -31,7 +31,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
     return load_model(seeing(tmp_path_factory.mktemp("seeing")), device="cpu", dtype="float32")
 
 
-def test_each_image_stands_where_its_message_says(model: Model) -> None:
+def test_each_image_is_where_its_message_says(model: Model) -> None:
     said = message("ab", TALL, at=1)
     said["images"] += message("", WIDE, at=2)["images"]
     plain = model.chat_ids([{"role": "user", "content": "ab"}])

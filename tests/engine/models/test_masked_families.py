@@ -58,7 +58,7 @@ def opened(folder: Path, raw: dict[str, Any], shapes: dict[str, list[int]]) -> M
     return ModelFolder.open(folder)
 
 
-def test_gate_and_up_are_told_apart() -> None:
+def test_gate_and_up_are_distinguished() -> None:
     """Of the two of one shape, ``ff_proj`` is the one that the activation takes."""
     name = FAMILIES["llada"].names.released
     assert name("layers.3.mlp.gate_proj.weight") == "model.transformer.blocks.3.ff_proj.weight"

@@ -58,7 +58,7 @@ def test_a_picture_is_named_by_its_content() -> None:
 
 @pytest.mark.parametrize("format_name", ["JPEG", "PNG", "WEBP"])
 @pytest.mark.parametrize("turn", range(1, 9))
-def test_a_turned_photograph_stands_upright(turn: int, format_name: str) -> None:
+def test_a_turned_photograph_is_upright(turn: int, format_name: str) -> None:
     exif = Image.Exif()
     exif.endian = "<" if turn % 2 else ">"
     exif[0x010F], exif[0x0112] = "a maker", turn

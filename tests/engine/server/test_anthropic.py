@@ -171,7 +171,7 @@ def test_blocks_become_the_messages_of_a_chat() -> None:
 
 
 @pytest.mark.parametrize(("content", "text"), [("no such city", "Error:\nno such city"), (None, "Error:")])
-def test_the_model_is_told_that_a_call_has_failed(content: Any, text: str) -> None:
+def test_the_model_learns_that_a_call_has_failed(content: Any, text: str) -> None:
     block = {"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": content}
     body = MessagesRequest.model_validate({"messages": [{"role": "user", "content": [block]}]})
     [message] = read_messages(chat_of(body).messages, NO_IMAGES, Ignored())

@@ -75,7 +75,7 @@ def test_a_stream_comes_by_blocks_and_ends_with_its_usage(served: Served) -> Non
     assert len({(chunk["id"], chunk["created"], chunk["model"]) for chunk in chunks}) == 1
 
 
-def test_a_thought_is_told_by_both_names_and_counted(served: Served) -> None:
+def test_a_thought_is_reported_by_both_names_and_counted(served: Served) -> None:
     served.engine.says = "<|channel>thought\nHm.<channel|>Yes."
     answer = served.chat(chat_template_kwargs={"enable_thinking": True}).json()
     message = answer["choices"][0]["message"]
@@ -252,7 +252,7 @@ def test_probabilities_are_those_of_the_content_alone(served: Served) -> None:
     assert served.refusal(top_logprobs=2)[0] == 400
 
 
-def test_seeds_are_taken_or_made_and_told(served: Served) -> None:
+def test_seeds_are_taken_or_made_and_reported(served: Served) -> None:
     assert served.chat(seed=2**63 - 1).json()["seed"] == served.engine.seeds[-1] == 2**63 - 1
     assert served.chat().json()["seed"] == served.engine.seeds[-1] != served.chat().json()["seed"]
     assert served.chat(temperature=0).json()["seed"] == 0

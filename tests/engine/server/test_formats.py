@@ -68,7 +68,7 @@ def sent(served: Served) -> OutputFormat | None:
         ({"json_schema": '{"type": "object"}'}, OutputFormat("json_schema", {"type": "object"})),
     ],
 )
-def test_each_way_to_ask_reaches_the_run(served: Served, asked: dict[str, Any], expected: OutputFormat | None) -> None:
+def test_each_request_reaches_the_run(served: Served, asked: dict[str, Any], expected: OutputFormat | None) -> None:
     served.engine.says = "thought\nis what it says"  # which is no thought where the format asks for it
     answer = served.chat(**asked).json()
     assert sent(served) == expected

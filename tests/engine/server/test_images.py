@@ -67,7 +67,7 @@ def prompt(served: Served, body: dict[str, Any]) -> list[str]:
     return [model.piece(token) for token in trace.header.prompt_ids]
 
 
-def test_images_stand_where_they_were_sent(served: Served) -> None:
+def test_images_are_where_they_were_sent(served: Served) -> None:
     found = tokens(served, text("ab"), image(WIDE), text("cd"), text("e"), image(TALL))
     seen = "".join(found).replace("<|image|>", "#")
     begin, _, rest = seen.partition("ab<|image>")
@@ -207,7 +207,7 @@ def test_a_photo_is_read_once_for_all_requests_that_show_it(served: Served, monk
     assert tokens(served, text("What is it?"), image(photo)) == first
 
 
-def test_pictures_of_requests_under_way_have_bounds() -> None:
+def test_pictures_of_running_requests_have_bounds() -> None:
     shown = [picture(9, 9, seed) for seed in range(3)]
     kept = ServedPictures(most=len(shown[0].data) + len(shown[1].data))
     held = kept.take(shown[0].data)

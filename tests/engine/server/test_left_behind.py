@@ -154,7 +154,7 @@ def test_a_stop_leaves_neither_streams_nor_the_port(outlets: list[weakref.ref[An
         assert again.close()
 
 
-def test_a_client_still_sending_is_told_why_it_is_refused() -> None:
+def test_a_client_still_sending_reads_why_it_is_refused() -> None:
     with serving(ScriptedEngine(), image_body_bytes=2**20) as served:
         place = urlsplit(served.server.url)
         head = (

@@ -113,7 +113,7 @@ def test_a_model_whose_template_knows_no_tools_says_so() -> None:
         client.chat.completions.create(model=GAPS, messages=QUESTION, tools=[TOOL])
 
 
-def test_a_decision_is_the_same_each_time_and_beside_others(client: openai.OpenAI) -> None:
+def test_a_decision_is_the_same_each_time_and_next_to_others(client: openai.OpenAI) -> None:
     questions: Any = [
         {"type": "predicate", "instructions": "Is 12 larger than 7?", "name": "larger"},
         {"type": "choice", "instructions": "Which is larger?", "choices": [{"value": "12"}, {"value": False}]},

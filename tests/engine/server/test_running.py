@@ -84,7 +84,7 @@ def test_a_request_can_be_cancelled_from_here(served: Served) -> None:
     assert state(served) == "cancelled"
 
 
-def test_more_than_may_wait_are_told_to_come_back(served: Served) -> None:
+def test_more_than_may_wait_are_sent_away(served: Served) -> None:
     served.engine.able = served.engine.able.__class__(steps=True, parallel_runs=1)
     answers: list[httpx2.Response] = []
     threads = [asking(served, answers)]

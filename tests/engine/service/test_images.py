@@ -181,7 +181,7 @@ def test_what_does_not_fit_or_cannot_be_seen_is_said(tmp_path: Path) -> None:
         ChatRun(QUICK, 0, (message("a", picture(5, 5)),), pictures=(TALL,))
 
 
-def test_a_tower_that_fails_beside_another_run_ends_its_own_alone(
+def test_a_tower_that_fails_among_other_runs_ends_its_own_alone(
     backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def damaged(*_: Any) -> Any:

@@ -108,7 +108,7 @@ def plain(event: Event) -> list[Any]:
 # --- loading -----------------------------------------------------------------------------------------------------
 
 
-def test_loading_tells_start_progress_memory_and_model() -> None:
+def test_loading_reports_start_progress_memory_and_model() -> None:
     replies = loaded(FakeEngine())
     assert [type(reply) for reply in replies] == [LoadStarted, *[LoadProgress] * 3, MemoryUsed, ModelLoaded]
     assert [reply.share for reply in replies if isinstance(reply, LoadProgress)] == [0.0, 0.5, 1.0]
@@ -125,7 +125,7 @@ def test_a_loaded_model_says_where_it_runs_and_why_and_what_it_can_do(fake: Fake
     assert not model.capabilities.images
 
 
-def test_a_foreseen_failure_is_told_without_details() -> None:
+def test_a_foreseen_failure_is_reported_without_details() -> None:
     backend = FakeEngine()
     assert loaded(backend, "missing")[-1] == LoadFailed("missing", "there is no model at missing")
     assert "no model is loaded" in ended(backend, chat(QUICK)).message  # nor the one from before
@@ -194,7 +194,7 @@ def test_every_reply_of_a_run_has_its_id(fake: FakeEngine, kind: type[ChatRun]) 
     assert kind(fake.defaults, 7, MESSAGES).run_id != request.run_id
 
 
-def test_memory_in_use_is_told_before_each_block(fake: FakeEngine) -> None:
+def test_memory_in_use_is_reported_before_each_block(fake: FakeEngine) -> None:
     fake.blocks = 2
     replies = list(run_alone(fake, chat(fake.defaults)))
     places = [place for place, reply in enumerate(replies) if isinstance(reply, MemoryUsed)]

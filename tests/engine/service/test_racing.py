@@ -107,7 +107,7 @@ def test_each_lane_is_its_run_alone_and_lanes_take_turns_by_step(backend: Perfor
     assert passed[1][-1] == 9
 
 
-def test_another_model_is_loaded_beside_and_kept_until_no_lane_asks_for_it(
+def test_another_model_is_loaded_in_addition_and_kept_until_no_lane_asks_for_it(
     backend: Performing, present: LoadedModel
 ) -> None:
     racing = Racing(backend)
@@ -153,7 +153,7 @@ def test_what_no_race_can_be_run_on_is_said(backend: Performing, present: Loaded
             race_of(*[(MINI, WRITING)] * count)
 
 
-def test_cancel_takes_effect_within_a_step_and_while_nobody_listens(backend: Performing, present: LoadedModel) -> None:
+def test_cancel_takes_effect_within_a_step_without_a_listener(backend: Performing, present: LoadedModel) -> None:
     racing = Racing(backend)
     for is_full in (False, True):
         race, heard = race_of((MINI, DIFFUSING), (MINI, WRITING)), list[Any]()

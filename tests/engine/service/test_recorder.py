@@ -129,9 +129,7 @@ def test_a_run_that_fails_keeps_why(run: Run, fake: Any) -> None:
     assert found.text == live.text != ""
 
 
-def test_a_folder_that_cannot_be_written_stops_no_run_and_is_told_once(
-    run: Run, reader: Reader, tmp_path: Path
-) -> None:
+def test_a_run_goes_on_without_its_folder_and_that_is_reported_once(run: Run, reader: Reader, tmp_path: Path) -> None:
     (tmp_path / "traces").write_text("in the way")
     for _ in range(2):
         live = run()
@@ -182,7 +180,7 @@ def test_the_real_engine_replays_as_it_was_seen(reader: Reader, tmp_path: Path, 
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no such rights")
-def test_traces_are_nobody_elses_to_read(run: Run, tmp_path: Path) -> None:
+def test_traces_are_private(run: Run, tmp_path: Path) -> None:
     live = run()
     assert live.path is not None
     assert (tmp_path / "traces").stat().st_mode & 0o777 == 0o700

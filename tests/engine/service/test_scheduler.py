@@ -165,7 +165,7 @@ def test_runs_take_their_passes_together_and_each_hears_its_own(backend: Worded,
     assert len(backend.joint) < 9  # one by one there would be nine
 
 
-def test_what_is_not_admitted_waits_and_nobody_overtakes_it(backend: Worded, scheduler: Scheduler) -> None:
+def test_a_run_that_is_not_admitted_keeps_its_place(backend: Worded, scheduler: Scheduler) -> None:
     runs = held(backend, scheduler, 2, 9)
     other = asked(scheduler, 1, adapter="other")  # cannot share a pass with them
     same = asked(scheduler, 1)  # could, but came later

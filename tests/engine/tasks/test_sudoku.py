@@ -127,7 +127,7 @@ def test_about_one_grid_in_sixteen_is_held_out() -> None:
         ),
     ],
 )
-def test_parse_reads_the_usual_ways_of_writing(text: str) -> None:
+def test_parse_reads_the_usual_forms(text: str) -> None:
     assert sudoku.parse(text) == PUZZLE
 
 

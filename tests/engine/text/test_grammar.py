@@ -41,7 +41,7 @@ def person(**more: Any) -> Schema:
     return {"type": "object", "properties": more, "required": [*more], "additionalProperties": False}
 
 
-def test_what_the_format_forces_is_told_up_to_the_first_choice(model: Model, tokens: GrammarTokens) -> None:
+def test_what_the_format_forces_is_reported_up_to_the_first_choice(model: Model, tokens: GrammarTokens) -> None:
     state = begun(tokens, person(name={"type": "string"}, size={"type": "integer"}))
     assert text(model, state.forced()) == '{"name": "'
     assert state.take(model.tokenizer.encode('{"name": "é\\n", ')) == 16
@@ -67,7 +67,7 @@ def test_white_space_is_taken_before_something_only(model: Model, tokens: Gramma
     assert text(model, [token for token in range(128) if state.closing(state.allowed())[token]]) == '"'
 
 
-def test_white_space_may_stand_where_a_value_could_be_another_without_it(model: Model, tokens: GrammarTokens) -> None:
+def test_white_space_is_allowed_where_it_separates_values(model: Model, tokens: GrammarTokens) -> None:
     state = begun(tokens, person(sizes={"type": "array", "items": {"type": "integer"}}))
     for written, signs in (
         ('{"sizes": [', "-0123456789]"), ("4", "\n ,0123456789]"), (",", "\n -0123456789"), (" ", "-0123456789"),

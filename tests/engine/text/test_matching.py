@@ -79,7 +79,7 @@ def test_a_grammar_that_takes_too_much_memory_ends_with_its_process(
         assert is_over(process)
 
 
-def test_the_system_ends_a_process_that_nobody_watches(pool: MatcherPool) -> None:
+def test_the_system_ends_an_unwatched_process(pool: MatcherPool) -> None:
     with lent(pool) as process:
         if sys.platform == "linux":
             limit = psutil.Process(process._process.pid).rlimit(psutil.RLIMIT_AS)

@@ -159,7 +159,7 @@ def test_a_template_without_end_is_refused(source: str, monkeypatch: pytest.Monk
         "{{ 'a'|wordwrap(1) }}",
     ],
 )
-def test_a_template_that_cannot_be_compiled_is_told_in_words(source: str) -> None:
+def test_a_template_that_cannot_be_compiled_is_explained(source: str) -> None:
     with pytest.raises(SafelightError, match=r"the model's chat template (is damaged: \S|is longer than)"):
         ChatTemplate(source, {})
 

@@ -124,7 +124,7 @@ def test_a_class_that_composes_characters(name: str, tmp_path: Path) -> None:
         lambda raw: raw.clear(),
     ],
 )
-def test_what_the_library_refuses_is_told_in_a_line(change: Change, tmp_path: Path) -> None:
+def test_what_the_library_refuses_is_one_line(change: Change, tmp_path: Path) -> None:
     with pytest.raises(SafelightError, match=r"^\S+tokenizer\.json is damaged; download it again \(.*\)$"):
         Tokenizer.from_folder(written(tmp_path, change))
 
@@ -156,7 +156,7 @@ def test_any_ids_and_any_text() -> None:
         tokenizer.encode("x" * (MAX_CHARACTERS + 1))
 
 
-def test_a_panic_of_the_library_is_told_in_a_line() -> None:
+def test_a_panic_of_the_library_is_one_line() -> None:
     class PanicException(BaseException):
         """As the library's bindings raise it; it is not exported."""
 

@@ -105,7 +105,7 @@ def test_a_call_that_is_cancelled_ends_on_the_server(open_host: Open) -> None:
     assert time.monotonic() - clock < 4
 
 
-def test_a_server_is_reached_by_http_and_tools_of_one_name_are_told_apart(open_host: Open) -> None:
+def test_a_server_is_reached_by_http_and_tools_of_one_name_are_distinguished(open_host: Open) -> None:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]

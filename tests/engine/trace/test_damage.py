@@ -133,7 +133,7 @@ def test_a_flipped_bit_is_found_wherever_it_is(opened: Opened) -> None:
     [b"", b"hello", b"\x89PNG\r\n\x1a\n" + bytes(100), b"PK\x03\x04" + bytes(100), bytes(5000), b"{}\n"],
     ids=["empty", "text", "picture", "archive", "zeros", "json"],
 )
-def test_a_foreign_file_is_told_from_a_trace(opened: Opened, data: bytes) -> None:
+def test_a_foreign_file_is_distinguished_from_a_trace(opened: Opened, data: bytes) -> None:
     with pytest.raises(TraceError, match=r"run\.sltrace is not a Safelight trace$"):
         opened(data)
 
@@ -411,7 +411,7 @@ def text_record(kept: int, added: str, block: int) -> bytes:
     return frame(b"TEXT", json.dumps({"text": [kept, added], "thinking": [0, ""]}).encode(), block)
 
 
-def test_an_answer_told_over_and_over_takes_its_room_once(opened: Opened) -> None:
+def test_a_repeated_answer_takes_its_room_once(opened: Opened) -> None:
     blocks, long = [], "a" * 2**18
     for block in range(50):
         canvas, step, commit = (dataclasses.replace(event, block_index=block) for event in (CANVAS, FIRST, COMMIT))
@@ -538,7 +538,7 @@ def test_a_writer_stops_where_a_reader_would(
     assert found.notice.startswith("The recording stops before the run's end")
 
 
-def test_a_header_that_nobody_could_read_is_not_written(tmp_path: Path) -> None:
+def test_an_unreadable_header_is_not_written(tmp_path: Path) -> None:
     endless = header(prompt_ids=(2**30,))
     with pytest.raises(TraceError, match="each of prompt_ids must be"):
         write(tmp_path / "run.sltrace", made_up(), endless)

@@ -44,7 +44,7 @@ both = pytest.mark.parametrize("name", RUNS)
 
 
 @both
-def test_what_is_read_is_what_was_told(name: str, tmp_path: Path) -> None:
+def test_what_is_read_is_what_was_sent(name: str, tmp_path: Path) -> None:
     told, events = RUNS[name]
     found = open_trace(write(tmp_path / "run.sltrace", events, told), check=True)
     assert_same(found.events, events)
@@ -70,7 +70,7 @@ def test_a_file_cut_behind_any_event_is_good_up_to_there(name: str, tmp_path: Pa
 
 
 @both
-def test_another_safelight_is_told_the_same(name: str) -> None:
+def test_another_safelight_gets_the_same(name: str) -> None:
     told, events = RUNS[name]
     writer, reader = ReplyWriter(), ReplyReader()
     data = writer.write(RunStarted("", Trace(header=told)))

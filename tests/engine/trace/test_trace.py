@@ -56,7 +56,7 @@ def models() -> dict[str, Model]:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_real_run_is_read_as_it_was_told(models: dict[str, Model], tmp_path: Path, name: str) -> None:
+def test_a_real_run_is_read_as_it_was_recorded(models: dict[str, Model], tmp_path: Path, name: str) -> None:
     model, prompt, options = RUNS[name]
     live = record(models[model], prompt, tmp_path / "run.sltrace", **options)
     found = open_trace(tmp_path / "run.sltrace", check=True)
@@ -288,7 +288,7 @@ def test_the_gallery_has_what_its_list_says() -> None:
     assert any(event.block_index == 2 for event in starts)
 
 
-def test_the_fingerprint_tells_a_tuned_model_from_its_base(tmp_path: Path) -> None:
+def test_the_fingerprint_distinguishes_a_tuned_model_from_its_base(tmp_path: Path) -> None:
     for name in ("config.json", "tokenizer.json"):
         (tmp_path / name).write_text("{}")
     weights = np.zeros(10**6, dtype=np.uint8)

@@ -483,7 +483,7 @@ def test_a_run_killed_while_it_wrote_goes_on(base: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("place", ["/dev/null/adapter", "/proc/adapter", f"/tmp/{'x' * 300}"])
-def test_a_place_that_cannot_be_written_is_told_before_anything_loads(
+def test_a_place_that_cannot_be_written_is_reported_before_anything_loads(
     place: str, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(finetune, "load_model", lambda *_, **__: pytest.fail("it was loaded"))

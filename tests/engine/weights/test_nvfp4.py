@@ -78,7 +78,7 @@ def test_it_is_planned_for(folders: dict[str, tuple[Path, dict[str, Tensor]]], t
     assert any("experts are taken to be nvfp4" in note for note in early.notes)
 
 
-def test_modelopt_may_declare_it_beside_the_config(
+def test_modelopt_may_declare_it_next_to_the_config(
     folders: dict[str, tuple[Path, dict[str, Tensor]]], tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(folders["modelopt"][0], tmp_path / "tiny"))

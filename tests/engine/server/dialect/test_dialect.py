@@ -97,7 +97,7 @@ def test_tokens_are_counted_in_the_models_template(served: Served) -> None:
     assert counted == {"tokens": served.scheduler.model.count_tokens(PROMPT)}
 
 
-def test_nothing_is_told_without_the_key(served: Served) -> None:
+def test_nothing_is_reported_without_the_key(served: Served) -> None:
     for path in ("model", "tokenizer", "run", "tokens/count"):
         for method in ("GET", "POST"):
             answer = served.http.request(method, f"/safelight/v1/{path}", headers={"Authorization": "Bearer x"})

@@ -313,7 +313,7 @@ def read(stream: Iterator[bytes]) -> list[Any]:
     return found
 
 
-def test_a_failure_on_the_way_is_told(writer: tuple[ResponsesWriter, ServedAnswer]) -> None:
+def test_a_failure_midway_is_reported(writer: tuple[ResponsesWriter, ServedAnswer]) -> None:
     write, answer = writer
     *_, failed = read(iter([*write.begin([answer]), *write.fail(ApiError(500, "It fell out."))]))
     assert failed.type == "response.failed"

@@ -48,7 +48,7 @@ def opened(url: str) -> Image.Image:
     return image
 
 
-def test_they_stand_in_the_message_as_any_server_reads_them(tmp_path: Any) -> None:
+def test_they_are_in_the_message_as_any_server_reads_them(tmp_path: Any) -> None:
     shown = (RED, webp(), turned())
     with serving(v1_models=models("m"), v1_chat_completions=streamed(*words(["red"]))) as server:
         ran = ask(loaded(server, traces=tmp_path), asking(*shown))

@@ -274,7 +274,7 @@ def test_proxies_of_the_environment_are_not_asked_for_this_machine(monkeypatch: 
         assert probe(RemoteAddress.parse(server.endpoint)).is_reachable
 
 
-def test_a_certificate_that_nobody_signed_is_said() -> None:
+def test_an_unsigned_certificate_is_reported() -> None:
     error = RuntimeError("x")
     error.__cause__ = ssl.SSLCertVerificationError(1, "self-signed")
     assert "certificate" in str(problems.of_wire(error, RemoteAddress.parse("https://h")))
