@@ -19,11 +19,11 @@ from engine.server.anthropic_request import MessagesRequest, chat_of
 from engine.server.bodies import large_body
 from engine.server.chat import plan_chat
 from engine.server.context import ServerContext
-from engine.server.errors import ApiError, refusing_as
+from engine.server.errors import ApiError
 from engine.server.messages import arguments_in
 from engine.server.planning import RunPlan, prompt_of, take_any_name
-from engine.server.serving import Choice, RunResponse
-from engine.server.sse import ALIVE, EVENTS, event
+from engine.server.serving import AnswerWriter, Choice, RunResponse
+from engine.server.sse import event
 from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, ToolCallPart
 
 PATH = "/v1/messages"
@@ -38,24 +38,19 @@ KINDS = {
 STOPPED = {"length": "max_tokens", "tool_calls": "tool_use"}
 
 
-class MessagesError(ApiError):
-    """A refusal in Anthropic's format."""
-
-    @property
-    def body(self) -> dict[str, Any]:
-        kind = KINDS.get(self.status, "invalid_request_error" if self.status < 500 else "api_error")
-        where = f"{self.param}: " if self.param and self.param not in self.message else ""
-        return {"type": "error", "error": {"type": kind, "message": where + self.message}}
+def error_body(error: ApiError) -> dict[str, Any]:
+    """Writes a refusal in Anthropic's format."""
+    kind = KINDS.get(error.status, "invalid_request_error" if error.status < 500 else "api_error")
+    where = f"{error.param}: " if error.param and error.param not in error.message else ""
+    return {"type": "error", "error": {"type": kind, "message": where + error.message}}
 
 
 def routes(context: ServerContext) -> list[Route]:
-    @refusing_as(MessagesError)
     async def answer(request: Request) -> RunResponse:
         async with large_body(request, context, MessagesRequest) as body:
             found = await asyncio.to_thread(_plan, context, body)
         return RunResponse(context, (found,), MessagesWriter(found), PATH, is_streamed=bool(body.stream))
 
-    @refusing_as(MessagesError)
     async def count(request: Request) -> Response:
         async with large_body(request, context, MessagesRequest) as body:
             return JSONResponse({"input_tokens": await asyncio.to_thread(_count, context, body)})
@@ -75,10 +70,8 @@ def _count(context: ServerContext, body: MessagesRequest) -> int:
     return len(prompt_of(found.model, found.request))
 
 
-class MessagesWriter:
+class MessagesWriter(AnswerWriter):
     """Writes an answer as blocks: thoughts, text, and calls of tools."""
-
-    content_type, alive = EVENTS, ALIVE
 
     def __init__(self, plan: RunPlan) -> None:
         self._plan, self._open, self._count = plan, "", 0
@@ -102,10 +95,6 @@ class MessagesWriter:
                     yield from self._go_on("tool_use", _call(name))
                     yield self._delta("input_json_delta", partial_json=arguments)
 
-    def add_frame(self, frame: dict[str, Any], answer: ServedAnswer) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
-        """Yields nothing: a message has no place for frames."""
-        yield from ()
-
     def end(self, answers: Sequence[ServedAnswer]) -> Iterator[bytes]:
         [answer] = answers
         if not self._count:
@@ -116,7 +105,7 @@ class MessagesWriter:
         yield _event("message_stop")
 
     def fail(self, error: ApiError) -> Iterator[bytes]:
-        yield event(MessagesError.of(error).body, "error")
+        yield event(error_body(error), "error")
 
     def whole(self, choices: Sequence[Choice]) -> dict[str, Any]:
         [(parts, answer)] = choices

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from engine.server.bodies import checked
 from engine.server.errors import ApiError, unread
 from engine.server.schemas import MAX_MESSAGES, MAX_STOPS, MAX_TOOLS, AnyLength, ChatRequest, ModelName, Stop
-from engine.server.strict import NeutralFields, Strict, own_tools
+from engine.server.strict import RequestBody, Strict, own_tools
 
 EFFORTS = ("none", "low", "medium", "high")
 
@@ -19,7 +19,7 @@ class MessagesTool(Strict):
     """A function that the model may call."""
 
     PLACE = "tools."
-    type: str | None = None
+    UNUSED = frozenset({"type"})
     name: str
     description: str | None = None
     input_schema: dict[str, Any]
@@ -50,10 +50,11 @@ class OutputConfig(Strict):
     effort: str | None = None
 
 
-class MessagesRequest(NeutralFields):
+class MessagesRequest(RequestBody):
     """Body of ``/v1/messages``."""
 
     PLACE = ""
+    UNUSED = frozenset({"metadata"})
     messages: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MAX_MESSAGES)]
     model: ModelName | None = None
     system: str | list[dict[str, Any]] | None = None
@@ -68,7 +69,6 @@ class MessagesRequest(NeutralFields):
     thinking: ThinkingOptions | None = None
     output_config: OutputConfig | None = None
     output_format: dict[str, Any] | None = None
-    metadata: dict[str, Any] | None = None
 
     @field_validator("tools", mode="before")
     @classmethod

@@ -12,7 +12,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engine.server import (
@@ -46,6 +46,8 @@ ROUTES = (
     mcp.routes,
     page.routes,
 )
+ERROR_BODIES = {anthropic.PATH: anthropic.error_body, "/api/": ollama.error_body}
+"""The formats of refusals by the beginnings of paths; at others it is OpenAI's."""
 SENTENCES = {
     404: "There is nothing at this path; the routes are those of OpenAI's API, under /v1.",
     405: "This path does not take that method.",
@@ -67,9 +69,10 @@ def build_app(context: ServerContext) -> Starlette:
     )
 
 
-async def _refuse(_request: Request, error: Exception) -> Response:
+async def _refuse(request: Request, error: Exception) -> Response:
     assert isinstance(error, ApiError)
-    return error.response
+    write = next((write for path, write in ERROR_BODIES.items() if request.url.path.startswith(path)), None)
+    return error.response if write is None else JSONResponse(write(error), error.status, error.headers)
 
 
 async def _refuse_by_status(_request: Request, error: Exception) -> Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,12 +11,12 @@ from engine.server.answer import ServedAnswer
 from engine.server.errors import ApiError
 from engine.server.planning import RunPlan
 from engine.server.schemas import SampledRequest
-from engine.server.serving import Choice
-from engine.server.sse import ALIVE, DONE, EVENTS, event
+from engine.server.serving import AnswerWriter, Choice
+from engine.server.sse import DONE, event
 from engine.text.output_parts import OutputPart
 
 
-class ChunkWriter(ABC):
+class ChunkWriter(AnswerWriter):
     """The part of an ``AnswerWriter`` that chats and completions share.
 
     Args:
@@ -25,8 +25,6 @@ class ChunkWriter(ABC):
         kind: further fields of every chunk, but not of a whole answer.
         empty: fields of a choice that adds nothing.
     """
-
-    content_type, alive = EVENTS, ALIVE
 
     def __init__(
         self,

@@ -23,10 +23,9 @@ _TEXTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal"
 
 
 class StateMessage(Strict):
+    UNUSED = frozenset({"type", "phase"})
     role: Literal["user", "system", "developer", "assistant"]
     content: Content
-    type: Literal["message"] = "message"
-    phase: str | None = None
 
 
 class AskedPredicate(Strict):
@@ -73,12 +72,10 @@ AskedQuestion: TypeAlias = Annotated[AskedPredicate | AskedChoice | AskedScore, 
 class DecisionsRequest(Strict):
     """Body of ``/v1/decisions``."""
 
+    UNUSED = frozenset({"safety_identifier", "prompt_cache_key", "prompt_cache_options"})
     model: ModelName | None = None
     input: str | Annotated[list[StateMessage], Field(min_length=1, max_length=MAX_MESSAGES)]
     questions: Annotated[list[AskedQuestion], Field(min_length=1)]
-    safety_identifier: str | None = None
-    prompt_cache_key: str | None = None
-    prompt_cache_options: dict[str, Any] | None = None
 
     @field_validator("input", mode="before")
     @classmethod

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any
 
-from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from engine.errors import SafelightError
 
@@ -51,11 +49,6 @@ class ApiError(Exception):
         self.status, self.message, self.param, self.code = status, message, param, code
         self.headers = dict(headers or {})
 
-    @classmethod
-    def of(cls, error: ApiError) -> Self:
-        """Returns an error again, as one of this class."""
-        return cls(error.status, error.message, param=error.param, code=error.code, headers=error.headers)
-
     @property
     def body(self) -> dict[str, Any]:
         """The error object."""
@@ -66,35 +59,6 @@ class ApiError(Exception):
     def response(self) -> JSONResponse:
         """The complete answer."""
         return JSONResponse(self.body, self.status, self.headers)
-
-
-Endpoint = Callable[[Request], Awaitable[ASGIApp]]
-
-
-def refusing_as(kind: type[ApiError]) -> Callable[[Endpoint], Endpoint]:
-    """Decorates an endpoint whose refusals are to be of another class, and so in another format."""
-
-    @contextmanager
-    def refusing_so() -> Iterator[None]:
-        try:
-            yield
-        except ApiError as error:
-            raise kind.of(error) from None
-
-    def decorate(endpoint: Endpoint) -> Endpoint:
-        async def answer(request: Request) -> ASGIApp:
-            with refusing_so():
-                response = await endpoint(request)
-
-            async def respond(scope: Scope, receive: Receive, send: Send) -> None:
-                with refusing_so():
-                    await response(scope, receive, send)
-
-            return respond
-
-        return answer
-
-    return decorate
 
 
 @contextmanager

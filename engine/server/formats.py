@@ -11,7 +11,7 @@ from engine.decoders import BLOCK_DIFFUSION
 from engine.decoding.names import formatting
 from engine.files import parse_json
 from engine.server.errors import UNSUPPORTED, ApiError, refusing, unsupported
-from engine.server.schemas import ChatRequest, FormattedRequest, ResponseFormat, StructuredOutputs
+from engine.server.schemas import ChatRequest, ResponseFormat, SampledRequest, StructuredOutputs
 from engine.service import LoadedModel
 from engine.text.output_format import FormatKind, OutputFormat
 
@@ -45,7 +45,7 @@ class AskedFormat:
         return config.replace(decoder="" if decoder == BLOCK_DIFFUSION else decoder)
 
 
-def read_format(body: FormattedRequest) -> AskedFormat | None:
+def read_format(body: SampledRequest) -> AskedFormat | None:
     """Returns the requested format.
 
     Raises:

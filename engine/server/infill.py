@@ -19,9 +19,9 @@ from engine.server.context import ServerContext
 from engine.server.errors import ApiError
 from engine.server.planning import RunPlan
 from engine.server.schemas import GAP_TOKENS, MAX_ANSWERS, MAX_STOPS, AnyLength, AnySeed, FimRequest, ModelName, Stop
-from engine.server.serving import Choice, RunResponse
-from engine.server.sse import EVENTS, event
-from engine.server.strict import NeutralFields, Strict
+from engine.server.serving import AnswerWriter, Choice, RunResponse
+from engine.server.sse import event
+from engine.server.strict import RequestBody, Strict
 from engine.service import LoadedModel
 from engine.text.gap_markers import MAX_FILES, GapFile
 from engine.text.output_parts import ContentPart, OutputPart, joined_text
@@ -50,7 +50,7 @@ class ExtraFile(Strict):
     text: str | None = None
 
 
-class InfillRequest(NeutralFields):
+class InfillRequest(RequestBody):
     """Body of ``/infill``: the text is ``input_prefix``, ``prompt``, the gap, ``input_suffix``."""
 
     PLACE = ""
@@ -60,9 +60,6 @@ class InfillRequest(NeutralFields):
         "ignore_eos": ((False,), "the model ends its text itself"),
     }
     model: ModelName | None = None
-    grammar: Any = None
-    json_schema: Any = None
-    ignore_eos: bool | None = None
     input_prefix: str | None = None
     input_suffix: str | None = None
     input_extra: Annotated[list[ExtraFile], Field(max_length=MAX_EXTRA)] | None = None
@@ -119,21 +116,13 @@ def _plan(context: ServerContext, body: InfillRequest) -> tuple[RunPlan, ...]:
     return tuple(plan.with_time(limit) for plan in found) if limit > 0 else found
 
 
-class InfillWriter:
+class InfillWriter(AnswerWriter):
     """Writes the text of a gap as llama-server does; a stream ends without a mark."""
 
-    content_type = EVENTS
     alive = b""  # its clients read no comments
 
     def __init__(self, plans: Sequence[RunPlan], body: InfillRequest) -> None:
         self._plans, self._fields = plans, body.response_fields
-
-    def begin(self, answers: Sequence[ServedAnswer]) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
-        yield from ()
-
-    def add_frame(self, frame: dict[str, Any], answer: ServedAnswer) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
-        """Yields nothing: there is no place for frames."""
-        yield from ()
 
     def add(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> Iterator[bytes]:
         yield event(_head(answer) | {"content": joined_text(parts, ContentPart), "stop": False})

@@ -232,7 +232,7 @@ def _text(part: Mapping[str, Any], param: str) -> str:
 
 def _check_fields(message: ChatMessage, where: str) -> None:
     if message.role != "assistant":
-        for name in ("tool_calls", "reasoning", "reasoning_content", "provider_specific_fields"):
+        for name in ("tool_calls", "reasoning", "reasoning_content"):
             if getattr(message, name):
                 raise ApiError(400, f"Only an assistant's message can have {name}.", param=f"{where}.{name}")
     if message.role != "tool" and message.tool_call_id is not None:

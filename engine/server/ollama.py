@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -18,7 +18,7 @@ from engine.server.bodies import large_body, read_body
 from engine.server.chat import plan_chat
 from engine.server.completions import plan_completions
 from engine.server.context import ServerContext
-from engine.server.errors import ApiError, refusing_as
+from engine.server.errors import ApiError
 from engine.server.info import time_text
 from engine.server.messages import arguments_in
 from engine.server.ollama_request import (
@@ -30,7 +30,7 @@ from engine.server.ollama_request import (
     completion_of,
 )
 from engine.server.planning import RunPlan
-from engine.server.serving import Choice, RunResponse
+from engine.server.serving import AnswerWriter, Choice, RunResponse
 from engine.service import LoadedModel
 from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, ToolCallPart
 
@@ -38,16 +38,12 @@ VERSION = "0.12.0"  # of Ollama, whose routes these are
 LINES = "application/x-ndjson"
 
 
-class OllamaError(ApiError):
-    """A refusal in Ollama's format."""
-
-    @property
-    def body(self) -> dict[str, Any]:
-        return {"error": self.message}
+def error_body(error: ApiError) -> dict[str, Any]:
+    """Writes a refusal in Ollama's format."""
+    return {"error": error.message}
 
 
 def routes(context: ServerContext) -> list[Route]:
-    @refusing_as(OllamaError)
     async def chat(request: Request) -> RunResponse | Response:
         async with large_body(request, context, OllamaChat) as body:
             if not body.messages:
@@ -55,7 +51,6 @@ def routes(context: ServerContext) -> list[Route]:
             found = await asyncio.to_thread(_plan, context, body)
         return RunResponse(context, (found,), ChatLines(found), "/api/chat", is_streamed=body.stream is not False)
 
-    @refusing_as(OllamaError)
     async def generate(request: Request) -> RunResponse | Response:
         async with large_body(request, context, OllamaGenerate) as body:
             if not body.prompt and not body.images:
@@ -64,7 +59,6 @@ def routes(context: ServerContext) -> list[Route]:
         writer = GenerateLines(found)
         return RunResponse(context, (found,), writer, "/api/generate", is_streamed=body.stream is not False)
 
-    @refusing_as(OllamaError)
     async def show(request: Request) -> Response:
         body = await read_body(request, context, ModelRequest)
         model, _ = context.pick(body.chosen)
@@ -98,12 +92,10 @@ def _plan(context: ServerContext, body: OllamaChat | OllamaGenerate) -> RunPlan:
 def _loaded(context: ServerContext, body: AnswerRequest, empty: dict[str, Any]) -> Response:
     """Answers a request without a prompt, by which clients load a model."""
     model, _ = context.pick(body.chosen)
-    return JSONResponse(
-        {"model": model.name, "created_at": time_text(time.time()), **empty, "done": True, "done_reason": "load"}
-    )
+    return JSONResponse(_head(model.name) | empty | {"done": True, "done_reason": "load"})
 
 
-class LineWriter(ABC):
+class LineWriter(AnswerWriter):
     """Writes an answer as JSON texts, one a line; each method returns the next of them."""
 
     content_type = LINES
@@ -111,13 +103,6 @@ class LineWriter(ABC):
 
     def __init__(self, plan: RunPlan) -> None:
         self._plan = plan
-
-    def begin(self, answers: Sequence[ServedAnswer]) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
-        yield from ()
-
-    def add_frame(self, frame: dict[str, Any], answer: ServedAnswer) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
-        """Yields nothing: there is no place for frames."""
-        yield from ()
 
     def add(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> Iterator[bytes]:
         for part in parts:
@@ -135,20 +120,17 @@ class LineWriter(ABC):
         yield self._line(self._fields(""), **_figures(answer))
 
     def fail(self, error: ApiError) -> Iterator[bytes]:
-        yield json.dumps({"error": error.message}).encode() + b"\n"
+        yield json.dumps(error_body(error)).encode() + b"\n"
 
     def whole(self, choices: Sequence[Choice]) -> dict[str, Any]:
         [(parts, answer)] = choices
         lines = [json.loads(line) for line in self.add(parts, answer)]
-        return self._base() | self._joined(lines) | _logprobs_of(lines) | _figures(answer)
+        return _head(self._plan.name) | self._joined(lines) | _logprobs_of(lines) | _figures(answer)
 
     def _line(self, fields: dict[str, Any], logprobs: list[dict[str, Any]] | None = None, **figures: Any) -> bytes:
         more = {"logprobs": logprobs} if logprobs else {}
-        line = self._base() | fields | {"done": False} | more | figures
+        line = _head(self._plan.name) | fields | {"done": False} | more | figures
         return json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-
-    def _base(self) -> dict[str, Any]:
-        return _head(self._plan.name)
 
     @abstractmethod
     def _fields(self, text: str, thinking: str = "", calls: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:

@@ -9,31 +9,29 @@ from typing import Any, Literal
 
 from engine.server.bodies import checked
 from engine.server.errors import ApiError, unsupported
-from engine.server.schemas import AnySeed, ChatRequest, ChatTool, CompletionRequest, Stop
-from engine.server.strict import NeutralFields, Strict
+from engine.server.schemas import UNUSED_SAMPLING, AnySeed, ChatRequest, ChatTool, CompletionRequest, Stop
+from engine.server.strict import RequestBody, Strict
 
 UNLIMITED = -2  # Ollama's for an answer that fills the context
-_AS_IN_CHATS = "temperature top_p top_k min_p seed stop presence_penalty frequency_penalty typical_p"
+_AS_IN_CHATS = "temperature top_p top_k min_p seed stop"
 
 
 class OllamaOptions(Strict):
     """The settings of an answer; those of loading a model are passed over."""
 
     PLACE = "options."
+    PASSED_OVER = UNUSED_SAMPLING
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
     min_p: float | None = None
-    typical_p: float | None = None
     seed: AnySeed = None
     stop: Stop | list[Stop] | None = None
     num_predict: int | None = None
     repeat_penalty: float | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
 
 
-class ModelRequest(NeutralFields):
+class ModelRequest(RequestBody):
     """A body that names a model."""
 
     PLACE = ""
@@ -49,10 +47,10 @@ class ModelRequest(NeutralFields):
 class AnswerRequest(ModelRequest):
     """The fields that a chat and a completion have in common."""
 
+    UNUSED = frozenset({"keep_alive"})  # the model stays until another one is loaded
     stream: bool | None = None
     format: Literal["", "json"] | dict[str, Any] | None = None
     options: OllamaOptions | None = None
-    keep_alive: float | int | str | None = None  # the model stays until another one is loaded
     think: bool | Literal["low", "medium", "high"] | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = None
@@ -100,7 +98,6 @@ class OllamaGenerate(AnswerRequest):
     prompt: str | None = None
     system: str | None = None
     suffix: str | None = None
-    template: str | None = None
     images: list[str] | None = None
     raw: bool | None = None
 

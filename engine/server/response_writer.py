@@ -12,18 +12,16 @@ from engine.server.chunks import usage_of_items
 from engine.server.errors import ApiError
 from engine.server.planning import RunPlan
 from engine.server.responses_request import ResponsesRequest, ResponseTool
-from engine.server.serving import Choice
-from engine.server.sse import ALIVE, EVENTS, event
+from engine.server.serving import AnswerWriter, Choice
+from engine.server.sse import event
 from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, ToolCallPart
 
 Keep = Callable[[dict[str, Any]], None]
 """Keeps a response."""
 
 
-class ResponsesWriter:
+class ResponsesWriter(AnswerWriter):
     """Writes one answer."""
-
-    content_type, alive = EVENTS, ALIVE
 
     def __init__(self, plan: RunPlan, body: ResponsesRequest, keep: Keep | None = None) -> None:
         self.plan, self._body = plan, body.model_copy(update={"input": ""})  # images as text are large
@@ -38,10 +36,6 @@ class ResponsesWriter:
 
     def add(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> Iterator[bytes]:
         yield from self._all(self._grow(parts, answer))
-
-    def add_frame(self, frame: dict[str, Any], answer: ServedAnswer) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
-        """Yields nothing: a response has no place for frames."""
-        yield from ()
 
     def end(self, answers: Sequence[ServedAnswer]) -> Iterator[bytes]:
         status = self._status(answers[-1])

@@ -17,9 +17,8 @@ from engine.server.schemas import (
     ChatRequest,
     ModelName,
     NamedSchema,
-    StreamOptions,
 )
-from engine.server.strict import Ignored, NeutralFields, Strict, own_tools
+from engine.server.strict import Ignored, RequestBody, Strict, own_tools
 
 _LOGPROBS = "message.output_text.logprobs"
 INCLUDED = frozenset(  # values of ``include``: for others than the first, there is nothing to send
@@ -88,7 +87,7 @@ class TextOptions(Strict):
     format: Annotated[NamedFormat | PlainFormat, Field(discriminator="type")] | None = None
 
 
-class ResponsesRequest(NeutralFields):
+class ResponsesRequest(RequestBody):
     """Body of ``/v1/responses``."""
 
     PLACE = ""
@@ -96,7 +95,6 @@ class ResponsesRequest(NeutralFields):
     model: ModelName | None = None
     instructions: str | None = None
     stream: bool | None = None
-    stream_options: StreamOptions | None = None
     max_output_tokens: AnyLength = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     seed: AnySeed = None
@@ -105,30 +103,24 @@ class ResponsesRequest(NeutralFields):
     parallel_tool_calls: bool | None = None
     reasoning: ReasoningOptions | None = None
     metadata: dict[str, str] | None = None
-    user: str | None = None
-    safety_identifier: str | None = None
-    prompt_cache_key: str | None = None
     store: bool | None = None
     previous_response_id: str | None = None
-    conversation: Any = None
-    background: bool | None = None
     include: list[str] | None = None
-    truncation: str | None = None
-    service_tier: str | None = None
     text: TextOptions | None = None
     top_p: float | None = None
     decoder: str | None = None
     token_thoughts: bool | None = None
     thinking_token_budget: int | None = None
     top_logprobs: int | None = None
-    max_tool_calls: Annotated[int, Field(ge=0)] | None = None  # of tools that a server runs, which this one does not
-    prompt: Any = None
 
     NEUTRAL = {  # noqa: RUF012 - declared a ClassVar in the base class
         "conversation": ((), "go on by previous_response_id, or send the whole conversation as input"),
         "background": ((False,), "wait for the answer, or stream it"),
         "prompt": ((), "put the prompt into input"),
     }
+    UNUSED = frozenset(  # the last is of tools that a server runs, which this one does not
+        {"stream_options", "user", "safety_identifier", "prompt_cache_key", "max_tool_calls"}
+    )
     PASSED_OVER = {"truncation": ("disabled",), "service_tier": ("auto", "default")}  # noqa: RUF012 - as above
 
     @field_validator("tools", mode="before")

@@ -11,7 +11,7 @@ from engine.decoders import ACCEPTANCE, BLOCK_DIFFUSION
 from engine.decoding.names import names_of
 from engine.errors import SafelightError, quoted
 from engine.server.errors import UNSUPPORTED, ApiError, refusing, unsupported
-from engine.server.schemas import OF_SAMPLING, SampledRequest
+from engine.server.schemas import SampledRequest
 from engine.service import LoadedModel
 from engine.settings import CliOption, declared
 
@@ -42,8 +42,6 @@ def config_of(
         ApiError: a value does not fit the model.
     """
     config = config.replace(thinking_tokens=body.thinking_token_budget, **_decoding(body, model))
-    if config.is_block_diffusion:
-        body.pass_over(OF_SAMPLING)
     own = (body.diffusion_sampler, body.diffusion_min_canvas_length, body.threshold)  # as mlx-vlm has them
     names = (PREFIX + "sampler", PREFIX + "min_canvas_length", THRESHOLD)
     asked = {name: value for name, value in zip(names, own, strict=True) if value is not None}
@@ -83,6 +81,8 @@ def _drawn(body: SampledRequest, config: GenerationConfig) -> Changes:
         "sampling_min_p": body.min_p,
         "repetition_penalty": body.repetition_penalty,
     }
+    if config.is_block_diffusion and fields.pop("repetition_penalty") not in (None, 1):
+        body.ignored.add("repetition_penalty")
     if config.denoises and warmth not in (None, 1):
         share = warmth if warmth > 1 else COLDEST + (1 - COLDEST) * warmth
         fields |= {"t_max": config.t_max * share, "t_min": config.t_min * share}

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
 from engine.config import LARGEST_SEED, MAX_CANVAS, MAX_POSITIONS, MAX_TOKENS
 from engine.server.errors import ApiError
-from engine.server.strict import Neutral, NeutralFields, PassedOver, Strict, ignored_in
+from engine.server.strict import PassedOver, RequestBody, Strict, ignored_in
 
 MAX_MESSAGES = 2_000
 MAX_TOOLS = 128
@@ -49,18 +49,12 @@ ModelName = Annotated[str, Field(max_length=1_000), AfterValidator(_unless_unnam
 
 _ENDS = "the model ends its text itself"
 _NEW_TURN = "the answer is a new message; let completions go on with a text"
-_WORDS = "ask for other words in the prompt"
-OF_SAMPLING: PassedOver = {"repetition_penalty": (1, 1.0)}  # of decoders that draw token by token
+_OTHER_FORMAT = "send a JSON schema, a regular expression or choices"
 UNUSED_SAMPLING: PassedOver = {
     "typical_p": (1, 1.0),
     "presence_penalty": (0, 0.0),
     "frequency_penalty": (0, 0.0),
     "logit_bias": ({},),
-}
-OTHERS_FORMATS: Neutral = {
-    "grammar": (("",), "send a JSON schema, a regular expression or choices"),
-    "guided_grammar": (("",), "send a JSON schema, a regular expression or choices"),
-    "format": (("",), "send response_format"),
 }
 
 
@@ -68,8 +62,8 @@ class StreamOptions(Strict):
     """The options of a stream; padding against guesses by its length is not sent."""
 
     PLACE = "stream_options."
+    UNUSED = frozenset({"include_obfuscation"})
     include_usage: bool | None = None
-    include_obfuscation: bool | None = None
     continuous_usage_stats: bool | None = None
 
 
@@ -118,32 +112,30 @@ class StructuredOutputs(Strict):
     json_object: bool | None = None
 
 
-class FormattedRequest(NeutralFields):
-    """A request whose answer can be held to a format; at most one may be given."""
-
-    response_format: ResponseFormat | None = None
-    structured_outputs: StructuredOutputs | None = None
-    json_schema: str | dict[str, Any] | None = None  # llama-server's
-    guided_json: str | dict[str, Any] | None = None
-    guided_regex: str | None = None
-    guided_choice: list[str] | None = None
-
-
-class SampledRequest(FormattedRequest):
-    """The fields that chats and completions have in common."""
+class SampledRequest(RequestBody):
+    """The fields that chats and completions have in common. At most one of those that ask for a format may be given."""
 
     PLACE = ""
+    UNUSED = frozenset({"user"})
     PASSED_OVER = UNUSED_SAMPLING
     NEUTRAL = {  # noqa: RUF012 - declared a ClassVar in the base class
         "best_of": ((1,), "several answers are not compared; leave it out"),
         "min_tokens": ((0,), _ENDS),
         "ignore_eos": ((False,), _ENDS),
         "stop_token_ids": (([],), "send their texts as stop"),
-        "bad_words": (([],), _WORDS),
+        "bad_words": (([],), "ask for other words in the prompt"),
         "allowed_token_ids": (([],), "send response_format"),
         "truncate_prompt_tokens": ((), "shorten the prompt"),
-        **OTHERS_FORMATS,
+        "grammar": (("",), _OTHER_FORMAT),
+        "guided_grammar": (("",), _OTHER_FORMAT),
+        "format": (("",), "send response_format"),
     }
+    response_format: ResponseFormat | None = None
+    structured_outputs: StructuredOutputs | None = None
+    json_schema: str | dict[str, Any] | None = None  # llama-server's
+    guided_json: str | dict[str, Any] | None = None
+    guided_regex: str | None = None
+    guided_choice: list[str] | None = None
     model: ModelName | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -151,7 +143,6 @@ class SampledRequest(FormattedRequest):
     seed: AnySeed = None
     stop: Stop | Annotated[list[Stop], Field(max_length=MAX_STOPS)] | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    user: str | None = None
     decoder: DecoderName | None = None
     token_thoughts: bool | None = None
     diffusion_sampler: DecoderName | None = None
@@ -163,22 +154,8 @@ class SampledRequest(FormattedRequest):
     top_k: int | None = None
     min_p: float | None = None
     thinking_token_budget: Annotated[int, Field(ge=0, le=MAX_POSITIONS)] | None = None
-    typical_p: float | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
     repetition_penalty: float | None = None
-    logit_bias: dict[str, float] | None = None
     n: Annotated[int, Field(ge=1, le=MAX_ANSWERS)] | None = None
-    best_of: int | None = None
-    min_tokens: int | None = None
-    ignore_eos: bool | None = None
-    stop_token_ids: Any = None
-    bad_words: Any = None
-    allowed_token_ids: Any = None
-    truncate_prompt_tokens: Any = None
-    grammar: Any = None
-    guided_grammar: Any = None
-    format: Any = None
 
     @model_validator(mode="after")
     def _check_stream(self) -> Self:
@@ -216,16 +193,22 @@ class ToolCallSent(Strict):
     """An entry of an assistant's ``tool_calls``."""
 
     PLACE = "messages.tool_calls."
+    UNUSED = frozenset({"index"})
     id: str = Field(max_length=200)
     type: Literal["function"] = "function"
     function: FunctionCall
-    index: int | None = None
 
 
 class ChatMessage(Strict):
     """One message of the conversation. Fields of an answer that clients send back are accepted, too."""
 
     PLACE = "messages."
+    UNUSED = frozenset({"annotations", "provider_specific_fields"})  # the latter are litellm's notes on an answer
+    NEUTRAL = {  # noqa: RUF012 - declared a ClassVar in the base class
+        "refusal": ((), "send it as content"),
+        "audio": ((), "send text"),
+        "function_call": ((), "send tool_calls"),
+    }
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | list[dict[str, Any]] | None = None
     tool_calls: Annotated[list[ToolCallSent], Field(max_length=MAX_TOOLS)] | None = None
@@ -233,11 +216,6 @@ class ChatMessage(Strict):
     name: str | None = Field(None, max_length=200)
     reasoning: str | None = None
     reasoning_content: str | None = None
-    refusal: None = None
-    annotations: list[Any] | None = None
-    audio: None = None
-    function_call: None = None
-    provider_specific_fields: dict[str, Any] | None = None  # litellm's notes on an answer; not shown to the model
 
     @model_validator(mode="after")
     def _drop_notes(self, info: ValidationInfo) -> Self:
@@ -289,18 +267,6 @@ class ChatRequest(SampledRequest):
     parallel_tool_calls: bool | None = None
     chat_template_kwargs: TemplateOptions | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
-    prediction: Any = None
-    metadata: dict[str, Any] | None = None
-    safety_identifier: str | None = None
-    prompt_cache_key: str | None = None
-    store: bool | None = None
-    service_tier: str | None = None
-    modalities: list[str] | None = None
-
-    continue_final_message: bool | None = None
-    add_generation_prompt: bool | None = None
-    chat_template: Any = None
-    echo: bool | None = None
 
     NEUTRAL = SampledRequest.NEUTRAL | {
         "modalities": ((["text"],), "it writes text"),
@@ -310,6 +276,7 @@ class ChatRequest(SampledRequest):
         "echo": ((False,), "it is for completions"),
     }
     PASSED_OVER = UNUSED_SAMPLING | {"prediction": (), "store": (False,), "service_tier": ("auto", "default")}
+    UNUSED = SampledRequest.UNUSED | {"metadata", "safety_identifier", "prompt_cache_key"}
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:

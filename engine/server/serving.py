@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
@@ -16,7 +17,7 @@ from engine.server.errors import ApiError
 from engine.server.frames import CanvasFrames
 from engine.server.planning import RunPlan
 from engine.server.runs import ServedRun, client_of
-from engine.server.sse import send_stream
+from engine.server.sse import ALIVE, EVENTS, send_stream
 from engine.service import PromptScored, RunAdvanced, RunStarted
 from engine.text.output_parts import OutputPart, joined
 
@@ -26,23 +27,30 @@ Choice: TypeAlias = tuple[Sequence[OutputPart], ServedAnswer]
 """A whole answer: its parts, and what is known about it."""
 
 
-class AnswerWriter(Protocol):
+class AnswerWriter(ABC):
     """Writes an endpoint's answers; each method returns the next bytes of a stream, except ``whole``.
 
     A stream has a content type, and bytes that say that the answer is being written while nothing is new.
     """
 
-    @property
-    def content_type(self) -> str: ...
-    @property
-    def alive(self) -> bytes: ...
+    content_type, alive = EVENTS, ALIVE
 
-    def begin(self, answers: Sequence[ServedAnswer]) -> Iterable[bytes]: ...
+    def begin(self, answers: Sequence[ServedAnswer]) -> Iterable[bytes]:  # noqa: ARG002 - for those that begin somehow
+        return ()
+
+    @abstractmethod
     def add(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> Iterable[bytes]: ...
-    def add_frame(self, frame: dict[str, Any], answer: ServedAnswer) -> Iterable[bytes]: ...
+
+    def add_frame(self, frame: dict[str, Any], answer: ServedAnswer) -> Iterable[bytes]:  # noqa: ARG002 - as ``begin``
+        return ()
+
+    @abstractmethod
     def end(self, answers: Sequence[ServedAnswer]) -> Iterable[bytes]: ...
+
+    @abstractmethod
     def fail(self, error: ApiError) -> Iterable[bytes]: ...
 
+    @abstractmethod
     def whole(self, choices: Sequence[Choice]) -> dict[str, Any] | list[dict[str, Any]]:
         """Returns the body of answers that are not streamed."""
 

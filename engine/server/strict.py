@@ -38,11 +38,16 @@ class Ignored:
 class Strict(BaseModel):
     """A strict body: no conversion, no unknown fields. Null counts as not set, as clients use it.
 
-    ``PLACE`` is the beginning of the names of unknown fields that are passed over; None: they are refused.
+    ``PLACE`` is the beginning of the names of unknown fields that are passed over; None: they are refused. Fields in
+    ``UNUSED`` change nothing at any value. Those in ``NEUTRAL`` and ``PASSED_OVER`` change nothing at some; at others
+    the former are refused, and the latter are left out and named.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
     PLACE: ClassVar[str | None] = None
+    UNUSED: ClassVar[frozenset[str]] = frozenset()
+    NEUTRAL: ClassVar[Neutral] = {}
+    PASSED_OVER: ClassVar[PassedOver] = {}
 
     @model_validator(mode="before")
     @classmethod
@@ -50,54 +55,37 @@ class Strict(BaseModel):
         if not isinstance(raw, dict):
             return raw
         fields = {field.alias or name for name, field in cls.model_fields.items()}
-        ignored = ignored_in(info)
         found = {}
         for name, value in raw.items():
             if name in fields:
                 found[name] = value
-            elif value is None:
+            elif value is None or name in cls.UNUSED or value in cls.PASSED_OVER.get(name, ()):
                 continue
+            elif name in cls.NEUTRAL:
+                neutral, instead = cls.NEUTRAL[name]
+                if value not in neutral:
+                    raise unsupported(f"{name} only takes its neutral value: {instead}.", (cls.PLACE or "") + name)
             elif cls.PLACE is None:
                 found[name] = value  # which is refused
             else:
-                ignored.add(cls.PLACE + name)
+                ignored_in(info).add(cls.PLACE + name)
         return found
 
 
-class NeutralFields(Strict):
-    """A request with fields that change nothing at some values, and cannot be honoured at others.
+class RequestBody(Strict):
+    """The whole body of a request, with the fields that are passed over in it."""
 
-    At others those in ``NEUTRAL`` are refused, and those in ``PASSED_OVER`` are left out.
-    """
-
-    NEUTRAL: ClassVar[Neutral] = {}
-    PASSED_OVER: ClassVar[PassedOver] = {}
     _ignored: Ignored = PrivateAttr(default_factory=Ignored)
 
     @model_validator(mode="after")
-    def _check_neutral(self, info: ValidationInfo) -> Self:
+    def _keep_ignored(self, info: ValidationInfo) -> Self:
         self._ignored = ignored_in(info)
-        for name, (neutral, instead) in self.NEUTRAL.items():
-            if self._differs(name, neutral):
-                raise unsupported(f"{name} only takes its neutral value: {instead}.", name)
-        self.pass_over(self.PASSED_OVER)
         return self
 
     @property
     def ignored(self) -> Ignored:
         """The fields that are passed over in this request."""
         return self._ignored
-
-    def pass_over(self, fields: PassedOver) -> None:
-        """Leaves out fields that cannot be honoured, and names them."""
-        for name, neutral in fields.items():
-            if self._differs(name, neutral):
-                self._ignored.add(name)
-                setattr(self, name, None)
-
-    def _differs(self, name: str, neutral: tuple[Any, ...]) -> bool:
-        value = getattr(self, name)
-        return value is not None and value not in neutral
 
 
 def ignored_in(info: ValidationInfo) -> Ignored:

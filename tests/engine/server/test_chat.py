@@ -471,7 +471,8 @@ def test_a_completion_goes_on_from_text_or_tokens(served: Served) -> None:
 
 
 def test_a_refusal_is_a_line_whatever_the_field_is_called(served: Served) -> None:
-    status, param, sentence = served.refusal(logit_bias={"a\n" * 5_000: "x"})
+    body = {"input": "x", "metadata": {"a\n" * 5_000: 5}}
+    status, param, sentence = refused(served.http.post("/v1/responses", json=body))
     assert (status, len(param or "")) == (400, 200)
-    assert sentence.startswith("'logit_bias.a\\n")
+    assert sentence.startswith("'metadata.a\\n")
     assert len(sentence) < 300
