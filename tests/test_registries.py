@@ -21,7 +21,7 @@ from engine.decoders import ACCEPTANCE, DECODERS, REMASKING
 from engine.kernels import cpu_decode
 from engine.kernels.table import ROWS, KernelRow, schemes
 from engine.quant import PRECISIONS, SCHEMES
-from engine.server.sampler_fields import NAMES, XARGS
+from engine.server.planning import NAMES, XARGS
 
 ROOT = Path(__file__).resolve().parent.parent
 HAS_TRITON = importlib.util.find_spec("triton") is not None

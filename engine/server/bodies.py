@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from typing import Any, Self, TypeVar
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
@@ -71,15 +71,13 @@ async def large_body(request: Request, context: ServerContext, kind: type[Body])
 
     Each takes several times its bytes before its images are pictures.
     """
-    async with _Room(context) as room:
-        yield await _read_large(request, context, kind, room)
+    async with AsyncExitStack() as room:
+        data = await _read(request, context, context.options.image_body_bytes, room=room)
 
+        def parse() -> Body:
+            return checked(kind, _parsed(data, JSON_VALUES), request.state.ignored)
 
-async def _read_large(request: Request, context: ServerContext, kind: type[Body], room: _Room) -> Body:
-    data = await _read(request, context, context.options.image_body_bytes, room=room)
-    if room.is_taken:
-        return await asyncio.to_thread(lambda: checked(kind, _parsed(data, JSON_VALUES), request.state.ignored))
-    return checked(kind, _parsed(data, JSON_VALUES), request.state.ignored)
+        yield await asyncio.to_thread(parse) if len(data) > context.options.body_bytes else parse()
 
 
 async def read_object(request: Request, context: ServerContext, most: int, values: int) -> dict[str, Any]:
@@ -91,49 +89,35 @@ async def read_object(request: Request, context: ServerContext, most: int, value
     return _parsed(await _read(request, context, most), values)
 
 
-async def read_json(request: Request, context: ServerContext) -> tuple[bytes, dict[str, Any]]:
-    """Reads the body of a JSON object; also returns it as it was sent. Raises as ``read_object``."""
+async def read_json(request: Request, context: ServerContext) -> bytes:
+    """Reads the body of a JSON object; returns it as it was sent. Raises as ``read_object``."""
     data = await _read(request, context, context.options.body_bytes)
-    return data, _parsed(data, JSON_VALUES)
+    _parsed(data, JSON_VALUES)
+    return data
 
 
 @asynccontextmanager
 async def read_file(request: Request, context: ServerContext, most: int) -> AsyncIterator[bytes]:
     """Reads a body that is a file; held as in ``large_body``, and raises as ``read_object``."""
-    async with _Room(context) as room:
+    async with AsyncExitStack() as room:
         yield await _read(request, context, most, kind=FILE, room=room)
 
 
-class _Room:
-    """The share of one request in the room for large bodies: none if its body is known to be small."""
+async def _take_room(context: ServerContext, room: AsyncExitStack, size: int) -> None:
+    """Waits for room for a body of at most so many bytes; small ones need none.
 
-    def __init__(self, context: ServerContext) -> None:
-        self._context = context
-        self.is_taken = False
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self.is_taken:
-            self._context.large_bodies.release()
-
-    async def take_for(self, size: int) -> None:
-        """Waits for room for a body of at most so many bytes.
-
-        Raises:
-            ApiError: others take all of it for too long.
-        """
-        if size <= self._context.options.body_bytes:
-            return
-        try:
-            async with asyncio.timeout(self._context.options.body_seconds):
-                await self._context.large_bodies.acquire()
-        except TimeoutError:
-            error = too_many("Too many large requests are being read; send this one again in a moment.")
-            error.headers |= CLOSE
-            raise error from None
-        self.is_taken = True
+    Raises:
+        ApiError: others take all of it for too long.
+    """
+    if size <= context.options.body_bytes:
+        return
+    try:
+        async with asyncio.timeout(context.options.body_seconds):
+            await room.enter_async_context(context.large_bodies)
+    except TimeoutError:
+        error = too_many("Too many large requests are being read; send this one again in a moment.")
+        error.headers |= CLOSE
+        raise error from None
 
 
 def checked(kind: type[Body], raw: dict[str, Any], ignored: Any = None) -> Body:
@@ -160,7 +144,7 @@ def _parsed(data: bytes, values: int) -> dict[str, Any]:
 
 
 async def _read(
-    request: Request, context: ServerContext, most: int, *, kind: str = JSON, room: _Room | None = None
+    request: Request, context: ServerContext, most: int, *, kind: str = JSON, room: AsyncExitStack | None = None
 ) -> bytes:
     headers = request.headers
     is_named = headers.get("content-type", "").partition(";")[0].strip().lower() == kind
@@ -176,7 +160,7 @@ async def _read(
     if length is not None and (not length.isdecimal() or int(length[:20]) > most):
         raise too_large
     if room is not None:
-        await room.take_for(most if length is None else int(length))
+        await _take_room(context, room, most if length is None else int(length))
     parts, size = [], 0
     ends = asyncio.get_running_loop().time() + context.options.body_seconds
     try:

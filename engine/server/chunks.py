@@ -10,7 +10,7 @@ from typing import Any
 from engine.server.answer import ServedAnswer
 from engine.server.errors import ApiError
 from engine.server.planning import RunPlan
-from engine.server.schemas import SampledRequest
+from engine.server.schemas import SampledRequest, StreamOptions
 from engine.server.serving import AnswerWriter, Choice
 from engine.server.sse import DONE, event
 from engine.text.output_parts import OutputPart
@@ -34,9 +34,9 @@ class ChunkWriter(AnswerWriter):
         kind: dict[str, str],
         empty: dict[str, Any],
     ) -> None:
-        plan, options = plans[0], body.stream_options
-        self._usage, self._kind, self._empty, self._each = body.includes_usage, kind, empty, body.n or 1
-        self._has_running_usage = self._usage and options is not None and bool(options.continuous_usage_stats)
+        plan, options = plans[0], body.stream_options or StreamOptions()
+        self._usage, self._kind, self._empty, self._each = bool(options.include_usage), kind, empty, body.n or 1
+        self._has_running_usage = self._usage and bool(options.continuous_usage_stats)
         self._base = {
             **head,
             "created": int(time.time()),

@@ -13,7 +13,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.routing import Route
 
-from engine.server.answer import AnswerSettings, ServedAnswer, TokenChance
+from engine.server.answer import AnswerSettings, ServedAnswer
 from engine.server.bodies import read_body
 from engine.server.chunks import ChunkWriter
 from engine.server.context import ServerContext
@@ -23,7 +23,7 @@ from engine.server.planning import RunPlan, plan, take_any_name
 from engine.server.schemas import CompletionRequest, FimRequest
 from engine.server.serving import RunResponse
 from engine.service import CompletionRun, GapRun, LoadedModel
-from engine.text.gap_markers import MARKERS, GapFile, GapMarkers, TextGap, parse
+from engine.text.gap_markers import MARKERS, GapFile, TextGap, parse
 from engine.text.output_parts import ContentPart, OutputPart, joined_text
 
 PATH, FIM_PATH = "/v1/completions", "/v1/fim/completions"
@@ -120,13 +120,8 @@ def _gap(model: LoadedModel, body: CompletionRequest, prompt: str | list[int], *
         return TextGap(prompt if isinstance(prompt, str) else model.write(prompt), body.behind or "")
     if not isinstance(prompt, str) or (gap := parse(prompt)) is None:
         return None
-    is_own = any(_has(model, markers) and markers.parse(prompt) is not None for markers in MARKERS)
-    return None if is_own else gap  # what the model reads itself is left as it is
-
-
-def _has(model: LoadedModel, markers: GapMarkers) -> bool:
-    """Returns True if a model's vocabulary has the markers."""
-    return all(len(model.encode(token)) == 1 for token in markers.tokens)
+    own = (markers for markers in MARKERS if all(len(model.encode(token)) == 1 for token in markers.tokens))
+    return None if any(markers.parse(prompt) for markers in own) else gap  # the model reads it itself, as it is
 
 
 class CompletionWriter(ChunkWriter):
@@ -165,7 +160,9 @@ class CompletionWriter(ChunkWriter):
         return {
             "tokens": [chance.text for chance in known],
             "token_logprobs": [chance.logprob for chance in known],
-            "top_logprobs": [None if chance.logprob is None else _top(chance) for chance in known],
+            "top_logprobs": [
+                None if one.logprob is None else {text: logprob for _, text, logprob in one.top} for one in known
+            ],
             "text_offset": offsets,
         }
 
@@ -182,7 +179,3 @@ class FimWriter(CompletionWriter):
     def _entry(self, parts: Sequence[OutputPart]) -> dict[str, Any]:
         found = super()._entry(parts)
         return {**found, "message": {"role": "assistant", "content": found["text"], "tool_calls": None}}
-
-
-def _top(chance: TokenChance) -> dict[str, float]:
-    return {text: logprob for _, text, logprob in chance.top}

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Receive
 
 from engine.errors import SafelightError
 from engine.server.bodies import large_body
@@ -47,14 +47,6 @@ class DecisionPlan:
     requests: tuple[DecisionRun, ...]
     model: LoadedModel
     name: str  # of the model, as shown in the answer
-
-
-@dataclass(frozen=True)
-class Decided:
-    """All answers of a request, in order."""
-
-    answers: tuple[TypedAnswer, ...]
-    usage: DecisionUsage
 
 
 def plan_decision(context: ServerContext, body: DecisionsRequest, asked: AskedQuestions) -> DecisionPlan:
@@ -99,86 +91,49 @@ def plan_decision(context: ServerContext, body: DecisionsRequest, asked: AskedQu
     )
 
 
-class DecisionResponse:
-    """An ASGI application that runs a plan."""
+async def decided(
+    context: ServerContext, plan: DecisionPlan, endpoint: str, client: str, receive: Receive | None
+) -> tuple[list[TypedAnswer], DecisionUsage, str]:
+    """Runs a plan; returns all answers in order, their usage, and the name of the request among the live ones.
 
-    def __init__(self, context: ServerContext, plan: DecisionPlan) -> None:
-        self._answering, self._plan = DecisionAnswering(context, plan), plan
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self._answering.run(PATH, client_of(scope), receive) as run:
-            decided = await self._answering.decided(run)
-            await JSONResponse(_body(self._plan, decided))(scope, receive, send)
-
-
-class DecisionAnswering:
-    """The answers to a plan, read from its runs. Knows no HTTP."""
-
-    def __init__(self, context: ServerContext, plan: DecisionPlan) -> None:
-        self._context, self._plan = context, plan
-        self._reads = {request.run_id: DecisionReads(request.decision) for request in plan.requests}
-
-    def run(self, endpoint: str, client: str, receive: Receive | None) -> ServedRun:
-        """Returns the runs, which begin once the context is entered."""
-        plan = self._plan
-        return ServedRun(
-            self._context,
-            plan.requests,
-            endpoint,
-            plan.name,
-            "input",
-            client=client,
-            receive=receive,
-            fingerprint=plan.model.fingerprint,
-        )
-
-    async def decided(self, run: ServedRun) -> Decided:
-        """Waits for all answers.
-
-        Raises:
-            ApiError: a run has failed, or another model was loaded.
-        """
+    Raises:
+        ApiError: a run has failed, or ended without a read, or another model was loaded.
+    """
+    all_reads = {request.run_id: DecisionReads(request.decision) for request in plan.requests}
+    fingerprint = plan.model.fingerprint
+    served = ServedRun(
+        context, plan.requests, endpoint, plan.name, "input", client=client, receive=receive, fingerprint=fingerprint
+    )
+    async with served as run:
         async for reply in run.replies():
             if isinstance(reply, RunAdvanced):
-                self._reads[reply.run_id].add(reply)
-        found = self._decided()
-        run.note_tokens(found.usage.answer_tokens)
-        return found
-
-    def _decided(self) -> Decided:
-        """Returns the answers; raises ``ApiError`` if a run ended without a read."""
+                all_reads[reply.run_id].add(reply)
         try:
-            answers = [answer for reads in self._reads.values() for answer in reads.answers()]
+            answers = [answer for reads in all_reads.values() for answer in reads.answers()]
         except SafelightError as error:
             raise ApiError(500, sentence(error)) from None
-        taken = [reads.usage for reads in self._reads.values()]
+        taken = [reads.usage for reads in all_reads.values()]
         usage = DecisionUsage(
             sum(one.prompt_tokens for one in taken),
             sum(one.reused_tokens for one in taken),
             sum(one.answer_tokens for one in taken),
         )
-        return Decided(tuple(answers), usage)
+        run.note_tokens(usage.answer_tokens)
+        return answers, usage, run.id
 
 
 PATH = "/v1/decisions"
 
 
 def routes(context: ServerContext) -> list[Route]:
-    async def decide(request: Request) -> DecisionResponse:
+    async def decide(request: Request) -> Response:
         async with large_body(request, context, DecisionsRequest) as body:
             plan = await asyncio.to_thread(plan_decision, context, body, read_decisions(body))
-        return DecisionResponse(context, plan)
+        answers, usage, _ = await decided(context, plan, PATH, client_of(request.scope), request.receive)
+        costs = usage_of_items(usage.prompt_tokens, usage.reused_tokens, usage.answer_tokens)
+        return JSONResponse({"model": plan.name, "answers": list(map(_decisions_answer, answers)), "usage": costs})
 
     return [Route(PATH, decide, methods=["POST"])]
-
-
-def _body(plan: DecisionPlan, decided: Decided) -> dict[str, Any]:
-    usage = decided.usage
-    return {
-        "model": plan.name,
-        "answers": list(map(_decisions_answer, decided.answers)),
-        "usage": usage_of_items(usage.prompt_tokens, usage.reused_tokens, usage.answer_tokens),
-    }
 
 
 def _decisions_answer(answer: TypedAnswer) -> dict[str, Any]:

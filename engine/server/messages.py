@@ -69,6 +69,7 @@ class SentImages:
 
     def __init__(self, model: LoadedModel, pictures: ServedPictures) -> None:
         self._model, self._pictures = model, pictures
+        self.can_see = model.capabilities.images
         self._sent: list[SentImage] = []
         self._opened: dict[str, Picture] = {}  # by URL
         self._pixels = 0
@@ -79,7 +80,7 @@ class SentImages:
         Raises:
             ApiError: the model cannot see, there are too many, or it is no image that is read here, or no room for it.
         """
-        if not self._model.capabilities.images:
+        if not self.can_see:
             said = f"The model {self._model.name} cannot see images; leave them out, or load one that can."
             raise unsupported(said, sent.where)
         if len(self._sent) >= MAX_IMAGES:
@@ -94,11 +95,6 @@ class SentImages:
                 raise ApiError(400, said, param=sent.where)
             self._opened[sent.url] = picture
         return self._opened[sent.url]
-
-    @property
-    def can_see(self) -> bool:
-        """True if the model can see images."""
-        return self._model.capabilities.images
 
     @property
     def pictures(self) -> tuple[Picture, ...]:
@@ -188,23 +184,12 @@ def read_messages(sent: Sequence[ChatMessage], images: SentImages, ignored: Igno
     return (*found, {"role": "user", "content": "", "images": waiting}) if waiting else tuple(found)
 
 
-def read_content(content: str | list[dict[str, Any]] | None, where: str) -> str:
-    """Returns the text of a message, its parts joined by line breaks.
-
-    Raises:
-        ApiError: a part is no text.
-    """
-    if content is None or isinstance(content, str):
-        return content or ""
-    return "\n".join(_text(part, f"{where}.content.{place}") for place, part in enumerate(content))
-
-
 def _read_content(message: ChatMessage, where: str, sent: SentImages, ignored: Ignored) -> dict[str, Any]:
     """Returns a message's content, and its images. A line break joins two texts; nothing joins a text and an image."""
     content = message.content
-    if not isinstance(content, list) or not any(part.get("type") == "image_url" for part in content):
-        return {"content": read_content(content, where)}
-    text, images, follows_text = "", [], False
+    if not isinstance(content, list):
+        return {"content": content or ""}
+    text, images, follows_text = "", list[dict[str, Any]](), False
     for place, part in enumerate(content):
         param = f"{where}.content.{place}"
         is_image = part.get("type") == "image_url"
@@ -218,7 +203,7 @@ def _read_content(message: ChatMessage, where: str, sent: SentImages, ignored: I
         else:
             text += "\n" * follows_text + _text(part, param)
         follows_text = not is_image or (message.role == "tool" and bool(text))  # its images are shown elsewhere
-    return {"content": text, "images": images}
+    return {"content": text} | ({"images": images} if images else {})
 
 
 def _text(part: Mapping[str, Any], param: str) -> str:

@@ -108,7 +108,8 @@ class LineWriter(AnswerWriter):
         for part in parts:
             match part:
                 case ContentPart(text):
-                    yield self._line(self._fields(text), logprobs=_logprobs(answer))
+                    logprobs = [chance.as_chat() for chance in answer.take_chances()]
+                    yield self._line(self._fields(text), logprobs=logprobs)
                 case ThoughtPart(text):
                     yield self._line(self._fields("", thinking=text))
                 case ToolCallPart(_, name, arguments):
@@ -172,10 +173,6 @@ class GenerateLines(LineWriter):
 def _head(model: str) -> dict[str, Any]:
     """Returns the first fields of every answer."""
     return {"model": model, "created_at": time_text(time.time())}
-
-
-def _logprobs(answer: ServedAnswer) -> list[dict[str, Any]]:
-    return [chance.as_chat() for chance in answer.take_chances()]
 
 
 def _logprobs_of(lines: Sequence[dict[str, Any]]) -> dict[str, Any]:

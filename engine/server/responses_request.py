@@ -134,11 +134,6 @@ class ResponsesRequest(RequestBody):
         """The functions that the client runs."""
         return self.tools or []
 
-    @property
-    def has_logprobs(self) -> bool:
-        """True if the probabilities of the answer's tokens are to be sent."""
-        return self.top_logprobs is not None or _LOGPROBS in (self.include or ())
-
 
 def in_namespace(namespace: str, name: str) -> str:
     """Returns the name by which the model calls a tool of a namespace."""
@@ -176,7 +171,7 @@ def chat_of(body: ResponsesRequest) -> ChatRequest:
         "response_format": _format(body.text),
         "reasoning_effort": body.reasoning.effort if body.reasoning is not None else None,
     }
-    if body.has_logprobs:
+    if body.top_logprobs is not None or _LOGPROBS in (body.include or ()):
         asked |= {"logprobs": True, "top_logprobs": body.top_logprobs or 0}
     if set(body.include or ()) - INCLUDED:
         body.ignored.add("include")

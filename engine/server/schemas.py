@@ -40,11 +40,7 @@ AnySeed = Annotated[  # -1 asks for a new one
 DecoderName = Annotated[str, Field(min_length=1, max_length=64)]
 
 
-def _unless_unnamed(name: str) -> str | None:
-    return None if name in UNNAMED else name
-
-
-ModelName = Annotated[str, Field(max_length=1_000), AfterValidator(_unless_unnamed)]
+ModelName = Annotated[str, Field(max_length=1_000), AfterValidator(lambda name: None if name in UNNAMED else name)]
 
 
 _ENDS = "the model ends its text itself"
@@ -175,11 +171,6 @@ class SampledRequest(RequestBody):
         """The strings that end the answer."""
         stops = [self.stop] if isinstance(self.stop, str) else self.stop or ()
         return tuple(stop for stop in stops if stop)
-
-    @property
-    def includes_usage(self) -> bool:
-        """True if a stream is to end with its usage."""
-        return bool(self.stream_options and self.stream_options.include_usage)
 
 
 class FunctionCall(Strict):

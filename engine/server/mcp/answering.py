@@ -12,7 +12,7 @@ from engine.catalog import ADAPTERS, KNOWN, SUDOKU
 from engine.server.chat import plan_chat
 from engine.server.completions import plan_gap
 from engine.server.context import ServerContext, adapters_of
-from engine.server.decisions import DecisionAnswering, DecisionPlan, plan_decision
+from engine.server.decisions import DecisionPlan, decided, plan_decision
 from engine.server.decisions_request import DecisionsRequest, read_decisions
 from engine.server.errors import ApiError, unsupported
 from engine.server.mcp.arguments import DecideArguments, GenerateArguments, InfillArguments, SudokuArguments
@@ -92,11 +92,7 @@ def _plan_gap(context: ServerContext, asked: InfillArguments) -> RunPlan:
 async def decide(call: ServedCall, asked: DecideArguments) -> ToolReply:
     """Answers a question with given answers."""
     plan = await asyncio.to_thread(_plan_decision, call.context, asked)
-    answering = DecisionAnswering(call.context, plan)
-    async with answering.run(PATH, call.client, call.receive) as run:
-        decided = await answering.decided(run)
-        run_id = run.id
-    [answer] = decided.answers
+    [answer], _, run_id = await decided(call.context, plan, PATH, call.client, call.receive)
     data = _decision_data(asked, answer) | {"run_id": run_id}
     shares = ", ".join(f"{name} {share:.1%}" for name, share in data["probabilities"].items())
     text = f"{data['answer']} ({shares})"

@@ -39,7 +39,7 @@ class ToolsEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        body = (await read_json(request, self._context))[0] if request.method == "POST" else b""
+        body = await read_json(request, self._context) if request.method == "POST" else b""
         watched = _WatchedClient(body, receive)
         scope["state"][LEFT] = watched.leaving
         manager = await self._running()

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from engine import Fork, GenerationConfig, SafelightError
 from engine.server.errors import ApiError
 from engine.server.formats import AskedFormat
-from engine.server.sampler_fields import config_of
+from engine.server.planning import config_of
 from engine.server.schemas import ChatRequest
 from engine.service import (
     ChatRun,

@@ -16,7 +16,7 @@ from engine.server.errors import ApiError
 from engine.server.kept import KeptResponses
 from engine.server.messages import read_messages
 from engine.server.planning import RunPlan
-from engine.server.response_writer import ResponsesWriter
+from engine.server.responses import ResponsesWriter
 from engine.server.responses_request import ResponsesRequest, chat_of
 from engine.server.strict import Ignored
 from engine.service import ChatRun
