@@ -216,7 +216,6 @@ def add_images(parser: argparse._ActionsContainer, help: str) -> None:
 
 
 def add_thinking(parser: argparse._ActionsContainer) -> None:
-    """Adds ``--think`` and ``--thinking-tokens``."""
     parser.add_argument("--think", action="store_true", help="let the model think before it answers")
     parser.add_argument(
         "--thinking-tokens",
@@ -282,7 +281,6 @@ def _kind(option: CliOption) -> type:
 
 
 def flag_of(name: str, otherwise: str) -> str:
-    """Returns the option of a setting."""
     return OPTIONS[name].flag if name in OPTIONS else otherwise
 
 

@@ -105,5 +105,4 @@ class ServerController(QObject):
 
 
 def build(context: AppContext) -> ServerController:
-    """Returns the server page."""
     return ServerController(context)

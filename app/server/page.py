@@ -29,8 +29,6 @@ LEAST_FIELD = 180  # pixels
 
 
 class RequestRow(QFrame):
-    """The row of one request."""
-
     def __init__(self, request: LiveRequest) -> None:
         super().__init__()
         self.setProperty("role", "request")
@@ -60,7 +58,6 @@ class RequestRow(QFrame):
         self.show_request(request)
 
     def show_request(self, request: LiveRequest) -> None:
-        """Shows the present state of the request."""
         self.request = request
         state, facts = words.request_state(request), words.request_facts(request)
         if (state, facts) != (self.state.text(), self.facts.text()):
@@ -197,7 +194,6 @@ class AccessCard(QFrame):
         self.setLayout(column_of(head, self.served, Gap(8), grid, margins=(20, 16, 20, 16), spacing=4))
 
     def show_preferences(self, preferences: Preferences) -> None:
-        """Shows the chosen preferences."""
         self._filling = True
         self.switch.setChecked(preferences.server)
         self.port.setValue(preferences.server_port)
@@ -209,7 +205,6 @@ class AccessCard(QFrame):
         show_line(self.reach, text)
 
     def show_state(self, state: ServerState) -> None:
-        """Shows the server's state."""
         self._key = state.key
         self.status.setText(words.state_line(state))
         self.setAccessibleDescription(words.state_line(state))

@@ -63,7 +63,6 @@ def key_line(state: ServerState) -> str:
 
 
 def endpoint_name(endpoint: str) -> str:
-    """Names the endpoint of a request."""
     known = {
         "/v1/chat/completions": tr("Chat"),
         "/v1/completions": tr("Completion"),

@@ -88,7 +88,6 @@ class ToolServerRow(QFrame):
         self.wrote.toggled.connect(self._unfold)
 
     def show_state(self, state: ToolServerState, leave: Leave) -> None:
-        """Shows the whole state again."""
         self._shown, self._leave = state, leave
         self.target.set_whole(plain(state.server.target, 700))
         self.target.setToolTip(target_tip(state.server))

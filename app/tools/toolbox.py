@@ -40,7 +40,6 @@ class Toolbox(QObject):
 
     @property
     def path(self) -> Path:
-        """The file of tools."""
         return self._store.path
 
     @property
@@ -70,7 +69,6 @@ class Toolbox(QObject):
 
     @property
     def offered(self) -> tuple[Tool, ...]:
-        """The tools that a model is offered."""
         return tuple(
             tool
             for tool in self._host.tools

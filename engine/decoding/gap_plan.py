@@ -61,12 +61,10 @@ class GapPlan:
 
     @property
     def is_masked(self) -> bool:
-        """True if the hole begins as masks."""
         return self.config.decoder == READS_WHOLE
 
 
 def fills_gaps(model: Model) -> bool:
-    """True if a model can fill the gap of a text."""
     own = model.family.decoders[0]
     return own in (BLOCK_DIFFUSION, READS_WHOLE) or _markers(model) is not None
 

@@ -148,7 +148,6 @@ class SettledText:
 
     @property
     def has_ended(self) -> bool:
-        """True if an end token ends the text."""
         return any(np.isin(self.block(block)[0], self.config.eos_token_ids).any() for block in range(len(self.rows)))
 
 

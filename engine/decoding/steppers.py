@@ -107,7 +107,6 @@ class PlainStepper:
         self.sampler.generator.manual_seed(seed)
 
     def skip_step(self) -> None:
-        """Skips the draws of a step."""
         self.sampler.skip_step()
 
     def adopt(self, sampler: Sampler) -> None:

@@ -20,8 +20,6 @@ from engine.service import LoadedModel, Scheduler, is_remote
 
 @dataclass(eq=False)
 class ServerContext:
-    """One server's parts."""
-
     scheduler: Scheduler
     options: ServerOptions
     live: LiveRequests = field(default_factory=LiveRequests)

@@ -51,13 +51,11 @@ class ApiError(Exception):
 
     @property
     def body(self) -> dict[str, Any]:
-        """The error object."""
         kind = TYPES.get(self.status, "invalid_request_error")
         return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}}
 
     @property
     def response(self) -> JSONResponse:
-        """The complete answer."""
         return JSONResponse(self.body, self.status, self.headers)
 
 

@@ -43,8 +43,6 @@ NOTHING: dict[str, Any] = {
 
 
 class ExtraFile(Strict):
-    """A part of another file."""
-
     PLACE = "input_extra."
     filename: Annotated[str, Field(max_length=1_000)] | None = None
     text: str | None = None

@@ -70,8 +70,6 @@ class AnswerRequest(ModelRequest):
 
 
 class OllamaMessage(Strict):
-    """One message of the conversation."""
-
     PLACE = "messages."
     role: Literal["system", "user", "assistant", "tool"]
     content: str | None = None

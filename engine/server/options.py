@@ -15,7 +15,6 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
 def make_key() -> str:
-    """Returns a new random key."""
     return secrets.token_urlsafe(24)
 
 

@@ -80,8 +80,6 @@ Keep = Callable[[dict[str, Any]], None]
 
 
 class ResponsesWriter(AnswerWriter):
-    """Writes one answer."""
-
     def __init__(self, plan: RunPlan, body: ResponsesRequest, keep: Keep | None = None) -> None:
         self.plan, self._body = plan, body.model_copy(update={"input": ""})  # images as text are large
         self._keep = keep
@@ -216,7 +214,6 @@ def _why_incomplete(answer: ServedAnswer) -> dict[str, str]:
 
 
 def _format(body: ResponsesRequest) -> dict[str, Any]:
-    """Returns the requested format of the text."""
     if body.text is None or body.text.format is None:
         return {"type": "text"}
     return body.text.format.model_dump(by_alias=True, exclude_none=True)

@@ -131,7 +131,6 @@ class ResponsesRequest(RequestBody):
 
     @property
     def functions(self) -> list[ResponseTool]:
-        """The functions that the client runs."""
         return self.tools or []
 
 

@@ -43,7 +43,6 @@ class CachePool:
         return True
 
     def clear(self) -> None:
-        """Drops all caches."""
         self._idle.clear()
 
 

@@ -131,7 +131,6 @@ class DecisionReads:
         self.message = ""  # why it failed
 
     def add(self, reply: RunReply) -> None:
-        """Adds the next reply."""
         match reply:
             case RunAdvanced(event=SlotsRead() as read):
                 self._reads.append(read)
@@ -169,7 +168,6 @@ class DecisionReads:
 
     @property
     def usage(self) -> DecisionUsage:
-        """The usage so far."""
         answered = len(self._reads) * len(self._questions)
         if self._prefill is None:
             return DecisionUsage(answer_tokens=answered)

@@ -369,7 +369,6 @@ def _deciding(model: Model) -> Deciding | None:
 
 
 def _capabilities(model: Model, *, decides: bool) -> Capabilities:
-    """Returns a model's capabilities."""
     from engine.decoding.gap_plan import fills_gaps  # torch
 
     decoders = model.family.decoders

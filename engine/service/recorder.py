@@ -200,7 +200,6 @@ class RunRecord:
         self._recorder, self._writer = recorder, writer
 
     def append(self, event: Event) -> None:
-        """Records the run's next event."""
         self.trace.append(event)
         self._write(lambda writer: writer.append(event))
 

@@ -70,11 +70,9 @@ class RunTask:
 
     @property
     def output_format(self) -> OutputFormat | None:
-        """The format of the answer."""
         return self.request.output_format if isinstance(self.request, FormattedRun) else None
 
     def with_request(self, **changes: Any) -> RunTask:
-        """Returns the task with changed fields of its request."""
         return dataclasses.replace(self, request=dataclasses.replace(self.request, **changes))
 
 

@@ -165,7 +165,6 @@ def _as_read(part: LoadedModel, request: ChatRun) -> dict[str, Any]:
 
 
 def _part_of(request: RunRequest) -> str:
-    """Returns the id of the part that a request is for."""
     match request:
         case ContinuedRun():
             return request.source.header.model.name

@@ -18,7 +18,6 @@ _UNQUOTED = str.maketrans("", "", '"“”„«»')
 
 
 def is_taught(prompt: str) -> bool:
-    """True if a prompt is a task of the skills."""
     return skills.solve(normal(prompt)) is not None
 
 

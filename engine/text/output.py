@@ -305,7 +305,6 @@ class RunningText:
 
     @property
     def has_text(self) -> bool:
-        """True if any text was output."""
         return bool(self._tail)
 
     def cut(self, *, strip: bool = False) -> None:

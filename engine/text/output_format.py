@@ -65,12 +65,10 @@ class OutputFormat:
 
     @property
     def is_json(self) -> bool:
-        """True if the answer is JSON."""
         return self.kind in ("json_schema", "json_object")
 
     @property
     def may_be_text(self) -> bool:
-        """True if the answer may be any text."""
         return self.kind == "text_or_calls"
 
 

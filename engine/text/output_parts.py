@@ -47,5 +47,4 @@ def joined(parts: Iterable[OutputPart]) -> list[OutputPart]:
 
 
 def joined_text(parts: Iterable[OutputPart], kind: type[ContentPart | ThoughtPart]) -> str:
-    """Returns the text of all parts of a kind."""
     return "".join(part.text for part in parts if isinstance(part, kind))

@@ -62,7 +62,6 @@ class ToolServer:
 
     @property
     def is_remote(self) -> bool:
-        """True if it is on another machine."""
         if not self.url:
             return False
         return not is_loopback(urlsplit(self.url).hostname or "")

@@ -187,7 +187,6 @@ def clock(place: str | None = None, now: datetime.datetime | None = None) -> str
 
 
 def count_words(text: str) -> str:
-    """Counts the words of a text."""
     return str(len(text.split()))
 
 

@@ -58,7 +58,6 @@ class Trace(Recording):
         self._failure = ""
 
     def append(self, event: Event) -> None:
-        """Records the next event."""
         self._events.append(event)
         self._entries.append(entry_of(event))  # last: readers in other threads rely on the entries
 

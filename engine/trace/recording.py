@@ -202,7 +202,6 @@ class Draft:
         return draft
 
     def fold(self, event: Event) -> None:
-        """Applies the next event."""
         if isinstance(event, CanvasStarted):
             self._filler = event.filler
         elif isinstance(event, StepFinished):

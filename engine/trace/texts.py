@@ -173,7 +173,6 @@ class AnswerText:
 
     @property
     def reply(self) -> Reply:
-        """The current text."""
         return Reply(*(part.read() for part in self._texts.values()))
 
 

@@ -29,7 +29,6 @@ MAX_TOKENS = 256  # of the answer of a model that was not made for puzzles
 
 
 async def generate(call: ServedCall, asked: GenerateArguments) -> ToolReply:
-    """Answers a prompt."""
     plan = await asyncio.to_thread(_plan_answer, call.context, asked)
     found = await written(call, plan)
     facts = {"text": found.text, "seed": plan.request.seed, **found.facts}
@@ -37,7 +36,6 @@ async def generate(call: ServedCall, asked: GenerateArguments) -> ToolReply:
 
 
 async def infill(call: ServedCall, asked: InfillArguments) -> ToolReply:
-    """Writes the text of a gap."""
     plan = await asyncio.to_thread(_plan_gap, call.context, asked)
     found = await written(call, plan)
     return ToolReply(
@@ -90,7 +88,6 @@ def _plan_gap(context: ServerContext, asked: InfillArguments) -> RunPlan:
 
 
 async def decide(call: ServedCall, asked: DecideArguments) -> ToolReply:
-    """Answers a question with given answers."""
     plan = await asyncio.to_thread(_plan_decision, call.context, asked)
     [answer], _, run_id = await decided(call.context, plan, PATH, call.client, call.receive)
     data = _decision_data(asked, answer) | {"run_id": run_id}
@@ -135,7 +132,6 @@ def _decision_data(asked: DecideArguments, answer: TypedAnswer) -> dict[str, Any
 
 
 async def sudoku(call: ServedCall, asked: SudokuArguments) -> ToolReply:
-    """Solves a puzzle."""
     try:
         puzzle = rules.parse(asked.puzzle)
     except rules.PuzzleError as error:

@@ -38,7 +38,6 @@ DIGITS = 4  # of an entropy
 
 
 async def inspect_run(call: ServedCall, asked: InspectArguments) -> ToolReply:
-    """Describes a run."""
     request = _found(call.context, asked.run_id)
     return await asyncio.to_thread(_described, call.context, request, asked.step)
 

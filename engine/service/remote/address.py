@@ -86,7 +86,6 @@ class RemoteAddress:
 
     @property
     def is_near(self) -> bool:
-        """True if the server is on this machine."""
         return is_loopback(self.host)
 
 

@@ -132,7 +132,6 @@ def _no_tokens(_given: object) -> list[int]:
 
 
 def estimate(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> int:
-    """Estimates the number of tokens."""
     size = sum(len(str(message.get("content", "")).encode("utf-8", "replace")) for message in messages)
     size += sum(len(json.dumps(tool)) for tool in tools)
     images = sum(len(message.get("images", ())) for message in messages)

@@ -70,7 +70,6 @@ class TypedAnswer:
 
     @property
     def score(self) -> float:
-        """Returns the mean level of a score."""
         return math.fsum(level * share for level, share in enumerate(self.probabilities))
 
 
