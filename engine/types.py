@@ -25,3 +25,17 @@ class Cancel(Protocol):
     """A flag that is checked between steps; ``threading.Event`` is one."""
 
     def is_set(self) -> bool: ...
+
+
+class LinkedFlag:
+    """A flag that is set with another one, or by itself."""
+
+    def __init__(self, other: Cancel | None) -> None:
+        self._other, self.is_own = other, False
+
+    @property
+    def is_others(self) -> bool:
+        return self._other is not None and self._other.is_set()
+
+    def is_set(self) -> bool:
+        return self.is_own or self.is_others

@@ -25,7 +25,7 @@ from engine.events import CanvasCommitted, GenerationFinished, PrefillFinished, 
 from engine.layers.kv_cache import KVCache
 from engine.models.model import Model
 from engine.text.gap_markers import GapFile, TextGap
-from engine.types import Cancel, Tokens
+from engine.types import Cancel, LinkedFlag, Tokens
 
 DEFAULT_TOKENS = 128  # the most of a gap
 LATE = "the time was over"
@@ -41,7 +41,7 @@ class Filled:
     seconds: float
 
 
-class Deadline:
+class Deadline(LinkedFlag):
     """A flag that is set with another one, or once the time is over.
 
     Args:
@@ -49,23 +49,16 @@ class Deadline:
     """
 
     def __init__(self, cancel: Cancel | None, seconds: float | None) -> None:
-        self._cancel, self._seconds, self._end = cancel, seconds, math.inf
+        super().__init__(cancel)
+        self._seconds, self._end = seconds, math.inf
 
     def begin(self) -> None:
         """Counts the time from now on, if it is not counted yet."""
         if self._seconds is not None and self._end == math.inf:
             self._end = time.perf_counter() + self._seconds
 
-    @property
-    def is_cancelled(self) -> bool:
-        return self._cancel is not None and self._cancel.is_set()
-
-    @property
-    def is_over(self) -> bool:
-        return time.perf_counter() >= self._end
-
     def is_set(self) -> bool:
-        return self.is_cancelled or self.is_over
+        return self.is_others or time.perf_counter() >= self._end
 
 
 def infill(
@@ -142,7 +135,7 @@ def _begin_time(run: Run) -> None:
 def _in_time(end: GenerationFinished, run: Run) -> GenerationFinished:
     """Returns the end of a run; one that was ended by a deadline is cut by its length."""
     deadline = run.cancel
-    if end.reason == "cancelled" and isinstance(deadline, Deadline) and not deadline.is_cancelled:
+    if end.reason == "cancelled" and isinstance(deadline, Deadline) and not deadline.is_others:
         return dataclasses.replace(end, reason="length", why=LATE)
     return end
 

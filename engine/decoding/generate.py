@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from engine.config import GenerationConfig
-from engine.decoders import BLOCK_DIFFUSION, DECODERS, Ability
+from engine.decoders import BLOCK_DIFFUSION, DECODERS, Ability, able
 from engine.decoding.autoregressive import autoregressive, mixed
 from engine.decoding.bidirectional import bidirectional
 from engine.decoding.block_causal import block_causal
@@ -30,20 +31,16 @@ from engine.decoding.self_speculation import self_speculation
 from engine.decoding.structured import structured
 from engine.decoding.sub_blocks import sub_blocks
 from engine.errors import SafelightError
-from engine.events import CanvasCommitted, Event
+from engine.events import CanvasCommitted, CanvasStarted, Event, GenerationFinished, StepFinished
 from engine.forks import Fork, Mark, check_changes
 from engine.layers.kv_cache import KVCache
 from engine.models.model import Model
 from engine.text.output_format import OutputFormat
-from engine.types import Cancel, Row
+from engine.text.repeating import REPEATED, repeats
+from engine.types import Cancel, LinkedFlag, Row
 
 if TYPE_CHECKING:
     from engine.text.formatted_answer import FormattedAnswer
-import numpy as np
-
-from engine.decoders import able
-from engine.events import CanvasStarted, GenerationFinished, StepFinished
-from engine.text.repeating import REPEATED, repeats
 
 FUNCTIONS: dict[str, Decoder] = {
     "block_diffusion": block_diffusion,
@@ -289,20 +286,6 @@ def _decoders_of(model: BlockDenoiser) -> tuple[str, ...]:
 TAIL = 2_000  # tokens of the text that are looked at
 
 
-class _Flag:
-    """A flag that is set with another one, or by ``set``."""
-
-    def __init__(self, cancel: Cancel | None) -> None:
-        self._cancel, self.is_own = cancel, False
-
-    @property
-    def is_others(self) -> bool:
-        return self._cancel is not None and self._cancel.is_set()
-
-    def is_set(self) -> bool:
-        return self.is_own or self.is_others
-
-
 def without_repeats(run: Run, decoder: Decoder, name: str, known: Sequence[int] = ()) -> Decoding[None]:
     """Runs a decoder until its text repeats itself; the run then ends with "length", and says why.
 
@@ -317,7 +300,7 @@ def without_repeats(run: Run, decoder: Decoder, name: str, known: Sequence[int] 
         yield from decoder(run)
         return
     ends_within = able(name, "in order")
-    flag, decode = _Flag(run.cancel), run.model.tokenizer.decode
+    flag, decode = LinkedFlag(run.cancel), run.model.tokenizer.decode
     text, seen, begun = list(known), 0, list[Event]()
     with closing(decoder(dataclasses.replace(run, cancel=flag))) as items:
         for item in items:

@@ -236,7 +236,8 @@ def required_mask(run: Run) -> int:
         SafelightError: the model has none, or there are settings of a canvas of noise.
     """
     mask = mask_of(run.model.config)
-    refuse_noise(run)
+    if run.config.pinned:
+        raise SafelightError("this decoder does not start from noise; leave out pinned")
     return mask
 
 
@@ -250,16 +251,6 @@ def mask_of(shape: ModelConfig) -> int:
     if mask is None:
         raise SafelightError("this model has no mask token, which this decoder needs; choose another one")
     return mask
-
-
-def refuse_noise(run: Run) -> None:
-    """Checks that a run has no settings of a canvas of noise.
-
-    Raises:
-        SafelightError: it has some.
-    """
-    if run.config.pinned:
-        raise SafelightError("this decoder does not start from noise; leave out pinned")
 
 
 def blocks_of(run: Run, *, in_order: bool = False) -> WrittenBlocks:

@@ -127,7 +127,6 @@ class DecisionReads:
         self._questions = decision.questions
         self._reads: list[SlotsRead] = []
         self._prefill: PrefillFinished | None = None
-        self.is_over = False
         self.message = ""  # why it failed
 
     def add(self, reply: RunReply) -> None:
@@ -137,15 +136,10 @@ class DecisionReads:
             case RunAdvanced(event=PrefillFinished() as prefill):
                 self._prefill = prefill
             case RunEnded():
-                self.is_over, self.message = True, reply.message
+                self.message = reply.message
 
-    @property
-    def reads(self) -> int:
-        """The number of reads so far."""
-        return len(self._reads)
-
-    def label_reads(self) -> tuple[tuple[LabelRead, ...], ...]:
-        """Returns the reads so far of each question.
+    def answers(self, temperature: float = 1.0) -> tuple[TypedAnswer, ...]:
+        """Returns the answer to each question, from the reads so far.
 
         Raises:
             SafelightError: the run failed, or was ended before the first read.
@@ -155,15 +149,8 @@ class DecisionReads:
         if not self._reads:
             raise SafelightError("the decision was stopped before it was read")
         return tuple(
-            tuple(LabelRead(tuple(read.logprobs[place].tolist()), read.argmax_is_label[place]) for read in self._reads)
-            for place in range(len(self._questions))
-        )
-
-    def answers(self, temperature: float = 1.0) -> tuple[TypedAnswer, ...]:
-        """Returns the answer to each question, from the reads so far; raises as ``label_reads``."""
-        return tuple(
-            answer_of(question, reads, temperature)
-            for question, reads in zip(self._questions, self.label_reads(), strict=True)
+            answer_of(question, [_label_read(read, place) for read in self._reads], temperature)
+            for place, question in enumerate(self._questions)
         )
 
     @property
@@ -172,6 +159,10 @@ class DecisionReads:
         if self._prefill is None:
             return DecisionUsage(answer_tokens=answered)
         return DecisionUsage(self._prefill.prompt_tokens, self._prefill.reused_tokens, answered)
+
+
+def _label_read(read: SlotsRead, place: int) -> LabelRead:
+    return LabelRead(tuple(read.logprobs[place].tolist()), read.argmax_is_label[place])
 
 
 TURN_END = "<turn|>"

@@ -35,7 +35,7 @@ from engine.text.context_window import fit
 from engine.text.message import Message
 from engine.text.output_format import OutputFormat
 from engine.trace.recording import Recording, entry_of
-from engine.types import Cancel
+from engine.types import Cancel, LinkedFlag
 
 if TYPE_CHECKING:
     from engine.decoding.gap_plan import GapPlan
@@ -268,17 +268,6 @@ def with_unmarked(run: Iterable[Event | Pass], source: Recording, marked: Collec
         yield item
 
 
-class _Stop:
-    """A flag that is set with another one, or by itself."""
-
-    def __init__(self, cancel: Cancel) -> None:
-        self._cancel = cancel
-        self.is_abandoned = False
-
-    def is_set(self) -> bool:
-        return self.is_abandoned or self._cancel.is_set()
-
-
 def in_thread(work: Callable[[Cancel], T], cancel: Cancel) -> Generator[PassWanted, None, T]:
     """Does work that may take seconds in a thread, while other runs go on, and returns its result.
 
@@ -287,14 +276,14 @@ def in_thread(work: Callable[[Cancel], T], cancel: Cancel) -> Generator[PassWant
     Raises:
         Exception: whatever the work raises.
     """
-    stop = _Stop(cancel)
+    stop = LinkedFlag(cancel)
     with ThreadPoolExecutor(1, "safelight-meanwhile") as pool:
         try:
             future = pool.submit(work, stop)
             while not future.done():
                 yield PassWanted(future)
         except BaseException:
-            stop.is_abandoned = True
+            stop.is_own = True
             raise
     return future.result()
 

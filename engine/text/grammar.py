@@ -244,7 +244,8 @@ def matchers_of(format: OutputFormat, tokens: GrammarTokens, process: MatcherPro
             return _of_schema({"type": "object"}, tokens, process)
         case "regex":
             check_pattern(format.pattern, "the regular expression")
-            source = _regex_source(format.pattern, tokens.writable)
+            only = "" if tokens.writable is None else f" & /{_in_lark(tokens.writable)}/"
+            source = f"start: TEXT\nTEXT: /{_in_lark(format.pattern)}/{only}"
             refused = f"no answer can match the regular expression {quoted(format.pattern)}"
         case "choices":
             source = _choices_source(format.choices, tokens)
@@ -301,11 +302,6 @@ def _named(schema: Mapping[str, Any], tokens: GrammarTokens, process: MatcherPro
                     break
     where = f"the schema's {place}" if place else "the schema"
     return f"{where} cannot be satisfied: {problem}"
-
-
-def _regex_source(pattern: str, only: str | None) -> str:
-    body = f"/{_in_lark(pattern)}/" + ("" if only is None else f" & /{_in_lark(only)}/")
-    return f"start: TEXT\nTEXT: {body}"
 
 
 def _choices_source(choices: Sequence[str], tokens: GrammarTokens) -> str:

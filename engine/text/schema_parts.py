@@ -53,15 +53,10 @@ def found_at(root: Any, reference: str) -> Any:
     """Returns the schema at a reference that was checked."""
     found: Any = root
     for name in reference.split("/")[1:]:
-        found = found[int(name)] if isinstance(found, list) else found[unescaped(name)]
+        found = found[int(name)] if isinstance(found, list) else found[name.replace("~1", "/").replace("~0", "~")]
     return found
 
 
 def escaped(name: str) -> str:
     """Returns a name as it stands in a JSON pointer."""
     return name.replace("~", "~0").replace("/", "~1")
-
-
-def unescaped(name: str) -> str:
-    """Returns a name that stands in a JSON pointer."""
-    return name.replace("~1", "/").replace("~0", "~")

@@ -139,11 +139,6 @@ def systemone_answer(answer: TypedAnswer) -> dict[str, Any]:
     return written | {"probabilities": probabilities, "confidence": answer.confidence}
 
 
-def spread_of(answer: TypedAnswer) -> dict[str, float]:
-    """Returns the standard error of each probability, with the names of ``systemone_answer``."""
-    return dict(zip(systemone_answer(answer)["probabilities"], answer.spread, strict=True))
-
-
 def answer_to_json(answer: TypedAnswer) -> dict[str, Any]:
     """Returns ``systemone_answer`` with its diagnostics, and the agreement of its reads if there are several."""
     written = systemone_answer(answer) | {
@@ -152,7 +147,8 @@ def answer_to_json(answer: TypedAnswer) -> dict[str, Any]:
         "reads": answer.reads,
     }
     if answer.reads > 1:
-        written |= {"spread": spread_of(answer), "agreement": answer.agreement}
+        spread = dict(zip(written["probabilities"], answer.spread, strict=True))  # the standard errors
+        written |= {"spread": spread, "agreement": answer.agreement}
     return written
 
 

@@ -350,11 +350,11 @@ def test_a_deadline_is_set_by_time_or_by_its_flag() -> None:
     assert not Deadline(None, None).is_set()
     assert not Deadline(cancel, 60.0).is_set()
     late = Deadline(cancel, 0.0)
-    assert not late.is_over  # the prompt is not read yet
+    assert not late.is_set()  # the prompt is not read yet
     late.begin()
-    assert late.is_over
+    assert late.is_set()
     cancel.set()
-    assert Deadline(cancel, 60.0).is_cancelled
+    assert Deadline(cancel, 60.0).is_others
 
 
 def test_models_that_cannot_see_behind_a_gap_say_which_can(tmp_path: Path, skills: Model, coder: Model) -> None:
