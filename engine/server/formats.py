@@ -6,13 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.config import GenerationConfig
-from engine.decoders import BLOCK_DIFFUSION
-from engine.decoding.names import formatting
 from engine.files import parse_json
-from engine.server.errors import UNSUPPORTED, ApiError, refusing, unsupported
+from engine.server.errors import ApiError, refusing
 from engine.server.schemas import ChatRequest, ResponseFormat, SampledRequest, StructuredOutputs
-from engine.service import LoadedModel
 from engine.text.output_format import FormatKind, OutputFormat
 
 
@@ -27,22 +23,6 @@ class AskedFormat:
     def is_text(self) -> bool:
         """True if the whole answer fits it, and is no call."""
         return self.format.kind != "tool_calls"
-
-    def decoded(self, model: LoadedModel, config: GenerationConfig, *, names_decoder: bool) -> GenerationConfig:
-        """Returns a request's settings with the decoder that holds the answer to the format.
-
-        Args:
-            names_decoder: True if the request names one.
-
-        Raises:
-            ApiError: the model's answers cannot be held to a format, or another field contradicts it.
-        """
-        if not model.capabilities.structured:
-            raise unsupported("This model cannot follow a format; describe it in the prompt.", self.field)
-        asked = config if names_decoder else config.replace(decoder="")
-        with refusing(self.field, UNSUPPORTED):
-            decoder = formatting(asked, model.decoders)
-        return config.replace(decoder="" if decoder == BLOCK_DIFFUSION else decoder)
 
 
 def read_format(body: SampledRequest) -> AskedFormat | None:

@@ -11,14 +11,13 @@ from typing import Any, Self
 from engine.catalog import is_embedded
 from engine.config import LARGEST_SEED, SMALLEST_CANVAS, GenerationConfig
 from engine.decoders import ACCEPTANCE, BLOCK_DIFFUSION, BY_TOKEN, able
-from engine.decoding.names import names_of, require_thoughts
+from engine.decoding.names import formatting, names_of, require_thoughts
 from engine.errors import SafelightError, quoted
 from engine.server.answer import AnswerSettings
 from engine.server.context import ServerContext
 from engine.server.errors import UNSUPPORTED, ApiError, refusing, unsupported
 from engine.server.formats import AskedFormat
 from engine.server.schemas import SampledRequest
-from engine.server.strict import Ignored
 from engine.service import ChatRun, CompletionRun, GapRun, LoadedModel, RunRequest
 from engine.service.small import prepared
 from engine.settings import CliOption, declared
@@ -114,14 +113,9 @@ def plan(
             body.ignored.add("reasoning_effort")
     is_open = starts_in_thought(model.write(ids))
     thinks = is_open or (isinstance(request, ChatRun) and request.think)
-    config = config_of(body, model, request.config, settings.top_logprobs)
-    if asked_format is not None:
-        names_decoder = bool(body.decoder or body.token_thoughts)
-        config = asked_format.decoded(model, config, names_decoder=names_decoder)
+    config = config_of(body, model, request.config, settings.top_logprobs, asked_format, thinks=thinks)
     most, is_held = context.options.answer_tokens, asked_format is not None and not thinks
     config, length = _fitted(model, request, config, len(ids), longest, most, is_held=is_held)
-    if config.thinking_tokens is not None:
-        config = _with_bounded_thought(model, config, thinks=thinks, ignored=body.ignored)
     in_order = any(able(name, "in order") for name in names_of(config, model.decoders))
     return RunPlan(
         dataclasses.replace(request, config=config),
@@ -133,19 +127,6 @@ def plan(
         body.ignored.names,
         prompt_tokens=len(ids),
     )
-
-
-def _with_bounded_thought(
-    model: LoadedModel, config: GenerationConfig, *, thinks: bool, ignored: Ignored
-) -> GenerationConfig:
-    """Returns the settings, without their bound of thinking if the run cannot bound it, or does not think."""
-    has_end = end_of_thought(model.encode, model.piece) is not None
-    try:
-        require_thoughts(config, model.decoders, has_end=has_end, thinks=thinks)
-    except SafelightError:
-        ignored.add("thinking_token_budget")
-        return config.replace(thinking_tokens=None)
-    return config
 
 
 def take_any_name(body: SampledRequest, *beginnings: str) -> None:
@@ -212,18 +193,31 @@ def _fitted(
 
 
 def config_of(
-    body: SampledRequest, model: LoadedModel, config: GenerationConfig, top_logprobs: int | None
+    body: SampledRequest,
+    model: LoadedModel,
+    config: GenerationConfig,
+    top_logprobs: int | None,
+    asked_format: AskedFormat | None = None,
+    *,
+    thinks: bool = False,
 ) -> GenerationConfig:
     """Returns the model's settings, ``config``, with the requested changes, without the length.
 
     Raises:
         ApiError: a value does not fit the model.
     """
-    config = config.replace(thinking_tokens=body.thinking_token_budget, **_decoding(body, model))
-    own = (body.diffusion_sampler, body.diffusion_min_canvas_length, body.threshold)  # as mlx-vlm has them
+    asked = _decoding(body, model, asked_format) | {"thinking_tokens": body.thinking_token_budget}
+    has_end = end_of_thought(model.encode, model.piece) is not None
+    try:
+        require_thoughts(GenerationConfig(**asked), model.decoders, has_end=has_end, thinks=thinks)
+    except SafelightError:  # the run cannot bound its thinking, or does not think
+        body.ignored.add("thinking_token_budget")
+        asked["thinking_tokens"] = None
+    config = config.replace(**asked)
+    given = (body.diffusion_sampler, body.diffusion_min_canvas_length, body.threshold)  # as mlx-vlm has them
     names = (PREFIX + "sampler", PREFIX + "min_canvas_length", THRESHOLD)
-    asked = {name: value for name, value in zip(names, own, strict=True) if value is not None}
-    changes = _drawn(body, config) | _of_xargs(config, asked | (body.vllm_xargs or {}), model)
+    own = {name: value for name, value in zip(names, given, strict=True) if value is not None}
+    changes = _drawn(body, config) | _of_xargs(config, own | (body.vllm_xargs or {}), model)
     if top_logprobs is not None:
         changes["top_k"] = (max(config.top_k, top_logprobs, 1), "top_logprobs", "top_logprobs")
     try:
@@ -234,9 +228,9 @@ def config_of(
         raise ApiError(400, f"{name}{str(error).removeprefix(field)}.", param=param) from None
 
 
-def _decoding(body: SampledRequest, model: LoadedModel) -> dict[str, Any]:
+def _decoding(body: SampledRequest, model: LoadedModel, asked_format: AskedFormat | None) -> dict[str, Any]:
     """Returns the requested decoder, else the model's own by name, "" for block diffusion; and whether it thinks by
-    token."""
+    token. Under a format it is one that can hold the answer to it."""
     name, own = body.decoder, next(iter(model.decoders), "")
     if name is not None and name not in model.decoders:
         known = ", ".join(model.decoders)
@@ -246,6 +240,13 @@ def _decoding(body: SampledRequest, model: LoadedModel) -> dict[str, Any]:
         found["token_thoughts"] = True
     with refusing("token_thoughts" if body.token_thoughts else "decoder", UNSUPPORTED):
         names_of(GenerationConfig(**found), model.decoders)
+    if asked_format is not None:
+        if not model.capabilities.structured:
+            raise unsupported("This model cannot follow a format; describe it in the prompt.", asked_format.field)
+        asked = GenerationConfig(**found) if name or body.token_thoughts else GenerationConfig()
+        with refusing(asked_format.field, UNSUPPORTED):
+            decoder = formatting(asked, model.decoders)
+        found["decoder"] = "" if decoder == BLOCK_DIFFUSION else decoder
     return found
 
 

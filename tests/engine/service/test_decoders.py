@@ -86,7 +86,7 @@ def test_a_format_is_held_by_a_decoder_that_can_unless_another_is_asked_for() ->
 
     def decoder(*decoders: str, **fields: object) -> str:
         model = backend(*decoders)[1]
-        return wanted.decoded(model, asked(model, **fields), names_decoder=bool(fields)).decoder
+        return asked(model, wanted, **fields).decoder
 
     assert decoder("autoregressive") == "autoregressive"
     assert decoder("autoregressive", "causal_parallel") == "autoregressive"
@@ -103,9 +103,9 @@ def test_a_format_is_held_by_a_decoder_that_can_unless_another_is_asked_for() ->
         assert message in str(refused.value)
 
 
-def asked(model: LoadedModel, **fields: object) -> GenerationConfig:
+def asked(model: LoadedModel, wanted: AskedFormat | None = None, **fields: object) -> GenerationConfig:
     body = ChatRequest.model_validate({"messages": [{"role": "user", "content": "x"}], **fields})
-    return config_of(body, model, model.defaults, None)
+    return config_of(body, model, model.defaults, None, wanted)
 
 
 def test_openai_s_sampling_is_honoured_where_tokens_are_drawn() -> None:
