@@ -17,18 +17,15 @@ from engine.catalog import SMALL
 from engine.errors import Sentence
 from engine.model_files import model_title
 from engine.service import (
-    AdapterChanged,
     Backend,
     BackendRouter,
     Capabilities,
     LoadedModel,
-    LoadFailed,
+    LoadOutcome,
     LoadRequest,
     LocalBackend,
-    ModelLoaded,
     Runner,
     Scheduler,
-    ServiceReply,
     is_remote,
 )
 
@@ -91,7 +88,7 @@ def load_alone(args: argparse.Namespace, usual: str, stop: threading.Event) -> R
         KeyboardInterrupt: it was stopped.
     """
     request, router = _request(args, usual), BackendRouter(ChosenBackend(args), remote_backend)
-    loading = _Loading(request.adapter is not None)
+    loading = _Outlet(wants_adapter=request.adapter is not None)
     with terminal.note(f"Loading {request.path_or_id} …"):
         router.load(dataclasses.replace(request, cancel=stop), loading.put)
     if not loading.ended.is_set():
@@ -106,7 +103,7 @@ def load(args: argparse.Namespace, scheduler: Scheduler, stop: threading.Event, 
         SafelightError: it cannot be loaded.
     """
     request = _request(args, usual)
-    loading = _Loading(request.adapter is not None)
+    loading = _Outlet(wants_adapter=request.adapter is not None)
     with terminal.note(f"Loading {request.path_or_id} …"):
         scheduler.load(request, loading)
         while not loading.ended.wait(POLL_SECONDS):
@@ -131,33 +128,18 @@ def failure(message: str, details: str) -> Exception | None:
     return unexpected
 
 
-class _Loading:
+class _Outlet(LoadOutcome):
     """An ``Outlet`` that waits until a model is loaded."""
 
     is_full = False
 
-    def __init__(self, wants_adapter: bool) -> None:
-        self._wants_adapter, self._model = wants_adapter, list[LoadedModel]()
-        self.ended, self._failure = threading.Event(), failure("", "")
-
-    def put(self, reply: ServiceReply) -> None:
-        match reply:
-            case ModelLoaded(model):
-                self._model = [model]
-            case LoadFailed(message=message, details=details):
-                self._failure = failure(message, details)
-            case AdapterChanged(path, title, message, details):
-                self._failure = failure(message, details)
-                traits = catalog.traits(self._model[0].name, path)
-                self._model = [dataclasses.replace(self._model[0], adapter=path, adapter_title=title, traits=traits)]
-        if isinstance(reply, LoadFailed | AdapterChanged) or (self._model and not self._wants_adapter):
-            self.ended.set()
-
     def loaded(self) -> LoadedModel:
         """Returns the model; raises what failed."""
-        if self._failure is not None:
-            raise self._failure
-        [model] = self._model
-        if model.is_news:
-            terminal.say(model.device_reason)
-        return model
+        if self.failure is not None:
+            error = failure(self.failure.message, self.failure.details)
+            assert error is not None, "a failure says why"
+            raise error
+        assert self.model is not None, "the load has ended"
+        if self.model.is_news:
+            terminal.say(self.model.device_reason)
+        return self.model

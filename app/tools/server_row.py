@@ -1,4 +1,4 @@
-"""The row of one tool server: its target, state, tools, and what it wrote. Shows state and emits requests."""
+"""The row of one tool server: its target, state, what it wrote, and a row for each of its tools."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from PySide6.QtWidgets import QCheckBox, QFrame, QWidget
 
 from app.design.controls import Elided, FocusGroup, button, flow_of, label, restyle
 from app.design.fonts import TEXT_SMALL, canvas_font, px
-from app.design.layouts import boxed, column_of, row_of
+from app.design.layouts import STRETCH, Gap, boxed, column_of, row_of
 from app.design.text_field import PlainText
 from app.system.i18n import tr
 from app.tools.store import Leave
-from app.tools.tool_row import ToolRow
-from app.tools.words import plain, starting_tip, state_text, target_tip
+from app.tools.words import plain, starting_tip, state_text, target_tip, tool_text, tool_tip
 from engine.tools.declared import ToolServer
 from engine.tools.tool import Tool, ToolServerState
 
 LOG_HEIGHT = 132  # pixels at 100 %
+INDENT = 26  # pixels: below the words of a check box
+LONGEST_NAME = 48  # characters that are shown; the tip has the whole name
 
 
 class ToolServerRow(QFrame):
@@ -149,3 +150,47 @@ class ToolServerRow(QFrame):
 
 def _focus(within: QWidget) -> QWidget:
     return within.window().focusWidget() or within
+
+
+class ToolRow(QWidget):
+    """Shows a tool; emits what was chosen."""
+
+    offered = Signal(bool)
+    granted = Signal(bool)
+
+    def __init__(self, tool: Tool) -> None:
+        super().__init__()
+        name = plain(tool.name, 128)
+        self._is_read_only = tool.is_read_only
+        self.offer = QCheckBox(plain(name, LONGEST_NAME))
+        self.offer.setAccessibleName(tr("Offer {tool} to models", tool=name))
+        self.offer.setToolTip(tool_tip(tool))
+        self.reads = label(tr("only reads"), "caption")
+        if not tool.is_read_only:  # shown with its row: shown before it has a parent, it would be a window
+            self.reads.hide()
+        self.about = Elided("caption")
+        self.about.set_whole(tool_text(tool))
+        self.about.setToolTip(tool_tip(tool))
+        self.free = QCheckBox(tr("Without a question"))
+        self.free.setAccessibleName(tr("Call {tool} without a question", tool=name))
+        head = row_of((self.offer, 0, Qt.AlignmentFlag.AlignLeft), self.reads, STRETCH, spacing=8)
+        self.setLayout(column_of(head, row_of(Gap(INDENT), (self.about, 1), Gap(12), self.free, spacing=0), spacing=0))
+        self.offer.clicked.connect(self.offered)
+        self.free.clicked.connect(self.granted)
+
+    def show_leave(self, *, is_offered: bool, is_free: bool, reads: bool) -> None:
+        """Shows the user's leave.
+
+        Args:
+            reads: tools that only read may be called without a question.
+        """
+        by_switch = reads and self._is_read_only
+        self.offer.setChecked(is_offered)
+        self.free.setChecked(is_free or by_switch)
+        self.free.setEnabled(is_offered and not by_switch)
+        tip = tr("By the switch above") if by_switch else tr("Models may call it at any time, and nobody is asked")
+        self.free.setToolTip(tip)
+        self.free.setAccessibleDescription(tip)
+
+    def tab_order(self) -> tuple[QWidget, ...]:
+        return self.offer, self.free

@@ -5,7 +5,7 @@ Requests and replies are plain data; those of a run carry its id.
 
 from __future__ import annotations
 
-from engine.service.backend import Backend, Runner, RunSteps, load_sibling, run_alone
+from engine.service.backend import Backend, LoadOutcome, Runner, RunSteps, load_sibling, run_alone
 from engine.service.decisions import DecisionReads, DecisionUsage, decision_requests
 from engine.service.local import LocalBackend
 from engine.service.racing import Racing
@@ -80,6 +80,7 @@ __all__ = [
     "Lane",
     "LanePassed",
     "LoadFailed",
+    "LoadOutcome",
     "LoadProgress",
     "LoadReply",
     "LoadRequest",

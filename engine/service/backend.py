@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from engine import catalog
 from engine.errors import SafelightError, Sentence
 from engine.service.replies import (
     AdapterChanged,
@@ -128,6 +130,28 @@ class Runner:
     model: LoadedModel
 
 
+class LoadOutcome:
+    """Collects what a backend reports of a load: the model, with its adapter if it wants one, or why it failed."""
+
+    def __init__(self, *, wants_adapter: bool) -> None:
+        self._wants_adapter = wants_adapter
+        self.model: LoadedModel | None = None
+        self.failure: LoadFailed | AdapterChanged | None = None
+        self.ended = threading.Event()  # not set by a load that was cancelled
+
+    def put(self, reply: object) -> None:
+        match reply:
+            case ModelLoaded(model):
+                self.model = model
+            case AdapterChanged(path, title, "") if self.model is not None:
+                traits = catalog.traits(self.model.name, path)
+                self.model = dataclasses.replace(self.model, adapter=path, adapter_title=title, traits=traits)
+            case LoadFailed() | AdapterChanged():
+                self.failure = reply
+        if isinstance(reply, LoadFailed | AdapterChanged) or (self.model is not None and not self._wants_adapter):
+            self.ended.set()
+
+
 def load_sibling(backend: Backend, request: LoadRequest, progress: Callable[[float], object]) -> Runner | None:
     """Loads a model in a ``sibling`` of a backend; returns None if the request was cancelled meanwhile.
 
@@ -137,28 +161,16 @@ def load_sibling(backend: Backend, request: LoadRequest, progress: Callable[[flo
     Raises:
         SafelightError: it cannot be loaded.
     """
-    other = backend.sibling()
-    found: list[LoadedModel] = []
-    problems: list[str] = []
+    other, loading = backend.sibling(), LoadOutcome(wants_adapter=request.adapter is not None)
 
     def report(reply: LoadReply) -> None:
-        match reply:
-            case LoadProgress(_, share):
-                progress(share)
-            case ModelLoaded(model):
-                found.append(model)
-            case LoadFailed(message=message):
-                problems.append(message)
-            case AdapterChanged(path_or_id, title, message):
-                if message:
-                    problems.append(message)
-                else:
-                    found[0] = dataclasses.replace(found[0], adapter=path_or_id, adapter_title=title)
+        loading.put(reply)
+        if isinstance(reply, LoadProgress):
+            progress(reply.share)
 
     other.load(request, report)
-    if problems:
+    if loading.failure is not None:
         other.unload()
-        raise SafelightError(
-            Sentence("{model} cannot be loaded: {why}.", model=request.title, why=problems[0].rstrip("."))
-        )
-    return Runner(other, found[0]) if found else None
+        why = loading.failure.message.rstrip(".")
+        raise SafelightError(Sentence("{model} cannot be loaded: {why}.", model=request.title, why=why))
+    return None if loading.model is None else Runner(other, loading.model)

@@ -19,10 +19,9 @@ from app.tools.form import ServerFields, join_command, read_fields, split_comman
 from app.tools.form_dialog import ToolServerDialog
 from app.tools.panel import ToolsPanel
 from app.tools.pasted import read_pasted, text_of
-from app.tools.server_row import ToolServerRow
+from app.tools.server_row import ToolRow, ToolServerRow
 from app.tools.store import FILE, Leave
 from app.tools.text_dialog import ToolTextDialog
-from app.tools.tool_row import ToolRow
 from app.tools.toolbox import Toolbox
 from engine import SafelightError
 from engine.tools.declared import ToolServer
