@@ -14,7 +14,6 @@ import errno
 import os
 import sys
 import traceback
-from importlib.metadata import PackageNotFoundError, version
 
 from app.cli import (
     bench,
@@ -40,6 +39,7 @@ from app.cli.options import Parser, number, place
 from engine import SafelightError
 from engine.config import LARGEST_SEED
 from engine.errors import spoken
+from engine.trace.header import app_version
 
 COMMANDS = (
     generate,
@@ -90,7 +90,7 @@ safelight COMMAND --help shows its options. Results go to standard output, every
 def parser() -> Parser:
     """Returns the parser of the whole command line."""
     root = Parser(prog="safelight", description=DESCRIPTION, epilog=EPILOG)
-    root.add_argument("--version", action="version", version=f"safelight {_version()}")
+    root.add_argument("--version", action="version", version=f"safelight {app_version() or '(not installed)'}")
     root.add_argument(
         "--model", dest="window_model", type=place, metavar="DIR_OR_ID", help="the model to open the window with"
     )
@@ -142,13 +142,6 @@ def _run(argv: list[str] | None) -> int:
     except SystemExit as leaving:  # --help and --version
         return leaving.code if isinstance(leaving.code, int) else 0
     return int(args.run(args))
-
-
-def _version() -> str:
-    try:
-        return version("safelight")
-    except PackageNotFoundError:
-        return "(not installed)"
 
 
 def _drop_stdout() -> None:

@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -200,15 +200,6 @@ def glyph(token: int, state: CellState, pieces: PieceTexts) -> str:
     return terminal.printable(pieces.piece(token)).replace("\n", BREAK).replace("\t", " ") or CONTROL
 
 
-def watcher(
-    args: argparse.Namespace, pieces: PieceTexts, config: GenerationConfig, columns: int | None = None
-) -> AbstractContextManager[Watcher | None]:
-    """Yields the observer that the options select; None without ``--watch``."""
-    if not args.watch:
-        return nullcontext()
-    return Watcher(pieces, config, columns, args.pace / 1000, raw=args.raw)
-
-
 @dataclass
 class Outcome:
     """A run's text and its cost, so far. Times exclude loading and watching."""
@@ -306,8 +297,9 @@ def answered(args: argparse.Namespace, runner: Runner, model: LoadedModel, reque
             match reply:
                 case RunStarted(trace=begun):
                     trace = begun
-                    columns = model.traits.canvas_columns
-                    watch = watching.enter_context(watcher(args, model, begun.config, columns))
+                    if args.watch:
+                        columns, pace = model.traits.canvas_columns, args.pace / 1000
+                        watch = watching.enter_context(Watcher(model, begun.config, columns, pace, raw=args.raw))
                 case RunAdvanced(event=event):
                     outcome.take(event)
                     if watch is not None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import Progress
@@ -107,28 +107,13 @@ def note(text: str) -> Iterator[None]:
             stream.flush()
 
 
-class Show(Protocol):
-    def __call__(self, share: float, stage: str = "") -> None:
-        """Shows that ``share`` of the work is done, 0 to 1, and its ``stage``."""
-
-
 @contextmanager
-def progress(title: str) -> Iterator[Show]:
-    """Shows a bar on standard error and erases it afterwards; without a terminal, a line for each new stage."""
-    styled, last = can_style(sys.stderr), title
-    with Progress(console=console(sys.stderr), transient=True, disable=not styled) as bar:
+def progress(title: str) -> Iterator[Callable[[float], None]]:
+    """Shows a bar on standard error if it is a terminal, and erases it afterwards; yields what takes the share that is
+    done, 0 to 1."""
+    with Progress(console=console(sys.stderr), transient=True, disable=not can_style(sys.stderr)) as bar:
         task = bar.add_task(title, total=1.0)
-
-        def show(share: float, stage: str = "") -> None:
-            nonlocal last
-            if stage and stage != last:
-                last = stage
-                bar.update(task, description=stage)
-                if not styled:
-                    say(f"{stage} …")
-            bar.update(task, completed=share)
-
-        yield show
+        yield lambda share: bar.update(task, completed=share)
 
 
 def printable(text: str) -> str:

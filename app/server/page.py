@@ -300,8 +300,7 @@ class ServerPage(ColumnPage):
 
     @staticmethod
     def _tab(text: str, name: str) -> QPushButton:
-        made = button(text, name, checkable=True)  # not in a group: Tab would reach only one button of it
-        return made
+        return button(text, name, checkable=True)  # not in a group: Tab would reach only one button of it
 
     def _lay_out(self) -> None:
         purpose = tr("Other programs can use the loaded model through the APIs of OpenAI, Anthropic and Ollama.")

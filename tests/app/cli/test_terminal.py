@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import sys
 from collections.abc import Iterator
@@ -81,13 +80,13 @@ def able_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def play(err: io.StringIO, out: io.StringIO | None = None) -> str:
     """Watch the run with these as standard error and output; returns what went to standard error."""
-    args = argparse.Namespace(watch=True, pace=0, raw=False)
-    with redirect_stderr(err), redirect_stdout(out or io.StringIO()):
-        watcher = running.watcher(args, Letters(), GenerationConfig())
-        assert isinstance(watcher, running.Watcher)
-        with watcher:
-            for event in events():
-                watcher(event)
+    with (
+        redirect_stderr(err),
+        redirect_stdout(out or io.StringIO()),
+        running.Watcher(Letters(), GenerationConfig(), None, 0.0, raw=False) as watcher,
+    ):
+        for event in events():
+            watcher(event)
     return err.getvalue()
 
 
@@ -101,14 +100,9 @@ def test_a_round_is_seen_as_it_pins() -> None:
     legend = running.legend(current, calm=True).plain
     assert "given 1" in legend
     assert "fitting 1" in legend
-    with running.watcher(argparse.Namespace(watch=True, pace=0, raw=False), Letters(), GenerationConfig()) as watcher:
+    with running.Watcher(Letters(), GenerationConfig(), None, 0.0, raw=False) as watcher:
         for event in (first, second, pinned, *rest):
             watcher(event)
-
-
-def test_without_watch_there_is_no_observer() -> None:
-    with running.watcher(argparse.Namespace(watch=False), Letters(), GenerationConfig()) as observer:
-        assert observer is None
 
 
 def test_a_terminal_sees_each_step() -> None:
@@ -262,10 +256,3 @@ def test_a_pipe_on_windows_loses_nothing(monkeypatch: pytest.MonkeyPatch, asked:
     print("日 → ü", end="")
     assert written(streams)[0] == kept
     assert not terminal.can_style(Screen())
-
-
-def test_long_work_names_each_stage_once_where_no_bar_can_be_drawn(capsys: pytest.CaptureFixture[str]) -> None:
-    with terminal.progress("Skills") as show:
-        for share, stage in ((0.0, "Sort (1 of 2)"), (0.25, "Sort (1 of 2)"), (0.5, "Add (2 of 2)"), (0.75, "")):
-            show(share, stage)
-    assert capsys.readouterr() == ("", "safelight: Sort (1 of 2) …\nsafelight: Add (2 of 2) …\n")
