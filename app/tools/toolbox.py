@@ -28,7 +28,7 @@ class Toolbox(QObject):
     def __init__(self, folder: Path, *, is_offline: bool = False) -> None:
         super().__init__()
         self._store = ToolStore(folder)
-        self._is_offline = is_offline
+        self.is_offline = is_offline  # servers on other machines are kept off
         self._host = ToolHost(self._noted.emit)
         self._noted.connect(self.changed)
         self._declare()
@@ -41,11 +41,6 @@ class Toolbox(QObject):
     @property
     def path(self) -> Path:
         return self._store.path
-
-    @property
-    def is_offline(self) -> bool:
-        """True while servers on other machines are kept off."""
-        return self._is_offline
 
     @property
     def servers(self) -> tuple[ToolServer, ...]:
@@ -132,8 +127,8 @@ class Toolbox(QObject):
     @Slot(bool)
     def set_offline(self, is_offline: bool) -> None:
         """Ends or starts the servers on other machines."""
-        if is_offline != self._is_offline:
-            self._is_offline = is_offline
+        if is_offline != self.is_offline:
+            self.is_offline = is_offline
             self._declare()
             self.changed.emit()
 
@@ -148,7 +143,7 @@ class Toolbox(QObject):
         return [server for server in self.servers if server.is_on and not self._is_kept_off(server)]
 
     def _is_kept_off(self, server: ToolServer) -> bool:
-        return self._is_offline and server.is_remote
+        return self.is_offline and server.is_remote
 
     def server_of(self, tool: Tool) -> ToolServer | None:
         """The server that declared a tool; None if it is gone, or another has its name."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.catalog import ADAPTERS, present
 from engine.errors import quoted
-from engine.server.errors import ApiError, elsewhere, loading, no_model
+from engine.server.errors import BUSY_SECONDS, ApiError, elsewhere, no_model
 from engine.server.images import ServedPictures
 from engine.server.kept import KeptResponses
 from engine.server.live import LiveRequests
@@ -40,7 +40,8 @@ class ServerContext:
             ApiError: none is ready.
         """
         if self.scheduler.loading is not None:
-            raise loading()
+            # As llama.cpp's, except for its code, which is a number there.
+            raise ApiError(503, "Loading model", code="loading", headers={"Retry-After": str(BUSY_SECONDS)})
         model = self.scheduler.model
         if model is None or not self.scheduler.is_alive:
             raise no_model()

@@ -84,11 +84,6 @@ def unread(message: str, param: str) -> ApiError:
     return ApiError(400, message, param=param, code="unsupported_content")
 
 
-def loading() -> ApiError:
-    """Returns the error while a model is loading, as llama.cpp's except for its code, which is a number there."""
-    return ApiError(503, "Loading model", code="loading", headers={"Retry-After": str(BUSY_SECONDS)})
-
-
 def no_model() -> ApiError:
     """Returns the error if no model is loaded or loading: asking again at once is of no use."""
     return ApiError(
@@ -104,8 +99,3 @@ def too_many(message: str) -> ApiError:
 def elsewhere() -> ApiError:
     """Returns the error if the loaded model is itself remote."""
     return ApiError(501, "The loaded model runs on another server; send the request there.", code=UNSUPPORTED)
-
-
-def other_model() -> ApiError:
-    """Returns the error if the model that the request was checked for is gone."""
-    return ApiError(503, "Another model was loaded in the meantime; ask again.", code="other_model")

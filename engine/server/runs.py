@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope
 
 from engine.errors import SafelightError
 from engine.server.context import ServerContext
-from engine.server.errors import ApiError, no_model, other_model, sentence, too_many
+from engine.server.errors import ApiError, no_model, sentence, too_many
 from engine.server.live import LiveRequest, LiveState
 from engine.service import BusyError, PromptScored, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
 
@@ -217,7 +217,7 @@ class ServedRun:
 
     def _note_start(self, reply: RunStarted) -> None:
         if self._fingerprint not in ("", reply.trace.header.model.fingerprint):
-            raise other_model()
+            raise ApiError(503, "Another model was loaded in the meantime; ask again.", code="other_model")
         trace: dict[str, object] = {} if self._begun else {"trace": reply.trace}  # only the first of several is shown
         self._begun.add(reply.run_id)
         self._prompt_tokens += len(reply.trace.header.prompt_ids)

@@ -92,7 +92,8 @@ class Connection:
             return ToolResult(f"the tool gave no answer within {seconds:g} seconds", True, seconds)
         except (MCPError, ValidationError, httpx2.HTTPError) as error:
             why = self._why(error)
-            if self.server.url and _is_lost(error):
+            is_lost = isinstance(error, httpx2.HTTPError) or (isinstance(error, MCPError) and error.code in LOST)
+            if self.server.url and is_lost:
                 self._reason = why
                 self._stop.set()  # the next call connects again
             return ToolResult(why, True, time.monotonic() - began)
@@ -226,7 +227,3 @@ class Connection:
         if isinstance(error, httpx2.HTTPError):
             return f"cannot be reached: {spoken(OSError(str(error)))}"
         return spoken(error)
-
-
-def _is_lost(error: Exception) -> bool:
-    return isinstance(error, httpx2.HTTPError) or (isinstance(error, MCPError) and error.code in LOST)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import SafelightError
 from engine.tools.declared import ToolServer
@@ -16,7 +16,6 @@ from engine.tools.tool import Tool, ToolResult, ToolServerState, distinct
 if TYPE_CHECKING:
     from engine.tools.connection import Connection
 
-T = TypeVar("T")
 CALL_SECONDS = 120.0  # that a tool may take
 CLOSE_SECONDS = 10.0
 
@@ -71,23 +70,19 @@ class ToolHost:
 
         The future raises ``SafelightError`` if the server is not declared or cannot be reached.
         """
-        return self._submitted(tool.server, lambda: self._call(tool, arguments, seconds))
+        with self._lock:
+            loop = None if self._is_closed else self._loop
+        if loop is None:
+            failed = Future[ToolResult]()
+            failed.set_exception(SafelightError(f"{tool.server} is not running"))
+            return failed
+        return asyncio.run_coroutine_threadsafe(self._call(tool, arguments, seconds), loop)
 
     def restart(self, name: str) -> None:
         """Ends a server and starts it again; does not wait for it."""
         with self._lock:
             if not self._is_closed:
                 asyncio.run_coroutine_threadsafe(self._restart(name), self._opened())
-
-    def _submitted(self, server: str, begin: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
-        """Starts work in the thread of the servers."""
-        with self._lock:
-            loop = None if self._is_closed else self._loop
-        if loop is None:
-            failed = Future[T]()
-            failed.set_exception(SafelightError(f"{server} is not running"))
-            return failed
-        return asyncio.run_coroutine_threadsafe(begin(), loop)
 
     def close(self) -> None:
         """Ends all servers and the thread."""
@@ -158,13 +153,9 @@ class ToolHost:
         self._changed()
 
     async def _call(self, tool: Tool, arguments: dict[str, Any], seconds: float) -> ToolResult:
-        found = self._connection(tool.server)
+        found = self._connections.get(tool.server)
+        if found is None:
+            raise SafelightError(f"{tool.server} is not running; switch it on in the settings, under Tools")
         if found.server.identity != tool.identity:
             raise SafelightError(f"{tool.server} is another server now")
         return await found.call(tool.name, arguments, seconds)
-
-    def _connection(self, server: str) -> Connection:
-        found = self._connections.get(server)
-        if found is None:
-            raise SafelightError(f"{server} is not running; switch it on in the settings, under Tools")
-        return found
