@@ -14,7 +14,6 @@ from engine.pictures import Picture
 from engine.service.remote import problems
 from engine.service.remote.calls import Calls, Check, count_of, field_of, no_check
 from engine.service.remote.problems import WIRE_ERRORS, RemoteError
-from engine.service.replies import LoadedModel
 from engine.service.requests import DecisionRun, RunRequest
 from engine.service.wire.model import model_from_json
 from engine.service.wire.request import request_to_json
@@ -49,16 +48,10 @@ class SafelightModel:
             tokenizers.clear()  # one is enough, for returning to a model
             if described.fingerprint:
                 tokenizers[described.fingerprint] = tokenizer
-        self.loaded = self._with_tokens(described, tokenizer, title)
-
-    def _url(self, route: str) -> str:
-        return f"{self._calls.address.root}{PREFIX}/{route}?model={quote(self._calls.address.model, safe='')}"
-
-    def _with_tokens(self, described: LoadedModel, tokenizer: Tokenizer, title: str) -> LoadedModel:
-        return dataclasses.replace(
+        self.loaded = dataclasses.replace(
             described,
             title=title or described.title,
-            device_reason=Sentence("on the server {where}", where=self._calls.address.origin),
+            device_reason=Sentence("on the server {where}", where=calls.address.origin),
             piece=tokenizer.piece,
             is_special=tokenizer.is_special,
             decode=functools.partial(read_reply, tokenizer),
@@ -67,6 +60,9 @@ class SafelightModel:
             count_tokens=self.count_tokens,
             prompt_ids=_no_prompt,
         )
+
+    def _url(self, route: str) -> str:
+        return f"{self._calls.address.root}{PREFIX}/{route}?model={quote(self._calls.address.model, safe='')}"
 
     def read(self, request: RunRequest, check: Check) -> Generator[TraceHeader | Event, None, None]:
         self._send(request.pictures, check)
@@ -82,7 +78,8 @@ class SafelightModel:
             decision = request.decision if isinstance(request, DecisionRun) else None
             if _options(header.decision) != _options(decision) or not shown.issuperset(image_digests(header.messages)):
                 raise problems.strange(self._calls.address)
-            yield self._our(header)
+            ours = dataclasses.replace(header.model, path=str(self._calls.address))
+            yield dataclasses.replace(header, model=ours, **TraceHeader.fresh())  # with an id of its own
             yield from (part for part in parts if not isinstance(part, TraceHeader))
 
     def _send(self, pictures: Sequence[Picture], check: Check = no_check) -> None:
@@ -118,11 +115,6 @@ class SafelightModel:
         except WIRE_ERRORS as error:
             raise problems.in_the_midst(error, self._calls.address) from error
         raise problems.broken_off()
-
-    def _our(self, header: TraceHeader) -> TraceHeader:
-        """Returns the header of a run as it is recorded here: with its own id, and the address of its model."""
-        model = dataclasses.replace(header.model, path=str(self._calls.address))
-        return dataclasses.replace(header, model=model, **TraceHeader.fresh())
 
     def count_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> int:
         body: dict[str, Any] = {"messages": [dict(message) for message in messages]}
