@@ -143,7 +143,7 @@ class ToolsPanel(QWidget):
         chain_tabs(self.reads, [*rows, *message, *self._acts])
 
     def _show_problem(self) -> None:
-        problem, path = sentence(self._toolbox.problem), str(self._toolbox.path)
+        problem, path = sentence(self._toolbox.store.problem), str(self._toolbox.store.path)
         if problem and path not in problem:
             problem = tr("{problem} The file: {path}", problem=problem, path=path)
         self.problem.setText(problem)
@@ -258,7 +258,7 @@ class ToolsPanel(QWidget):
         if not fits(text_of(servers)):
             said = tr(
                 "The servers are too long to edit here. Close Safelight and change {path}.",
-                path=str(self._toolbox.path),
+                path=str(self._toolbox.store.path),
             )
             self.notice.show_message(said)
             return

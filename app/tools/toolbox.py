@@ -27,28 +27,19 @@ class Toolbox(QObject):
 
     def __init__(self, folder: Path, *, is_offline: bool = False) -> None:
         super().__init__()
-        self._store = ToolStore(folder)
+        self.store = ToolStore(folder)
         self.is_offline = is_offline  # servers on other machines are kept off
         self._host = ToolHost(self._noted.emit)
         self._noted.connect(self.changed)
         self._declare()
 
     @property
-    def problem(self) -> str:
-        """A sentence about a fault of the file of tools; empty if there is none."""
-        return self._store.problem
-
-    @property
-    def path(self) -> Path:
-        return self._store.path
-
-    @property
     def servers(self) -> tuple[ToolServer, ...]:
-        return self._store.servers
+        return self.store.servers
 
     @property
     def leave(self) -> Leave:
-        return self._store.leave
+        return self.store.leave
 
     @property
     def states(self) -> tuple[ToolServerState, ...]:
@@ -72,7 +63,7 @@ class Toolbox(QObject):
 
     def refresh(self) -> None:
         """Takes over what another window has changed; before each change here."""
-        if self._store.refresh():
+        if self.store.refresh():
             self._declare()
             self.changed.emit()
 
@@ -107,7 +98,7 @@ class Toolbox(QObject):
         Raises:
             SafelightError: they cannot be stored; the former ones stay.
         """
-        self._store.write(servers=servers)
+        self.store.write(servers=servers)
         self._declare()
         self.changed.emit()
 
@@ -117,7 +108,7 @@ class Toolbox(QObject):
         Raises:
             SafelightError: it cannot be stored; the former one stays.
         """
-        self._store.write(leave=leave)
+        self.store.write(leave=leave)
         self.changed.emit()
 
     def restart(self, name: str) -> None:
