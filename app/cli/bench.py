@@ -64,14 +64,6 @@ def add(commands: options.Commands) -> None:
         metavar="N",
         help="also steps of up to N runs in one pass",
     )
-    shape.add_argument(
-        "--int8",
-        action="append",
-        choices=("linears", "head", "soft"),
-        default=[],
-        metavar="PRODUCT",
-        help="round activations of linears, head or soft (the soft embedding) to int8; may be repeated",
-    )
     shape.add_argument("--compare", choices=("transformers",), help="the same steps by transformers, in the same run")
     options.add_model(parser, MINI)
     options.add_sampler(parser)
@@ -81,8 +73,8 @@ def add(commands: options.Commands) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.shape is not None:
         return _run_shape(args)
-    if args.random_weights or args.compare or args.parallel is not None or args.steps is not None or args.int8:
-        names = "--random-weights, --steps, --parallel, --int8 and --compare"
+    if args.random_weights or args.compare or args.parallel is not None or args.steps is not None:
+        names = "--random-weights, --steps, --parallel and --compare"
         raise SafelightError(f"{names} go with --shape; give one, such as --shape 26b-a4b")
     return _run_model(args) if args.prompt_tokens is None else _run_writing(args)
 
@@ -126,7 +118,7 @@ def _run_shape(args: argparse.Namespace) -> int:
     from engine.memory.plan import require_room
     from engine.memory.several import further_run
     from engine.models.folder import ModelFolder, plan
-    from engine.quant import DEFAULT, Activations
+    from engine.quant import DEFAULT
     from engine.threads import use_threads
 
     opened = ModelFolder.open(folder)
@@ -163,7 +155,6 @@ def _run_shape(args: argparse.Namespace) -> int:
             args.steps or STEPS,
             plan_bytes=sum(parts(opened.family.build, text_alone, mode, context).values()),
             report=terminal.say if placement.device.type == "cpu" else lambda _: None,  # a step takes seconds
-            activations=Activations(**dict.fromkeys(args.int8, True)),
             parallel=parallel,
         )
         if args.compare:

@@ -12,7 +12,7 @@ from engine.errors import SafelightError
 from engine.layers.packed_linear import PackedWeight, for_processor, install, packed_weights
 from engine.memory.device import Placement
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.quant import BF16, Activations, Precision
+from engine.quant import Precision
 
 DRAWN_AT_ONCE = 1 << 24  # bytes of random codes
 
@@ -26,7 +26,6 @@ def random_network(
     placement: Placement,
     seed: int = 0,
     report: Report = lambda _: None,
-    activations: Activations = BF16,
 ) -> DiffusionGemma:
     """Returns a DiffusionGemma of a shape with random weights and without vision; packed ones from random codes.
 
@@ -35,7 +34,7 @@ def random_network(
     """
     with torch.device("meta"):
         network = DiffusionGemma(dataclasses.replace(config, vision=None))
-    install(network, precision, placement.dtype, activations)
+    install(network, precision, placement.dtype)
     try:
         network = network.to_empty(device=placement.device)
     except torch.OutOfMemoryError as error:

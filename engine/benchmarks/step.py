@@ -32,7 +32,7 @@ from engine.layers.mlp import GatedMLP
 from engine.memory.device import Placement
 from engine.memory.plan import device_memory
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.quant import BF16, Activations, Precision
+from engine.quant import Precision
 
 STEPS = 16  # forced steps of a canvas
 ROUNDS = 5  # canvases on a card, after one that warms up; a processor takes one
@@ -48,7 +48,6 @@ def measure_shape(
     steps: int = STEPS,
     plan_bytes: int | None = None,
     report: Report = lambda _: None,
-    activations: Activations = BF16,
     parallel: int = 1,
 ) -> dict[str, Any]:
     """Builds a shape, checks it against the oracle and times its denoising steps.
@@ -58,7 +57,6 @@ def measure_shape(
         steps: forced steps of a canvas.
         plan_bytes: planned memory of the whole, for the result.
         report: called with a few words after each part of the work.
-        activations: the products that round their activations.
         parallel: runs whose steps are also taken in one pass, each on its own cache.
 
     Returns:
@@ -73,9 +71,9 @@ def measure_shape(
     if not 0 <= context <= most:
         raise SafelightError(f"the context must be between 0 and {most} tokens for this shape, not {context}")
     bandwidth = copy_bandwidth(device)
-    network = random_network(config, precision, placement, 0, report, activations)
+    network = random_network(config, precision, placement, 0, report)
     with torch.inference_mode():
-        errors = check_layers(network, activations)
+        errors = check_layers(network)
         report("checked its kernels against the oracle")
         if device.type == "cuda":  # copying, building and the oracles do not count
             torch.cuda.empty_cache()
@@ -83,7 +81,7 @@ def measure_shape(
         cache, prefill_ms = _prefilled(network, context)
         report(f"prefilled {context} tokens")
         caches = [cache, *(_prefilled(network, context)[0] for _ in range(parallel - 1))]
-        programs = [StepProgram(network, each, canvas, activations=activations) for each in caches]
+        programs = [StepProgram(network, each, canvas) for each in caches]
         forced = GenerationConfig(max_denoising_steps=steps, confidence_threshold=0.0)
         times, first_times = _time_steps(programs[0], forced, report)
         together = _time_together(programs, steps, report) if parallel > 1 else []
@@ -96,7 +94,6 @@ def measure_shape(
         "shape": name,
         "device": device_name(device),
         "precision": precision.as_dict(),
-        "int8": activations.int8,
         "context": context,
         "canvas": canvas,
         "threads": 0 if device.type == "cuda" else torch.get_num_threads(),
@@ -123,11 +120,8 @@ def measure_shape(
     }
 
 
-def check_layers(network: DiffusionGemma, activations: Activations = BF16) -> dict[str, float]:
+def check_layers(network: DiffusionGemma) -> dict[str, float]:
     """Checks the kernels of a step in the first sliding and the first full layer, and the vocabulary stage.
-
-    Args:
-        activations: the products of the vocabulary stage that round to int8; linear layers have their own setting.
 
     Returns:
         The largest relative error of each kernel against its oracle in fp32.
@@ -136,7 +130,7 @@ def check_layers(network: DiffusionGemma, activations: Activations = BF16) -> di
         SafelightError: one of them is off by more than the number type's rounding allows.
     """
     errors: dict[str, float] = {}
-    for check in network_checks(network, activations):
+    for check in network_checks(network):
         verdict = judge(check.make(), repeats=1, with_mixups=network.device.type == "cuda")
         if not verdict.ok:
             raise SafelightError(f"the {check.kernel} kernel is wrong on this device: {verdict.said} ({check.where})")

@@ -26,7 +26,7 @@ from engine.layers.packed_linear import PackedExperts, PackedLinear, PackedToken
 from engine.layers.rope import inverse_frequencies
 from engine.models.diffusion_gemma.block import Block
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.quant import BF16, Activations, Packed
+from engine.quant import Packed
 
 # tokens on the plain path, which spends its time unpacking, and whose memory is part of the plan
 PLAIN_TOKENS = 16
@@ -46,10 +46,8 @@ class LayerCheck:
     make: Make  # operands are created on demand: those of the experts take 0.5 GB
 
 
-def network_checks(
-    network: DiffusionGemma, activations: Activations = BF16, contexts: Sequence[int] = (CONTEXT,)
-) -> Iterator[LayerCheck]:
-    """Returns all checks of a network with packed weights, the vocabulary stage last, with ``activations`` in int8.
+def network_checks(network: DiffusionGemma, contexts: Sequence[int] = (CONTEXT,)) -> Iterator[LayerCheck]:
+    """Returns all checks of a network with packed weights, the vocabulary stage last.
 
     contexts: tokens before the canvas, for attention; the oracle of 32 768 takes 5 GB at the real shape.
     """
@@ -86,35 +84,31 @@ def network_checks(
         yield from _between(network, tokens)
     table: nn.Module = network.embed_tokens
     if isinstance(table, PackedTokenTable):
-        yield LayerCheck("vocabulary", "token table", partial(_vocabulary, network, table, tokens, activations))
+        yield LayerCheck("vocabulary", "token table", partial(_vocabulary, network, table, tokens))
         if has_kernels:
-            many = partial(_vocabulary, network, table, tokens, activations, product_checks.CANVASES)
+            many = partial(_vocabulary, network, table, tokens, product_checks.CANVASES)
             yield LayerCheck("vocabulary", "several runs", many)
 
 
 def _linear(linear: PackedLinear, x: Tensor) -> OracleCheck:
-    oracle = reference.linear_int8 if linear.rounds else reference.linear
-    return product_checks.linear_check(lambda x, _: linear(x), x, linear.weight.packed, oracle)
+    return product_checks.linear_check(lambda x, _: linear(x), x, linear.weight.packed)
 
 
 def _joined(network: DiffusionGemma, index: int, x: Tensor) -> Iterator[LayerCheck]:
     """Yields checks of the products that fused layers join: queries, keys and values; gate and up, multiplied."""
-    from engine.kernels.linear_w8a8 import linear_w8a8  # needs Triton
-    from engine.kernels.linear_w8a16 import linear_w8a16
+    from engine.kernels.linear_w8a16 import linear_w8a16  # needs Triton
 
-    block, layer = network.layers[index], network.fused().layers[index]
-    rounds = isinstance(block, Block) and getattr(block.self_attn.q_proj, "rounds", False)
-    run, oracle = (linear_w8a8, reference.linear_int8) if rounds else (linear_w8a16, reference.linear)
+    layer = network.fused().layers[index]
 
     def gated(x: Tensor, weight: Packed) -> Tensor:
-        gate, up = oracle(x, weight).chunk(2, dim=-1)
+        gate, up = reference.linear(x, weight).chunk(2, dim=-1)
         return activate(gate, GELU) * up
 
     if layer.projections is not None:
-        make = partial(product_checks.linear_check, run, x, layer.projections, oracle)
+        make = partial(product_checks.linear_check, linear_w8a16, x, layer.projections)
         yield LayerCheck("linear", f"layer {index}, queries, keys and values", make)
     if layer.gate_up is not None:
-        make = partial(product_checks.linear_check, partial(run, gated=True), x, layer.gate_up, gated)
+        make = partial(product_checks.linear_check, partial(linear_w8a16, gated=True), x, layer.gate_up, gated)
         yield LayerCheck("linear", f"layer {index}, gate and up", make)
 
 
@@ -229,13 +223,9 @@ def _settle(network: DiffusionGemma, acceptance: str) -> OracleCheck:
     )
 
 
-def _vocabulary(
-    network: DiffusionGemma, table: PackedTokenTable, tokens: int, activations: Activations, canvases: int = 1
-) -> OracleCheck:
+def _vocabulary(network: DiffusionGemma, table: PackedTokenTable, tokens: int, canvases: int = 1) -> OracleCheck:
     hidden = normal(tokens, network.config.hidden_size, device=network.device, dtype=network.dtype, seed=1)
     is_fast = network.device.type == "cuda"
     rows = table.table if is_fast else table.table.rows(0, min(network.config.vocab_size, PLAIN_ROWS))
     rough = {} if is_fast else {"rough": PLAIN_ROUGH}
-    return product_checks.vocabulary_check(
-        kernels.vocabulary_stage, hidden, rows, activations=activations, canvases=canvases, **rough
-    )
+    return product_checks.vocabulary_check(kernels.vocabulary_stage, hidden, rows, canvases=canvases, **rough)

@@ -16,7 +16,7 @@ from engine.config import Activation
 from engine.kernels import reference
 from engine.kernels import reference_step as plain
 from engine.kernels.reference_step import VocabularyResult
-from engine.quant import BF16, UINT4, Activations, Packed
+from engine.quant import UINT4, Packed
 from engine.quant.uint4 import rounded
 
 Linear = Callable[[Tensor, Packed], Tensor]
@@ -98,10 +98,9 @@ def vocabulary_check(
     hidden: Tensor,
     table: Packed,
     rough: tuple[float, float] = (0.02, 0.05),
-    activations: Activations = BF16,
     canvases: int = 1,
 ) -> OracleCheck:
-    """Checks ``vocabulary_stage``: hidden (C, H), a packed table (V, H). The oracle rounds ``activations``, too.
+    """Checks ``vocabulary_stage``: hidden (C, H), a packed table (V, H).
 
     Some tokens are forbidden, some positions pinned. Each of several ``canvases`` has some of the rows, in turn, and
     its own temperature and draw. In bf16 two tokens may be nearly tied: ``rough`` are the shares of best tokens and of
@@ -128,7 +127,6 @@ def vocabulary_check(
             embed_scale=hidden.shape[1] ** 0.5,
             forbidden=forbidden,
             pinned=pinned,
-            activations=activations,
         )
         numbers = (part[None] for part in (found.entropy, found.probability, found.logsumexp))
         return found.argmax, found.candidate, *numbers, found.soft, found.nonfinite

@@ -254,10 +254,10 @@ class JointStep:
 
     def _groups(self) -> list[list[int]]:
         """Returns the places of the programs that may go through the table together."""
-        groups: dict[tuple[object, ...], list[int]] = {}
+        groups: dict[int | None, list[int]] = {}
         for place, program in enumerate(self.programs):
             chooses = None if program.forbidden is None else id(program.forbidden)
-            groups.setdefault((chooses, program.activations), []).append(place)
+            groups.setdefault(chooses, []).append(place)
         return list(groups.values())
 
 
@@ -277,7 +277,6 @@ def _stage(programs: Sequence[StepProgram], hidden: Tensor) -> VocabularyResult:
         embed_scale=first.network.embed_scale,
         forbidden=first.forbidden,
         pinned=torch.cat([program.pinned for program in programs]),
-        activations=first.activations,
     )
 
 

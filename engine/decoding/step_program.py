@@ -34,7 +34,6 @@ from engine.layers.attention import Extend, Span
 from engine.layers.embedding import TOP_PIECE
 from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.quant import BF16, Activations
 
 T = TypeVar("T")
 
@@ -77,7 +76,6 @@ class StepProgram:
         forbidden: (V,) True where a token may not be sampled.
         allowed: (A,) ids that noise is drawn from.
         top_k: likeliest tokens reported for each position; above 0 the table is read once more in each step.
-        activations: which products of the vocabulary stage round to int8; linear layers are made with theirs.
     """
 
     def __init__(
@@ -88,11 +86,9 @@ class StepProgram:
         forbidden: Tensor | None = None,
         allowed: Tensor | None = None,
         top_k: int = 0,
-        activations: Activations = BF16,
     ) -> None:
         self.network, self.length, self._cache = network, length, weakref.ref(cache)
         self.forbidden, self.choices = forbidden, network.config.vocab_size if allowed is None else allowed
-        self.activations = activations
         device, hidden = network.device, network.config.hidden_size
         self.generator = torch.Generator("cpu" if device.type == "meta" else device)  # of the noise
         self.ids = torch.zeros(2 * length, dtype=torch.long, device=device)  # a canvas to commit, and the current one
@@ -262,7 +258,6 @@ class StepProgram:
             embed_scale=self.network.embed_scale,
             forbidden=self.forbidden,
             pinned=self.pinned,
-            activations=self.activations,
         )
 
     def keep_likeliest(self, found: Sequence[tuple[Tensor, Tensor]], logsumexp: Tensor) -> None:
@@ -289,8 +284,7 @@ class StepProgram:
         """Returns the raw logits (M, count at most) of hidden states (M, H) for one piece of the vocabulary."""
         table = self.network.embed_tokens.table
         piece = table[start : start + count] if isinstance(table, Tensor) else table.rows(start, start + count)
-        product = kernels.linear_int8 if self.activations.head else kernels.linear
-        return F.linear(hidden, piece) if isinstance(piece, Tensor) else product(hidden, piece)
+        return F.linear(hidden, piece) if isinstance(piece, Tensor) else kernels.linear(hidden, piece)
 
     def logits(self, position: int) -> Tensor:
         """Returns the logits (V,) of the last step at a position, without bans, pins and temperature."""

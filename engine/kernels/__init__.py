@@ -3,8 +3,7 @@
 A Triton kernel runs on a CUDA device of compute capability 8.0 or newer; ``why_plain`` gives the reason if not. The
 meta device counts as a card, so that launches can be counted without one. A CPU has functions of its
 own in ``cpu`` for packed weights. Everything else takes the plain path in ``reference`` and ``reference_step``, correct
-anywhere, slow with packed weights; on a CPU this includes products with int8 activations, for which a
-large table is unpacked as a whole.
+anywhere, slow with packed weights.
 
 Kernels compute no gradients. If one is needed, the call goes through ``gradients``, which unpacks the weights again
 for the backward pass.
@@ -27,7 +26,7 @@ from engine.config import GELU, Activation
 from engine.kernels import gradients
 from engine.kernels.reference_step import VocabularyResult
 from engine.kernels.table import Kind, find
-from engine.quant import BF16, Activations, Packed
+from engine.quant import Packed
 
 LEAST_CAPABILITY = (8, 0)  # of cards with bf16 matrix units
 
@@ -82,12 +81,6 @@ def linear(x: Tensor, weight: Packed) -> Tensor:
     return out
 
 
-def linear_int8(x: Tensor, weight: Packed) -> Tensor:
-    """Multiplies x (..., in), quantised to int8, by a packed (out, in) of 8 bits -> (..., out). Without gradients."""
-    out: Tensor = find("linear_int8", weight.scheme, kind_of(x))(x, weight)
-    return out
-
-
 def experts(
     x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed, activation: Activation = GELU
 ) -> Tensor:
@@ -132,13 +125,9 @@ def vocabulary_stage(
     embed_scale: float,
     forbidden: Tensor | None = None,
     pinned: Tensor | None = None,
-    activations: Activations = BF16,
 ) -> VocabularyResult:
     """Runs head, soft-cap, temperature, statistics, draw and soft embedding in one: ``vocabulary.vocabulary_stage``."""
-    rounding = {"activations": activations} if activations.head or activations.soft else {}
-    kind = kind_of(hidden)
-    kind = "plain" if rounding and kind == "cpu" else kind
-    run = find("vocabulary_stage", table.scheme if isinstance(table, Packed) else None, kind)
+    run = find("vocabulary_stage", table.scheme if isinstance(table, Packed) else None, kind_of(hidden))
     result: VocabularyResult = run(
         hidden,
         table,
@@ -148,6 +137,5 @@ def vocabulary_stage(
         embed_scale=embed_scale,
         forbidden=forbidden,
         pinned=pinned,
-        **rounding,
     )
     return result

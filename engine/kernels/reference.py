@@ -15,8 +15,6 @@ from engine.config import GELU, Activation
 from engine.kernels.activation import activate
 from engine.quant import AT_ONCE, Packed, unpack
 
-GROUP = 128  # inputs of a token that share a scale of int8 activations; also the size of a vocabulary tile
-
 
 def slices(weight: Packed) -> Iterator[tuple[slice, Tensor]]:
     """Yields consecutive rows of a packed (out, in), unpacked to fp32 a piece at a time: the whole may be gigabytes."""
@@ -31,30 +29,6 @@ def slices(weight: Packed) -> Iterator[tuple[slice, Tensor]]:
 def linear(x: Tensor, weight: Packed) -> Tensor:
     """Multiplies x (..., in) by a packed (out, in) -> (..., out)."""
     return torch.cat([F.linear(x, rows.to(x.dtype)) for _, rows in slices(weight)], dim=-1)
-
-
-def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Quantises x (..., in) to int8 codes (..., in) and fp32 scales (groups, ...): a group's largest value maps to 127
-    or -127.
-
-    A group with a value that is not finite has the scale NaN.
-    """
-    values = F.pad(x.float(), (0, -x.shape[-1] % GROUP)).view(*x.shape[:-1], -1, GROUP)
-    largest = values.abs().amax(dim=-1, keepdim=True)
-    codes = (values * (127 / largest.clamp_min(1e-30))).round().nan_to_num(0.0).to(torch.int8)
-    scales = largest / 127 + (values * 0.0).sum(dim=-1, keepdim=True)
-    return codes.flatten(-2)[..., : x.shape[-1]], scales[..., 0].movedim(-1, 0)
-
-
-def round_rows(x: Tensor) -> Tensor:
-    """Returns x (..., in) as ``quantize_rows`` rounds it, fp32."""
-    codes, scales = quantize_rows(x)
-    return codes * scales.movedim(0, -1).repeat_interleave(GROUP, dim=-1)[..., : x.shape[-1]]
-
-
-def linear_int8(x: Tensor, weight: Packed) -> Tensor:
-    """Multiplies as ``linear``, with x rounded by ``quantize_rows``."""
-    return linear(round_rows(x), weight).to(x.dtype)
 
 
 def expectation(probabilities: Tensor, table: Packed) -> Tensor:

@@ -12,11 +12,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.kernels.reference import GROUP, round_rows
 from engine.kernels.rope import rotate
-from engine.quant import BF16, Activations, Packed, unpack
+from engine.quant import Packed, unpack
 
-TILE_TOKENS = GROUP  # of the vocabulary; changing it changes the draws of a seed
+TILE_TOKENS = 128  # of the vocabulary; changing it changes the draws of a seed
 TINY = 1e-10  # keeps the noise's logarithms finite
 
 
@@ -43,14 +42,10 @@ def vocabulary_stage(
     embed_scale: float,
     forbidden: Tensor | None = None,
     pinned: Tensor | None = None,
-    activations: Activations = BF16,
 ) -> VocabularyResult:
     """Runs the vocabulary stage of a denoising step; arguments as the kernel's."""
     rows = unpack(table) if isinstance(table, Packed) else table.float()
-    states = hidden.float()
-    if activations.head and isinstance(table, Packed):
-        states = round_rows(states)
-    logits = torch.tanh(states @ rows.T / cap) * cap / temperature[:, None]
+    logits = torch.tanh(hidden.float() @ rows.T / cap) * cap / temperature[:, None]
     if forbidden is not None:
         logits = logits.masked_fill(forbidden, -torch.inf)
     log_p = torch.log_softmax(logits, dim=-1)
@@ -59,7 +54,7 @@ def vocabulary_stage(
     argmax, candidate = logits.argmax(dim=-1), draw_tokens(logits, *each_draw(draw))
     entropy = -(p * log_p.clamp_min(torch.finfo(torch.float32).min)).sum(dim=-1)
     probability = p.amax(dim=-1)
-    soft = soft_embedding_int8(p, table) if activations.soft and isinstance(table, Packed) else p @ rows
+    soft = p @ rows
     if pinned is not None:
         held, token = pinned >= 0, pinned.long().clamp_min(0)
         argmax, candidate = torch.where(held, token, argmax), torch.where(held, token, candidate)
@@ -68,11 +63,6 @@ def vocabulary_stage(
     nonfinite = (~logsumexp.isfinite()).any().to(torch.int32)[None]
     soft = (soft * embed_scale).to(hidden.dtype)
     return VocabularyResult(argmax, candidate, entropy, probability, logsumexp, soft, nonfinite)
-
-
-def soft_embedding_int8(probabilities: Tensor, table: Packed) -> Tensor:
-    """Returns the mean row under probabilities (C, V), fp32; those of a tile, times scales, are rounded to int8."""
-    return round_rows(probabilities * table.scales) @ table.codes.float()
 
 
 def each_draw(draw: Tensor) -> tuple[int, int, None] | tuple[Tensor, Tensor, Tensor]:

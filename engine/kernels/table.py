@@ -36,8 +36,6 @@ ROWS = (
     KernelRow("linear", (*FOUR_BIT, UINT4), "triton", "linear_w4a16.linear_w4a16"),
     KernelRow("linear", (*FOUR_BIT, *BITSANDBYTES, INT8, INT8_G16, INT8_G32, UINT4), "cpu", "cpu.linear"),
     KernelRow("linear", None, None, "reference.linear"),
-    KernelRow("linear_int8", (INT8,), "triton", "linear_w8a8.linear_w8a8"),
-    KernelRow("linear_int8", None, None, "reference.linear_int8"),
     KernelRow("experts", FOUR_BIT, "triton", "expert_gemm.experts"),
     KernelRow("experts", (*FOUR_BIT, *BITSANDBYTES, INT8), "cpu", "cpu.experts"),
     KernelRow("experts", None, None, "reference.experts"),

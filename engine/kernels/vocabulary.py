@@ -18,10 +18,6 @@ have one size everywhere, so that a seed gives the same draws on every card.
 Floor, 256 positions, 262 144 x 2816 in int8: 738 MB, 0.76 TFLOP. Predicted, not measured: H200 1.7 ms (compute floor
 0.96, memory floor 0.17; tiles of 128 x 128 draw 4.4 GB from the L2 cache for each of the two products), RTX 4090 5.5 ms
 (4.6 and 0.73).
-
-Both products can take int8 activations (``linear_w8a8``), on matrix units that are twice as fast as with bf16 on
-H200, four times on RTX 40 and 50. Predicted: head alone, H200 1.45 ms; both, RTX 4090 2.2 ms. The soft embedding gains
-nothing on H200: its rows are transposed to the layout of wgmma, and go to shared memory byte by byte.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -35,11 +31,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.kernels.linear_w8a8 import LARGEST, quantize_rows, round_to_int8
 from engine.kernels.linear_w8a16 import processors, token_block
-from engine.kernels.reference import GROUP
 from engine.kernels.reference_step import TILE_TOKENS, VocabularyResult
-from engine.quant import BF16, Activations, Packed
+from engine.quant import Packed
 
 BLOCK_HIDDEN = 128
 STAGES = 3  # with two, each block is waited for as soon as it is requested
@@ -56,9 +50,9 @@ TINY = tl.constexpr(1e-10)  # keeps the noise's logarithms finite
 
 @triton.jit(do_not_specialize=["first_tile"])
 def score_kernel(
-    hidden_ptr, hidden_scales_ptr, table_ptr, scales_ptr, forbidden_ptr, temperature_ptr, draw_ptr,
-    weights_ptr, units_ptr, exponents_ptr, tokens_ptr, statistics_ptr, highest_ptr,
-    positions, first_tile, tiles, size, cap,
+    hidden_ptr, table_ptr, scales_ptr, forbidden_ptr, temperature_ptr, draw_ptr,
+    weights_ptr, exponents_ptr, tokens_ptr, statistics_ptr, highest_ptr,
+    positions, first_tile, tiles, cap,
     V: tl.constexpr, K: tl.constexpr, CHUNK: tl.constexpr,
     HAS_SCALES: tl.constexpr, HAS_FORBIDDEN: tl.constexpr, EACH: tl.constexpr,
     M: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr,
@@ -67,10 +61,8 @@ def score_kernel(
 
     Grid: position tiles, tiles of a chunk.
 
-    Hidden states may be int8, with a scale a position and BLOCK of the hidden size. int8 weights have their unit in
-    ``units_ptr``. EACH: every position has its own temperature and draw.
+    EACH: every position has its own temperature and draw.
     """
-    WHOLE: tl.constexpr = hidden_ptr.dtype.element_ty == tl.int8
     tile = first_tile + tl.program_id(1)
     within = tl.arange(0, N)
     token = tile * N + within
@@ -80,8 +72,7 @@ def score_kernel(
     near = tl.minimum(position, positions - 1)
     inner = tl.arange(0, BLOCK)
     logits = tl.zeros((M, N), tl.float32)
-    # A run-time bound keeps the short int8 loop from being unrolled completely, which spills on sm_90.
-    for start in range(0, size if WHOLE else K, BLOCK):
+    for start in range(0, K, BLOCK):
         k = start + inner
         if K % BLOCK == 0:
             hidden = tl.load(hidden_ptr + near[:, None] * K + k[None, :])
@@ -89,11 +80,7 @@ def score_kernel(
         else:
             hidden = tl.load(hidden_ptr + near[:, None] * K + k[None, :], mask=k[None, :] < K, other=0)
             rows = tl.load(table_ptr + row[:, None] * K + k[None, :], mask=k[None, :] < K, other=0)
-        if WHOLE:
-            hidden_scales = tl.load(hidden_scales_ptr + start // BLOCK * positions + near)
-            logits += tl.dot(hidden, tl.trans(rows)).to(tl.float32) * hidden_scales[:, None]
-        else:
-            logits = tl.dot(hidden, tl.trans(rows.to(hidden.dtype)), logits)
+        logits = tl.dot(hidden, tl.trans(rows.to(hidden.dtype)), logits)
     if HAS_SCALES:
         scales = tl.load(scales_ptr + row)
         logits *= scales[None, :]
@@ -115,12 +102,7 @@ def score_kernel(
 
     scaled = weights * scales[None, :] if HAS_SCALES else weights
     to = weights_ptr + position[:, None] * CHUNK + tl.program_id(1) * N + within[None, :]
-    if weights_ptr.dtype.element_ty == tl.int8:
-        largest = tl.max(scaled, axis=1)
-        tl.store(to, round_to_int8(scaled, largest[:, None]), mask=inside[:, None])
-        tl.store(units_ptr + tile * positions + position, largest / LARGEST, mask=inside)
-    else:
-        tl.store(to, scaled.to(weights_ptr.dtype.element_ty), mask=inside[:, None])
+    tl.store(to, scaled.to(weights_ptr.dtype.element_ty), mask=inside[:, None])
 
     counter = tl.zeros((M,), tl.int32)
     if EACH:
@@ -151,7 +133,7 @@ def score_kernel(
 
 @triton.jit(do_not_specialize=["first_tile", "count"])
 def embed_kernel(
-    weights_ptr, units_ptr, table_ptr, exponents_ptr, highest_ptr, soft_ptr, positions, first_tile, count,
+    weights_ptr, table_ptr, exponents_ptr, highest_ptr, soft_ptr, positions, first_tile, count,
     V: tl.constexpr, K: tl.constexpr, CHUNK: tl.constexpr, TILE: tl.constexpr, SPLITS: tl.constexpr,
     FIRST: tl.constexpr, M: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -159,8 +141,7 @@ def embed_kernel(
 
     Grid: position tiles, hidden tiles, splits.
 
-    Each split of a chunk's ``count`` tiles has its own sum, (SPLITS, positions, K) fp32. int8 weights are taken a tile
-    at a time, since each has its unit.
+    Each split of a chunk's ``count`` tiles has its own sum, (SPLITS, positions, K) fp32.
     """
     position = tl.program_id(0) * M + tl.arange(0, M)
     inside = position < positions
@@ -183,13 +164,8 @@ def embed_kernel(
         weights = tl.load(weights_ptr + near[:, None] * CHUNK + token[None, :])
         row = tl.minimum(first_tile * TILE + token, V - 1)
         rows = tl.load(table_ptr + row[:, None] * K + near_column[None, :])
-        if weights_ptr.dtype.element_ty == tl.int8:
-            tl.static_assert(BLOCK == TILE)
-            shrink *= tl.load(units_ptr + tile * positions + near)
-            total += tl.dot(weights, rows).to(tl.float32) * shrink[:, None]
-        else:
-            weights = (weights * shrink[:, None].to(weights.dtype)).to(weights.dtype)
-            total = tl.dot(weights, rows.to(weights.dtype), total)
+        weights = (weights * shrink[:, None].to(weights.dtype)).to(weights.dtype)
+        total = tl.dot(weights, rows.to(weights.dtype), total)
     if not FIRST:
         shrink = tl.exp2((tl.load(highest_ptr + near) - highest).to(tl.float32))
         total += tl.load(place, mask=there, other=0.0) * shrink[:, None]
@@ -283,7 +259,6 @@ def vocabulary_stage(
     embed_scale: float,
     forbidden: Tensor | None = None,
     pinned: Tensor | None = None,
-    activations: Activations = BF16,
     chunk_tiles: int | None = None,
     splits: int | None = None,
 ) -> VocabularyResult:
@@ -301,14 +276,11 @@ def vocabulary_stage(
         embed_scale: factor of the expected table row, sqrt(H).
         forbidden: (V,) bool, True where a token may not be taken; None: all may.
         pinned: (C,) int32, the fixed token of a position, forbidden or not; -1 if it is free.
-        activations: the products that take int8 activations, if the table is packed.
         chunk_tiles: tiles of 128 tokens in a chunk; None: two rounds of the device's processors.
         splits: parts of a chunk that are summed separately; None: enough to fill the device.
     """
     codes = table.codes if isinstance(table, Packed) else table
     scales = table.scales if isinstance(table, Packed) else None
-    eight = activations if scales is not None else BF16
-    states, state_scales = quantize_rows(hidden) if eight.head else (hidden, None)
     positions, size = hidden.shape
     vocabulary, device = codes.shape[0], hidden.device
     tiles = triton.cdiv(vocabulary, TILE_TOKENS)
@@ -322,8 +294,7 @@ def vocabulary_stage(
     def buffer(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.empty(shape, dtype=dtype, device=device)
 
-    weights = buffer(positions, chunk_tiles * TILE_TOKENS, dtype=torch.int8 if eight.soft else hidden.dtype)
-    units = buffer(tiles, positions) if eight.soft else None
+    weights = buffer(positions, chunk_tiles * TILE_TOKENS, dtype=hidden.dtype)
     exponents = buffer(tiles, positions, dtype=torch.int32)
     tokens = buffer(2, tiles, positions, dtype=torch.int32)
     statistics = buffer(STATISTICS, tiles, positions)
@@ -346,16 +317,16 @@ def vocabulary_stage(
         count = min(chunk_tiles, tiles - first)
         score: Any = score_kernel[(columns, count)]
         score(
-            states, state_scales, codes, scales, forbidden, temperature, draw,
-            weights, units, exponents, tokens, statistics, highest[chunk], positions, first, tiles, size, cap,
+            hidden, codes, scales, forbidden, temperature, draw,
+            weights, exponents, tokens, statistics, highest[chunk], positions, first, tiles, cap,
             **shape, HAS_SCALES=scales is not None, HAS_FORBIDDEN=forbidden is not None, EACH=draw.dim() == 2,
-            M=block, N=TILE_TOKENS, BLOCK=GROUP if eight.head else BLOCK_K, **options,
+            M=block, N=TILE_TOKENS, BLOCK=BLOCK_K, **options,
         )  # fmt: skip
         embed: Any = embed_kernel[(columns, hidden_tiles, splits)]
         embed(
-            weights, units, codes, exponents, highest[chunk], soft_parts, positions, first, count,
+            weights, codes, exponents, highest[chunk], soft_parts, positions, first, count,
             **shape, TILE=TILE_TOKENS, SPLITS=splits, FIRST=chunk == 0,
-            M=block, N=BLOCK_HIDDEN, BLOCK=TILE_TOKENS if eight.soft else BLOCK_K, **options,
+            M=block, N=BLOCK_HIDDEN, BLOCK=BLOCK_K, **options,
         )  # fmt: skip
     merge: Any = merge_kernel[(triton.cdiv(positions, MERGE_POSITIONS),)]
     merge(

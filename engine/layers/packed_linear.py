@@ -13,10 +13,9 @@ from engine import kernels
 from engine.config import GELU, Activation
 from engine.kernels import cpu_int4, cpu_int8, reference
 from engine.kernels.native import matrices
-from engine.kernels.table import schemes
 from engine.layers.embedding import TokenTable
 from engine.layers.moe import Experts
-from engine.quant import BF16, INT8, NF4, NF4_F32, UINT4, Activations, Packed, Precision, Scheme
+from engine.quant import INT8, NF4, NF4_F32, UINT4, Packed, Precision, Scheme
 
 PACKABLE = (Experts, TokenTable, nn.Linear)
 """The layers that have a packed form."""
@@ -44,15 +43,14 @@ class PackedWeight(nn.Module):
 
 
 class PackedLinear(nn.Module):
-    """x (..., in) -> (..., out); with ``rounds`` x is quantised to int8. The bias (out,) is not packed."""
+    """x (..., in) -> (..., out). The bias (out,) is not packed."""
 
-    def __init__(self, weight: PackedWeight, bias: nn.Parameter | None = None, rounds: bool = False) -> None:
+    def __init__(self, weight: PackedWeight, bias: nn.Parameter | None = None) -> None:
         super().__init__()
-        self.weight, self.bias, self.rounds = weight, bias, rounds
+        self.weight, self.bias = weight, bias
 
     def forward(self, x: Tensor) -> Tensor:
-        product = kernels.linear_int8 if self.rounds else kernels.linear
-        out = product(x, self.weight.packed)
+        out = kernels.linear(x, self.weight.packed)
         return out if self.bias is None else out + self.bias
 
 
@@ -133,10 +131,8 @@ def precision_in(network: nn.Module, precision: Precision) -> Precision:
     return precision if has_experts else precision.for_dense()
 
 
-def install(network: nn.Module, precision: Precision, dtype: torch.dtype, activations: Activations = BF16) -> None:
+def install(network: nn.Module, precision: Precision, dtype: torch.dtype) -> None:
     """Replaces the layers that ``precision_in`` packs. The network has no weights yet (meta device).
-
-    Layers whose scheme has kernels for quantised activations quantise theirs if ``activations`` says so.
 
     Raises:
         SafelightError: a layer's inputs are not a multiple of the scheme's group size.
@@ -162,8 +158,7 @@ def install(network: nn.Module, precision: Precision, dtype: torch.dtype, activa
             case TokenTable():
                 packed = PackedTokenTable(weight("weight", module.weight.shape), dtype)
             case nn.Linear():
-                rounds = activations.linears and scheme in schemes("linear_int8", "triton")
-                packed = PackedLinear(weight("weight", module.weight.shape), module.bias, rounds)
+                packed = PackedLinear(weight("weight", module.weight.shape), module.bias)
             case _:
                 continue
         parent, _, name = path.rpartition(".")

@@ -10,7 +10,7 @@ from engine.quant.int8 import INT8, INT8_G16, INT8_G32
 from engine.quant.nf4 import FP4_F32, FP4_VALUES, NF4, NF4_F32, NF4_VALUES
 from engine.quant.nibbles import TILE, join_nibbles, split_nibbles, to_blocks
 from engine.quant.nvfp4 import E2M1_VALUES, NVFP4
-from engine.quant.precision import BF16, DEFAULT, PRECISIONS, Activations, Precision
+from engine.quant.precision import DEFAULT, PRECISIONS, Precision
 from engine.quant.scheme import (
     AT_ONCE,
     SCHEMES,
@@ -27,7 +27,6 @@ from engine.quant.uint4 import UINT4
 
 __all__ = [
     "AT_ONCE",
-    "BF16",
     "DEFAULT",
     "E2M1_VALUES",
     "FP4_F32",
@@ -45,7 +44,6 @@ __all__ = [
     "SCHEMES",
     "TILE",
     "UINT4",
-    "Activations",
     "Packed",
     "Precision",
     "Scheme",

@@ -1,4 +1,4 @@
-"""The scheme of each part of a model, and which products quantise their activations."""
+"""The scheme of each part of a model."""
 
 from __future__ import annotations
 
@@ -103,26 +103,3 @@ PRECISIONS = {
 }
 """The values of ``quantization``, except "auto"."""
 DEFAULT = "int4"  # smaller error than nf4 for a quarter bit more, and half the instructions to decode
-
-
-@dataclass(frozen=True)
-class Activations:
-    """Flags of the products that quantise their activations, to run on 8-bit matrix units.
-
-    All are off, for every model and card, until measurements on a card have shown that the kernels are right and
-    faster. Only those may then be switched on that keep the steps per canvas within 2 % (``tests.bench.activations``).
-    Until then, only benchmarks switch one on.
-    """
-
-    # To int8, in groups of 128 of a row:
-    linears: bool = False  # with 8-bit weights
-    head: bool = False
-    soft: bool = False  # the soft embedding, whose activations are probabilities
-
-    @property
-    def int8(self) -> list[str]:
-        """The names of the products with int8 activations."""
-        return [name for name in ("linears", "head", "soft") if getattr(self, name)]
-
-
-BF16 = Activations()  # none

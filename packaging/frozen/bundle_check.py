@@ -18,7 +18,7 @@ import bundle_fixes
 
 KERNELS = (
     *("attention", "decode", "expert_gemm", "expert_sort", "inputs", "linear_w4a16", "linear_w8a16"),
-    *("linear_w8a8", "norms", "router", "settle", "vocabulary"),
+    *("norms", "router", "settle", "vocabulary"),
 )
 CAPABILITY = 89  # RTX 40
 

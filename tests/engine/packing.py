@@ -15,7 +15,7 @@ from engine import GenerationConfig, Model, load_model
 from engine.config import LayerConfig
 from engine.layers.packed_linear import install
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.quant import BF16, PRECISIONS, Activations, Packed, Precision, Scheme, pack, unpack
+from engine.quant import PRECISIONS, Packed, Precision, Scheme, pack, unpack
 from engine.quant.scheme import Scaled
 from engine.weights.layout import State
 from tests.engine.small import write_checkpoint
@@ -63,12 +63,12 @@ def packable(seed: int = 0) -> DiffusionGemma:
     return network(seed, **SHAPE)
 
 
-def packed(precision: Precision = PRECISIONS["int4"], seed: int = 0, activations: Activations = BF16) -> DiffusionGemma:
+def packed(precision: Precision = PRECISIONS["int4"], seed: int = 0) -> DiffusionGemma:
     """The same network, packed."""
     made = packable(seed)
     with torch.device("meta"):
         empty = DiffusionGemma(made.config)
-        install(empty, precision, torch.float32, activations)
+        install(empty, precision, torch.float32)
     state = State(empty, torch.device("cpu"), torch.float32)
     for name, parameter in made.named_parameters():
         state.put(name, parameter.detach())

@@ -47,7 +47,7 @@ GB hold it, else in 4 bits.
 
 NVIDIA's 4-bit format is not among them, on Blackwell cards neither: here it takes more instructions a weight than int4,
 its error is larger (.095 against .086 on Gaussian weights), and so is its download. It would be faster there only with
-4-bit activations, which are off until such a card has run them.
+4-bit activations, which are not supported.
 """
 PROCESSOR = CARD[1:]
 """The same without a card. Unrounded, the 26B would read three times as many bytes for each step."""

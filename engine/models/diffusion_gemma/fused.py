@@ -2,8 +2,7 @@
 
 This is the fast form of ``network.run``, which is the oracle. The layers' weights are the network's own. Norm weights
 are stacked once in the kernels' order. A layer's 8-bit weights become adjacent in memory, so that one launch reads
-those that share their inputs. A linear layer that has an adapter, or is not packed, has its own launch. If linear
-layers round their inputs to int8, a rounding launch precedes each of these.
+those that share their inputs. A linear layer that has an adapter, or is not packed, has its own launch.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from torch import Tensor, nn
 from engine.config import LayerConfig, ModelConfig
 from engine.kernels.expert_gemm import expert_parts
 from engine.kernels.inputs import embed_rows, rope_tables
-from engine.kernels.linear_w8a8 import linear_w8a8
 from engine.kernels.linear_w8a16 import linear_w8a16
 from engine.kernels.norms import add_norm, head_norm_rope, merge_norm, norm
 from engine.kernels.router import MAX_EXPERTS, route
@@ -180,7 +178,7 @@ class FusedLayers:
         if layer.projections is None or _adapted(linears):
             return [linear(one, normed, text_rows) for one in linears]
         sizes = [one.weight.shape[0] for one in linears]
-        return list(torch.split(_multiply(normed, linears, layer.projections), sizes, dim=1))
+        return list(torch.split(linear_w8a16(normed, layer.projections), sizes, dim=1))
 
     def turned(
         self,
@@ -208,7 +206,7 @@ class FusedLayers:
         linears: list[nn.Linear] = [mlp.gate_proj, mlp.up_proj]
         if gate_up is None or _adapted(linears):
             return GatedMLP.forward(mlp, x, text_rows)
-        return linear(mlp.down_proj, _multiply(x, linears, gate_up, gated=True), text_rows)
+        return linear(mlp.down_proj, linear_w8a16(x, gate_up, gated=True), text_rows)
 
     def experts(self, layer: _Layer, scaled: Tensor, x: Tensor) -> Tensor:
         """Runs routed experts, weighted: K parts of each token (T * K, H), or their sum (T, H).
@@ -309,13 +307,6 @@ def _eight_bit(linears: list[nn.Linear]) -> list[PackedWeight]:
     modules: list[nn.Module] = [*linears]
     weights = [module.weight for module in modules if isinstance(module, PackedLinear)]
     return [weight for weight in weights if weight.scheme == INT8]
-
-
-def _multiply(x: Tensor, linears: list[nn.Linear], weight: Packed, gated: bool = False) -> Tensor:
-    """Multiplies x (T, in), rounded to int8 if these layers round, by joined weights -> (T, out); gated half."""
-    modules: list[nn.Module] = [*linears]
-    rounds = any(isinstance(module, PackedLinear) and module.rounds for module in modules)
-    return (linear_w8a8 if rounds else linear_w8a16)(x, weight, gated=gated)
 
 
 def _adapted(linears: list[nn.Linear]) -> bool:

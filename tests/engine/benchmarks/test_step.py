@@ -17,13 +17,11 @@ from engine import SafelightError, kernels
 from engine.benchmarks import step
 from engine.benchmarks.random_network import random_network
 from engine.benchmarks.step import check_layers, measure_shape
-from engine.config import GenerationConfig
 from engine.decoding.step_program import StepProgram
 from engine.layers.packed_linear import PackedLinear, packed_weights
 from engine.memory.device import Placement, choose
-from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.diffusion_gemma.writing import config_dict
-from engine.quant import BF16, PRECISIONS, Activations, Packed, unpack
+from engine.quant import PRECISIONS, Packed, unpack
 from tests.engine.packing import packable
 
 CONFIG = packable().config
@@ -72,52 +70,6 @@ def test_random_weights_keep_activations_in_bounds(placement: Placement) -> None
 def test_the_same_seed_makes_the_same_network(placement: Placement) -> None:
     one, other = (random_network(CONFIG, PRECISION, placement, seed=3).state_dict() for _ in range(2))
     assert all(torch.equal(one[name], other[name]) for name in one)
-
-
-def test_a_product_that_does_not_round_as_asked_is_found(placement: Placement, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = random_network(CONFIG, PRECISION, placement, activations=Activations(linears=True))
-    rounded = Activations(head=True, soft=True)
-    errors = check_layers(made, rounded)
-    assert max(errors["linear"], errors["vocabulary"]) < 1e-4
-    right = kernels.vocabulary_stage
-
-    def ignoring(*arguments: Any, **named: Any) -> Any:
-        return right(*arguments, **named | {"activations": BF16})
-
-    monkeypatch.setattr(kernels, "vocabulary_stage", ignoring)
-    with pytest.raises(SafelightError, match="the vocabulary kernel is wrong on this device"):
-        check_layers(made, rounded)
-    monkeypatch.setattr(kernels, "linear_int8", kernels.linear)
-    with pytest.raises(SafelightError, match="the linear kernel is wrong on this device"):
-        check_layers(made)
-
-
-@torch.inference_mode()
-def test_int8_activations_are_off_unless_asked_for(placement: Placement) -> None:
-    def linears(made: DiffusionGemma) -> list[bool]:
-        return [module.rounds for module in made.modules() if isinstance(module, PackedLinear)]
-
-    made, asked = (
-        random_network(CONFIG, PRECISION, placement, activations=way) for way in (BF16, Activations(linears=True))
-    )
-    assert not any(linears(made))
-    assert all(linears(asked))
-    assert len(linears(asked)) == len(linears(made)) > 0
-    assert check_layers(asked)["linear"] < 1e-6  # against an oracle that rounds, too
-    cache = made.new_cache()
-    cache.reserve(2 * CONFIG.canvas_length)
-    hidden = torch.randn(CONFIG.canvas_length, CONFIG.hidden_size)
-    ways = (BF16, Activations(head=True), Activations(soft=True))
-    programs = [StepProgram(made, cache, CONFIG.canvas_length, activations=way) for way in ways]
-    programs.append(StepProgram(made, cache, CONFIG.canvas_length))
-    for program in programs:
-        program.begin(torch.zeros(CONFIG.canvas_length, dtype=torch.long), None, GenerationConfig())
-    exact, head, soft, default = (program.vocabulary(hidden) for program in programs)
-    assert torch.equal(exact.entropy, default.entropy)
-    assert torch.equal(exact.soft, default.soft)
-    assert 1e-4 < float((exact.entropy - head.entropy).abs().max()) < 0.1
-    torch.testing.assert_close(exact.entropy, soft.entropy, atol=1e-5, rtol=0)  # another way, with the same head
-    assert 1e-3 < float((exact.soft - soft.soft).norm() / exact.soft.norm()) < 0.05
 
 
 def test_a_wrong_kernel_is_found(placement: Placement, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,12 +14,9 @@ def is_quick(build: Build) -> bool:
     """Whether a build is in every run, as each takes up to two seconds: a kernel has one card unless code differs.
 
     On a server's card attention is other code, on an RTX 50 the widest attention and the products of four bits. Of the
-    heads, and of the products of uint4 and int4, which differ in a few loads, each has another card. Kernels of
-    rounded activations, which are off unless they are asked for, are in none.
+    heads, and of the products of uint4 and int4, which differ in a few loads, each has another card.
     ``-m slow`` builds all of it.
     """
-    if "int8" in build.name or build.name == "quantize":
-        return False
     if build.capability == 89:
         heads = ("score",)
         return build.name not in (*heads, "linear4 int4-g32", "attention sliding text", "attention full text")

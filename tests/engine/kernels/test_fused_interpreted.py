@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 import torch
 from torch import Tensor
@@ -18,7 +16,7 @@ from engine.layers.attention import Span
 from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.fused import FusedLayers
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.quant import INT4, INT8, PRECISIONS, Activations, Precision
+from engine.quant import INT4, INT8, PRECISIONS, Precision
 from tests.engine.adapting import random_adapters
 from tests.engine.kernels.launches import counting
 from tests.engine.packing import ToyScheme, packable, packed
@@ -180,47 +178,6 @@ def test_a_scheme_without_kernels_takes_the_plain_path(monkeypatch: pytest.Monke
         assert_alike(steps(program, 1), wanted)
     assert found["linear_w8a16_kernel"] == found["gate_up_kernel"] == found["score_kernel"] == 0
     assert found["attention_kernel"] == found["merge_norm_kernel"] == len(made.layers)
-
-
-@torch.inference_mode()
-def test_linears_that_round_their_inputs_do_so_where_they_are_joined() -> None:
-    """As each by itself on the plain path, and not as with exact inputs, which a switch that is ignored would give."""
-    made, exact = packed(activations=Activations(linears=True)), packed()
-    fused, other = FusedLayers(made), FusedLayers(exact)
-    x = torch.randn(CANVAS, made.config.hidden_size, generator=torch.Generator().manual_seed(1))
-    ropes = made.ropes(torch.arange(CANVAS), x.dtype)
-    span = Span(torch.tensor([[0, CANVAS]], dtype=torch.int32), 0, None)
-
-    def outputs(layers: FusedLayers, index: int, joined: bool = True) -> list[Tensor]:
-        layer, cache = layers.layers[index], layers.network.new_cache()
-        cache.reserve(CANVAS)
-        if not joined:
-            layer = dataclasses.replace(layer, projections=None, gate_up=None)
-        buffers = cache.buffers(index)
-        queries = layers.queries(layer, x, ropes[made.config.layers[index]], span, buffers)
-        return [
-            layers.dense(layer.block.mlp, layer.gate_up, x, span.text_rows),
-            queries,
-            *(part[:, :, :CANVAS] for part in buffers),
-        ]
-
-    for index in range(len(fused.layers)):
-        plain, unrounded = outputs(fused, index, joined=False), outputs(other, index)
-        for found, want, off in zip(outputs(fused, index), plain, unrounded, strict=True):
-            torch.testing.assert_close(found, want, atol=1e-5, rtol=1e-5)
-            assert 1e-3 < float((found - off).norm() / found.norm()) < 0.05
-
-
-@torch.inference_mode()
-def test_a_step_whose_linears_round_launches_one_more_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = packed(activations=Activations(linears=True))
-    program, _cache = program_on(made)
-    program.fused = FusedLayers(made)
-    monkeypatch.setattr(kernels, "kind_of", lambda _: "triton")
-    with counting() as found:
-        assert steps(program, 1)[0].finite
-    assert found["linear_w8a8_kernel"] == found["quantize_kernel"] == 2 + 4 + 4
-    assert found["linear_w8a16_kernel"] == 0
 
 
 def test_joined_weights_stay_what_they_were_and_are_held_once() -> None:

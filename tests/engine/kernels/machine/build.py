@@ -24,7 +24,7 @@ POINTED = {
     ),
     "fp32": (
         *("scales_ptr", "matrix_scales_ptr", "matrix_scale_ptr", "parts_ptr", "soft_parts_ptr"),
-        *("x_scales_ptr", "hidden_scales_ptr", "units_ptr", "statistics_ptr", "temperature_ptr"),
+        *("statistics_ptr", "temperature_ptr"),
         *("entropy_ptr", "logsumexp_ptr", "out_entropy_ptr", "knobs_ptr", "frequencies_ptr"),
         *("probability_ptr", "gap_ptr"),
     ),

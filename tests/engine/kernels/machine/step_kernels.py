@@ -2,13 +2,10 @@
 
 To add a kernel, add a line to its part: its
 constants, the types of arguments that ``build.TYPES`` does not know, and its code budget.
-
-The part "int8" is launched only with rounded activations; see ``engine.quant.Activations``.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from engine.kernels import (
@@ -17,7 +14,6 @@ from engine.kernels import (
     expert_sort,
     inputs,
     linear_w4a16,
-    linear_w8a8,
     linear_w8a16,
     norms,
     router,
@@ -25,7 +21,6 @@ from engine.kernels import (
     vocabulary,
 )
 from engine.kernels.linear_w8a16 import PROCESSORS
-from engine.kernels.reference import GROUP
 from engine.kernels.reference_step import TILE_TOKENS
 from engine.quant import INT4, NF4, NVFP4, UINT4, Scheme
 from tests.engine.kernels.machine.budgets import CodeBudget
@@ -41,7 +36,7 @@ AHEAD = CodeBudget(has_products=True, loads_in_flight=1)
 
 def step_kernels(capability: int) -> list[Build]:
     """Returns all kernels of a step for a compute capability of ``TARGETS``."""
-    parts = (_experts, _router, _linears, _linears_four_bit, _norms, _attention, _vocabulary, _ends, _int8)
+    parts = (_experts, _router, _linears, _linears_four_bit, _norms, _attention, _vocabulary, _ends)
     return [build for part in parts for build in part(capability)]
 
 
@@ -211,14 +206,13 @@ def _vocabulary(capability: int) -> list[Build]:
     shape = {"V": VOCABULARY, "K": HIDDEN, "CHUNK": PROCESSORS * TILE_TOKENS}
     block = {"M": linear_w8a16.BLOCK_TOKENS, "N": TILE_TOKENS, "BLOCK": vocabulary.BLOCK_K}
     more = {"TILE": TILE_TOKENS, "N": vocabulary.BLOCK_HIDDEN, "SPLITS": 3, "FIRST": False}
-    bf16: dict[str, Any] = {"units_ptr": None}  # neither product has int8 activations
     merge = {
         "K": HIDDEN, "SPLITS": 3, "HAS_SCALES": True, "HAS_PINNED": True,
         "TILES": vocabulary.MERGE_TILES, "N": vocabulary.MERGE_POSITIONS, "BLOCK": vocabulary.BLOCK_HIDDEN,
     }  # fmt: skip
     # Rows of the table are loaded in pieces of 16 bytes, ahead of their use.
     rows = CodeBudget(spill_bytes=40, has_products=True, loads_in_flight=1, ptx_without=("ld.global.b8",))
-    score = shape | block | bf16 | {"HAS_SCALES": True, "HAS_FORBIDDEN": True, "hidden_scales_ptr": None}
+    score = shape | block | {"HAS_SCALES": True, "HAS_FORBIDDEN": True}
     return [
         *(
             Build(
@@ -228,48 +222,8 @@ def _vocabulary(capability: int) -> list[Build]:
             for note, each in (("", False), (" several runs", True))
         ),
         Build(
-            "vocabulary", "embed", capability, vocabulary.embed_kernel, shape | block | bf16 | more, rows,
+            "vocabulary", "embed", capability, vocabulary.embed_kernel, shape | block | more, rows,
             stages=vocabulary.STAGES, types={"soft_ptr": "fp32"},
         ),
         Build("vocabulary", "merge", capability, vocabulary.merge_kernel, merge, CodeBudget(), warps=4),
     ]  # fmt: skip
-
-
-def _int8(capability: int) -> list[Build]:
-    """Returns the products with int8 activations.
-
-    The soft embedding gains nothing on an H100, and stays in bf16 there.
-    """
-    block = {"M": linear_w8a16.BLOCK_TOKENS, "N": linear_w8a8.BLOCK_ROWS, "BLOCK": GROUP}
-    linears = (("out", 4096, HIDDEN, 3, False), ("gated", HIDDEN, 4224, 2, True))
-    rows = {"K": HIDDEN, "GROUPS": 32, "SIZE": GROUP}
-    builds = [
-        Build("int8", "quantize", capability, linear_w8a8.quantize_kernel, rows, CodeBudget(registers=96), warps=4),
-        *(
-            Build(
-                "int8", f"linear_int8 {name}", capability, linear_w8a8.linear_w8a8_kernel,
-                block | {"K": size, "ROWS": out, "SPLITS": splits, "GATED": gated}, AHEAD, types={"x_ptr": "i8"},
-            )
-            for name, size, out, splits, gated in linears
-        ),
-    ]  # fmt: skip
-    shape = {"V": VOCABULARY, "K": HIDDEN, "CHUNK": PROCESSORS * TILE_TOKENS}
-    head = {"HAS_SCALES": True, "HAS_FORBIDDEN": True, "EACH": False}
-    soft = {"units_ptr": None} if capability == 90 else {}
-    weights = {} if soft else {"weights_ptr": "i8"}
-    score = replace(AHEAD, spill_bytes={89: 80, 90: 40}.get(capability, 0))
-    builds.append(
-        Build(
-            "int8", "score int8", capability, vocabulary.score_kernel, shape | block | head | soft, score,
-            stages=vocabulary.STAGES, types={"hidden_ptr": "i8", **weights},
-        )
-    )  # fmt: skip
-    if weights:
-        more = {"TILE": TILE_TOKENS, "SPLITS": 3, "FIRST": False}
-        builds.append(
-            Build(
-                "int8", "embed int8", capability, vocabulary.embed_kernel, shape | block | more, AHEAD,
-                stages=vocabulary.STAGES, types={"soft_ptr": "fp32", **weights},
-            )
-        )  # fmt: skip
-    return builds
