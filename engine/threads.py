@@ -64,6 +64,39 @@ def choose_threads(config: ModelConfig, asked: int = 0) -> int:
     return asked or (every if is_large else 1)
 
 
+RETRY, MAX_RETRY = 32, 512  # passes before the number of threads that was slower is tried again
+
+
+class Pace:
+    """Chooses the threads of passes by what the last ones took: one, or all.
+
+    Threads of a pass wait for each other. If another program takes one of their cores, a pass takes many times as long
+    as on one core. So the slower number is tried now and then, ever more rarely until it is the faster one.
+    """
+
+    def __init__(self) -> None:
+        self._seconds: dict[int, dict[int, float]] = {}  # of a pass, by its rows and threads
+        self._passes, self._patience = 0, RETRY
+
+    def choose(self, rows: int, most: int) -> int:
+        """Returns 1 or ``most``, first those that were not tried."""
+        own = self._seconds.get(rows, {})
+        takes_all = own.get(most, 0.0) <= own.get(1, 0.0)
+        self._passes += 1
+        if self._passes >= self._patience:
+            self._passes, self._patience, takes_all = 0, min(MAX_RETRY, 2 * self._patience), not takes_all
+        return most if takes_all else 1
+
+    def record(self, rows: int, threads: int, seconds: float) -> None:
+        """Records what a pass took. One slow pass among others of the faster number changes nothing."""
+        own = self._seconds.setdefault(rows, {})
+        best = min(own, key=own.__getitem__, default=threads)
+        before = own.get(threads, seconds)
+        own[threads] = 0.85 * before + 0.15 * min(seconds, 2 * before) if threads == best else seconds
+        if min(own, key=own.__getitem__) != best:
+            self._passes, self._patience = 0, RETRY
+
+
 @cache
 def available_threads() -> int:
     """Returns torch's own number of threads, read before it is changed for the first time."""

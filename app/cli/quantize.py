@@ -17,8 +17,7 @@ conversion was stopped, the same command goes on from there.
 GGUF files of DiffusionGemma, Llama, SmolLM3, Mistral, Qwen2, Qwen3 and Gemma 3 are imported, with any quantization. If
 the model is in several files, give any of them. Models without experts and with fewer than two billion parameters are
 packed in 8 bits, since 4 bits harm a small model; --to int4 packs them in 4 bits anyway. Each packing loses a little;
-files in Q8_0 lose least. The relative error of a part is the root mean square of what packing changed, divided by that
-of the part. GGUF files have no vision tower: images need the original checkpoint.
+files in Q8_0 lose least. GGUF files have no vision tower: images need the original checkpoint.
 
 examples:
   safelight quantize ~/models/diffusiongemma-26B-A4B-it ~/models/diffusiongemma-int4
@@ -89,7 +88,6 @@ def run(args: argparse.Namespace) -> int:
                 "precision": manifest.precision.as_dict(),
                 "bytes": size,
                 "files": len(manifest.files),
-                "relative_error": manifest.relative_error,
                 "seconds": seconds,
             }
         )
@@ -99,8 +97,6 @@ def run(args: argparse.Namespace) -> int:
         terminal.show(
             f"{destination} holds {name} with {parts} in {manifest.precision.bulk}: {amount} in {seconds:.1f} s"
         )
-        if errors := [f"{part} {error:.2%}" for part, error in manifest.relative_error.items()]:
-            print(f"relative error of packing: {', '.join(errors)}")
         if imports:
             print("text only: images need the original checkpoint")
     return 0

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from torch import nn
 
-from engine.adapters.targets import Adapters, Attached, attach
+from engine.adapters.targets import Adapters, attach
+from engine.layers.adapted import set_addition
 
 
 @dataclass(frozen=True)
@@ -27,16 +28,17 @@ class AdapterSlot:
 
     def __init__(self) -> None:
         self.adapter: Adapter | None = None
-        self._attached: list[Attached] = []
+        self._layers: list[nn.Module] = []
 
     def put(self, network: nn.Module, adapter: Adapter, layers: Adapters) -> None:
         """Attaches an adapter, replacing the current one."""
         self.clear()
-        self._attached = attach(network, layers)
+        attach(network, layers)
+        self._layers = [network.get_submodule(path) for path in layers]
         self.adapter = adapter
 
     def clear(self) -> None:
-        for one in self._attached:
-            one.remove()
-        self._attached = []
+        for layer in self._layers:
+            set_addition(layer, None)
+        self._layers = []
         self.adapter = None

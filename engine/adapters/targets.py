@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from engine.adapters.lora import LayerAdapter, LowRank
-from engine.layers.adapted import addition, set_addition
+from engine.layers.adapted import set_addition
 
 Mode = Literal["causal", "denoise"]
 Adapters = Mapping[str, LayerAdapter]
@@ -85,26 +85,14 @@ def size_of(layer: nn.Module) -> Size:
     return Size(*shape)
 
 
-class Attached:
-    """An adapter on a layer, until it is removed."""
-
-    def __init__(self, layer: nn.Module, adapter: LayerAdapter) -> None:
-        self._layer, self._adapter = layer, adapter
-        set_addition(layer, adapter)
-
-    def remove(self) -> None:
-        """Removes the adapter, if it is still the layer's."""
-        if addition(self._layer) is self._adapter:
-            set_addition(self._layer, None)
-
-
-def attach(network: nn.Module, adapters: Adapters) -> list[Attached]:
-    """Adds adapters to the outputs of their layers, replacing those there, until each is removed.
+def attach(network: nn.Module, adapters: Adapters) -> None:
+    """Adds adapters to the outputs of their layers, replacing those there.
 
     The adapters' number type and device are those of the network's activations. They are not registered in the network:
     its parameters and its state do not change.
     """
-    return [Attached(network.get_submodule(path), adapter) for path, adapter in adapters.items()]
+    for path, adapter in adapters.items():
+        set_addition(network.get_submodule(path), adapter)
 
 
 def new_adapters(

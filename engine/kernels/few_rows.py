@@ -21,9 +21,9 @@ from engine.errors import SafelightError
 from engine.kernels import native
 from engine.kernels.cpu_w4a8 import ACTIVATIONS
 from engine.kernels.native.matrices import UNIT, Kept, NativeMatrix, Projection, group_of, matrix
+from engine.threads import Pace
 
 TILE = 4  # queries that attend at once
-RETRY = 32  # passes after which the number of threads that was slower is tried again
 
 
 class _Rounded(Structure):
@@ -114,25 +114,6 @@ class Visible(NamedTuple):
     mask: Tensor | None  # bools (T, stored - first + T), True where allowed; None: all
 
 
-class Pace:
-    """Chooses the threads of a pass by what the last ones took: all, or one while other programs hold the cores."""
-
-    def __init__(self) -> None:
-        self._seconds: dict[tuple[int, int], float] = {}  # of a pass, by rows and threads, the latest counting most
-        self._passes = 0
-
-    def choose(self, rows: int, most: int) -> int:
-        """Returns 1 or ``most``; every ``RETRY`` passes the one that was slower."""
-        self._passes += 1
-        one, every = (self._seconds.get((rows, threads), 0.0) for threads in (1, most))
-        takes_all = every <= one if self._passes % RETRY else every > one
-        return most if takes_all else 1
-
-    def record(self, rows: int, threads: int, seconds: float) -> None:
-        before = self._seconds.get((rows, threads), seconds)
-        self._seconds[rows, threads] = 0.7 * before + 0.3 * seconds
-
-
 class DenseLayers:
     """The layers of a network and its head, for ``run``.
 
@@ -154,11 +135,6 @@ class DenseLayers:
         self._outputs = max(part.weight.shape[0] for part in self.projections[:-1]) * 2  # keys and values lie together
         self._pace = Pace()
         self._ranks = 3 * max(part.rank for part in self.projections)
-
-    @property
-    def is_current(self) -> bool:
-        """True if what was copied of the network has not changed."""
-        return self._kept.is_current
 
     def _layer(self, layer: LayerWeights) -> _Layer:
         matrices = [matrix(part, self._kept) for part in layer.projections]

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from engine import catalog, store_files
-from engine.adapters.draft import DraftAdapter, draft_numbers, read_draft
+from engine.adapters.draft import draft_numbers
 from engine.config import ModelConfig
 from engine.errors import SafelightError
 from engine.files import read_json
@@ -63,14 +63,6 @@ class ModelFolder:
         """True if its family drafts its own text, by the checkpoint's adapter if there is one."""
         return "self_speculation" in self.family.decoders
 
-    def read_draft(self, network: Network, device: torch.device, dtype: torch.dtype, free: int) -> DraftAdapter | None:
-        """Returns the adapter with which the model drafts its own text; None if it has none.
-
-        Raises:
-            SafelightError: as ``adapters.draft.read_draft``.
-        """
-        return read_draft(self.path, network, device, dtype, free) if self.drafts else None
-
     @cached_property
     def stored(self) -> StoredWeights:
         """The headers of its weights, read on first use.
@@ -110,7 +102,6 @@ class ModelFolder:
             SafelightError: an unknown or impossible quantization, a checkpoint that does not fit its config, or no
                 tower to keep.
         """
-        check_quantization(quantization)
         precision = self.stored.precision_for(quantization, unpacked)
         if keep_vision:
             if self.stored_config.vision is None:
@@ -216,7 +207,6 @@ def plan(
     Raises:
         SafelightError: there is no such model or device, the checkpoint is damaged, or an argument is out of range.
     """
-    check_quantization(quantization)
     return ModelFolder.open(catalog.resolve(path_or_id, shapes=True)).plan(context, quantization, device, dtype)
 
 

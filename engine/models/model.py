@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from engine import kernels
-from engine.adapters.draft import DraftAdapter
+from engine.adapters.draft import DraftAdapter, read_draft
 from engine.adapters.slot import Adapter, AdapterSlot
 from engine.config import GenerationConfig, ModelConfig
 from engine.errors import SafelightError, Sentence
@@ -302,6 +302,7 @@ def load_model(
     free = free_bytes(placement.device)
     most = (threads or available_threads()) if placement.device.type == "cpu" else 0
     network.threads_in_c = most
+    draft = read_draft(opened.path, network, placement.device, network.dtype, free) if opened.drafts else None
     return Model(
         name=opened.name,
         folder=folder,
@@ -316,7 +317,7 @@ def load_model(
         precision=weights.precision,
         threads=counted if placement.device.type == "cpu" else 0,
         most_threads=most,
-        draft=opened.read_draft(network, placement.device, network.dtype, free),
+        draft=draft,
     )
 
 

@@ -20,7 +20,6 @@ from engine.quant.scheme import (
     empty,
     pack,
     register,
-    squared_error,
     unpack,
 )
 from engine.quant.uint4 import UINT4
@@ -53,7 +52,6 @@ __all__ = [
     "pack",
     "register",
     "split_nibbles",
-    "squared_error",
     "to_blocks",
     "unpack",
 ]

@@ -245,17 +245,3 @@ def unpack(packed: Packed, dtype: torch.dtype = torch.float32) -> Tensor:
     if packed.row_scales is not None:
         weight = weight * packed.row_scales[..., None, None]
     return weight.flatten(-2).to(dtype)
-
-
-def squared_error(weight: Tensor, packed: Packed) -> tuple[float, float]:
-    """Returns sums of squares: of the error from packing a weight (..., out, in), and of the weight; slice by slice."""
-    error = total = 0.0
-    stack = [packed] if weight.dim() == 2 else [packed[index] for index in range(weight.shape[0])]
-    rows = max(1, AT_ONCE // weight.shape[-1])
-    for matrix, made in zip(weight.view(-1, *weight.shape[-2:]), stack, strict=True):
-        for start in range(0, matrix.shape[0], rows):
-            part = slice(start, start + rows)
-            before = matrix[part].float()
-            error += float((unpack(made.part(part)) - before).square().sum())
-            total += float(before.square().sum())
-    return error, total

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from engine.errors import SafelightError
 from engine.layers.packed_linear import PackedWeight
-from engine.quant import Packed, Precision, empty, pack, squared_error
+from engine.quant import Packed, empty, pack
 from engine.types import Cancel, Progress
 from engine.weights.safetensors import FLOATING, Header
 
@@ -75,10 +75,6 @@ class State:
         self.tensors: dict[str, Tensor] = {}
         self.packed = {path: m for path, m in network.named_modules() if isinstance(m, PackedWeight)}
         self.plain = dict(network.named_parameters())
-        self.errors: dict[str, tuple[float, float]] | None = None
-        """By part of the precision: sums of squares of the packing error, and of the packed weights; None: not
-        counted.
-        """
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -95,12 +91,7 @@ class State:
         rows = place[-1] if place and isinstance(place[-1], slice | Tensor) else None
         matrices = module.matrices if rows is None else tensor.shape[-2] * module.matrices // module.shape[-2]
         assert matrices or not module.scheme.has_matrix_scales  # a matrix in pieces would have several
-        made = pack(tensor, module.scheme, path, max(1, matrices))
-        if self.errors is not None:
-            part = Precision.part(path)
-            before, now = self.errors.get(part, (0.0, 0.0)), squared_error(tensor, made)
-            self.errors[part] = before[0] + now[0], before[1] + now[1]
-        self.put_packed(path, made, place)
+        self.put_packed(path, pack(tensor, module.scheme, path, max(1, matrices)), place)
 
     def put_packed(self, path: str, made: Packed, place: Place = ()) -> None:
         """Stores a weight, or the part at ``place``, that is packed already."""

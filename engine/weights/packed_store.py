@@ -9,7 +9,6 @@ flushed to the disk and renamed.
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import shutil
 from collections.abc import Mapping
@@ -59,7 +58,6 @@ class Shard:
 
     bytes: int
     sha256: str
-    errors: dict[str, tuple[float, float]] = field(default_factory=dict)  # of what was packed; see ``layout.State``
 
 
 @dataclass(frozen=True)
@@ -70,14 +68,6 @@ class Manifest:
     revision: str  # SHA-256 over its files: tensor names, places, sizes, and samples of the bytes
     precision: Precision
     files: dict[str, Shard] = field(default_factory=dict)
-
-    @property
-    def relative_error(self) -> dict[str, float]:
-        """The relative error of this conversion by part: RMS of the packing error, divided by the RMS of the source."""
-        parts = list(dict.fromkeys(part for shard in self.files.values() for part in shard.errors))
-        sums = {part: [shard.errors[part] for shard in self.files.values() if part in shard.errors] for part in parts}
-        totals = {part: [math.fsum(column) for column in zip(*found, strict=True)] for part, found in sums.items()}
-        return {part: math.sqrt(error / total) if total else 0.0 for part, (error, total) in totals.items()}
 
     def write(self, path: Path) -> None:
         raw = {"format": FORMAT, "version": VERSION, "source": self.source, "revision": self.revision}
@@ -105,13 +95,11 @@ class Manifest:
             raise SafelightError(f"{path} is damaged ({quoted(str(error))}); convert the model again") from error
 
 
-def _shard(name: str, bytes: int, sha256: str, errors: dict[str, tuple[float, float]] | None = None) -> Shard:
-    """Reads an entry of a manifest's files; early ones have no errors."""
+def _shard(name: str, bytes: int, sha256: str, **_: object) -> Shard:
+    """Reads an entry of a manifest's files; earlier versions wrote more in it."""
     if not is_bare_name(name):
         raise ValueError(f"{quoted(name)} is not a file in its folder")
-    return Shard(
-        int(bytes), sha256, {part: (float(error), float(total)) for part, (error, total) in (errors or {}).items()}
-    )
+    return Shard(int(bytes), sha256)
 
 
 def digest(path: Path) -> str:
@@ -267,7 +255,6 @@ def write_store(
         if file not in manifest.files:
             if cancel is not None and cancel.is_set():
                 raise SafelightError(f"the conversion was cancelled; run it again to continue from layer file {file}")
-            state.errors = {}
             fill(checkpoint, group)
             manifest.files[file] = _save_shard(destination / file, state)
             manifest.write(destination / PARTIAL)
@@ -358,4 +345,4 @@ def _save_shard(path: Path, state: State) -> Shard:
     except SafelightError as error:
         raise SafelightError(f"{error}. Run the conversion again: it continues from here") from error
     state.tensors.clear()
-    return Shard(path.stat().st_size, digest(path), state.errors or {})
+    return Shard(path.stat().st_size, digest(path))

@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 
 from engine.errors import SafelightError
-from engine.files import private_folder, read_bytes, replacing
+from engine.files import private_folder, replacing
 
 HERE = Path(__file__).parent
 SOURCES, HEADERS = sorted(HERE.glob("*.c")), sorted(HERE.glob("*.h"))
@@ -28,8 +28,6 @@ COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC")
 LIBRARIES = ("-lm", "-lpthread")
 LONGEST_BUILD = 120.0  # seconds
-MAX_BYTES = 2**26  # of a library
-DIGEST = hashlib.sha256().digest_size
 AVX2 = ("-mavx2", "-mfma", "-mf16c")
 AVX512 = ("-mf16c", *(f"-mavx512{part}" for part in ("f", "bw", "dq", "vl", "vbmi", "vnni")))
 INSTRUCTIONS = {  # best first
@@ -107,42 +105,17 @@ def _built(instructions: str) -> Path | None:
     if not _is_own(folder):
         return None
     made = folder / f"{instructions}-{hashlib.sha256(made_of.encode()).hexdigest()[:24]}.so"
-    if not _is_whole(made):
+    if not made.is_file():
         _remove_left(folder)
         with replacing(made, private=True) as part:
             build(found, instructions, part)
-            _try(part)  # what cannot be loaded is not kept
-            with part.open("r+b") as file:
-                digest = hashlib.sha256(file.read()).digest()
-                file.write(digest)
+            ctypes.CDLL(str(part))  # what cannot be loaded is not kept
     return made if _is_own(made) else None
 
 
 def _has_amx() -> bool:
     """Returns True if the processor has matrix units: most have none, and a build for them takes seconds."""
     return bool(torch.cpu._is_amx_tile_supported())
-
-
-def _is_whole(made: Path) -> bool:
-    """Returns True if a library is as it was built, by the digest at its end: a cut one would end the process."""
-    try:
-        whole = read_bytes(made, MAX_BYTES, follow_links=False)
-    except (OSError, SafelightError):
-        return False
-    return hashlib.sha256(whole[:-DIGEST]).digest() == whole[-DIGEST:]
-
-
-def _try(part: Path) -> None:
-    """Loads a new library in another process, which a library that is cut would end.
-
-    Raises:
-        OSError, SubprocessError: it cannot be loaded.
-    """
-    if getattr(sys, "frozen", False):  # there is no Python to run
-        ctypes.CDLL(str(part))
-        return
-    command = [sys.executable, "-I", "-S", "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1])", str(part)]
-    subprocess.run(command, check=True, capture_output=True, timeout=LONGEST_BUILD, stdin=subprocess.DEVNULL)
 
 
 def _remove_left(folder: Path) -> None:

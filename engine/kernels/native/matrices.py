@@ -81,11 +81,10 @@ def _is_plain(numbers: Tensor) -> bool:
 
 
 class Kept:
-    """The tensors that C's structures point to: they live as long as this, and it says whether copies are outdated."""
+    """The tensors that C's structures point to: they live as long as this."""
 
     def __init__(self) -> None:
         self._parts: list[object] = []
-        self._sources: list[tuple[Tensor, int]] = []  # with the number of changes in place when they were copied
 
     def place(self, part: Tensor | None) -> int | None:
         """Returns where a tensor's numbers are; None of None."""
@@ -96,11 +95,7 @@ class Kept:
 
     def copy(self, source: Tensor | None, copied: Callable[[Tensor], Tensor] = Tensor.float) -> int | None:
         """Returns where a small tensor's numbers are in fp32, copied unless they are that already; None of None."""
-        if source is None:
-            return None
-        if not source.is_inference():  # those do not count their changes, and loaded weights have none
-            self._sources.append((source, source._version))
-        return self.place(copied(source.detach()).contiguous())
+        return None if source is None else self.place(copied(source.detach()).contiguous())
 
     def array(self, parts: Sequence[Structure]) -> int | None:
         """Returns where copies of structures of one type are, one after the other; None without any."""
@@ -109,11 +104,6 @@ class Kept:
         made = (type(parts[0]) * len(parts))(*parts)
         self._parts.append(made)
         return ctypes.addressof(made)
-
-    @property
-    def is_current(self) -> bool:
-        """True if no tensor has changed since it was copied."""
-        return all(source._version == changes for source, changes in self._sources)
 
 
 def matrix(projection: Projection, kept: Kept) -> NativeMatrix:

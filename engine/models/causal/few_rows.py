@@ -25,7 +25,7 @@ MAX_ROWS = 16  # of a pass; from there on products by matrix units are faster
 
 
 class LayersInC:
-    """Makes a network's layers for passes in C, again after its adapters or small tensors have changed.
+    """Makes a network's layers for passes in C, again after its adapters have changed.
 
     Keeps those with the last two sets of adapters: a draft's are on in every other pass.
     """
@@ -43,19 +43,14 @@ class LayersInC:
         """Returns the layers; None if there is no library, or it does not read them."""
         if not self._can_be or native.library() is None:
             return None
-        if self._set != additions_set() or self._is_outdated(self._made[0][1]):
+        if self._set != additions_set():
             self._set, own = additions_set(), [addition(part) for part in self._linears]
-            same = (made for made in self._made if all(map(operator.is_, made[0], own)))
-            found = next((made for made in same if not self._is_outdated(made[1])), None)
+            found = next((made for made in self._made if all(map(operator.is_, made[0], own))), None)
             if found is None:
                 with torch.no_grad():
                     found = own, self._make()
             self._made = [found, *(made for made in self._made if made is not found)][:2]
         return self._made[0][1]
-
-    @staticmethod
-    def _is_outdated(made: DenseLayers | None) -> bool:
-        return made is not None and not made.is_current
 
     def _make(self) -> DenseLayers | None:
         kinds = list(dict.fromkeys(self._config.layers))

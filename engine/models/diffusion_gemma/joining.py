@@ -20,14 +20,12 @@ from engine.layers.adapted import addition
 from engine.layers.packed_linear import packed_weights
 from engine.models.diffusion_gemma.joint import Rows, joint_pass
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.threads import use_threads
+from engine.threads import Pace, use_threads
 
 FEWEST_ROWS, FEWEST_A_CORE = 4, 8  # of a sequence in a joined pass: on one core, and on several
 NARROWEST = 16  # results a row of a product
 VECTORS = 32  # numbers that a loop takes at once
 MAX_CORES = 2  # the most that were measured
-PATIENCE, MAX_PATIENCE = 32, 512  # joined passes before the other number of cores is tried again
-TRIALS, HOPELESS = 3, 2.0  # passes of a test; factor of slowness at which it ends early
 
 
 class Joining:
@@ -41,7 +39,8 @@ class Joining:
         self._is_exact: bool | None = None  # result of the test
         self._parts = tuple(network.modules())[1:]  # without the network, as it is a weak key of ``_kept``
         widest = network.config.intermediate_size // VECTORS
-        self.cores = CoreChoice(min(threads, MAX_CORES) if widest % MAX_CORES == 0 else 1)
+        self.cores = min(threads, MAX_CORES) if widest % MAX_CORES == 0 else 1
+        self._pace = Pace()
 
     @staticmethod
     def for_network(network: DiffusionGemma, threads: int = 1) -> Joining:
@@ -53,7 +52,7 @@ class Joining:
     @property
     def fewest_rows(self) -> int:
         """Rows that a sequence must have to be joined; shorter ones run alone."""
-        return FEWEST_ROWS if self.cores.most == 1 else FEWEST_A_CORE * self.cores.most
+        return FEWEST_ROWS if self.cores == 1 else FEWEST_A_CORE * self.cores
 
     def allows(self, network: DiffusionGemma) -> bool:
         """Returns True if rows may be joined.
@@ -82,23 +81,23 @@ class Joining:
         """Runs ``joint_pass`` on the faster number of cores."""
         if network.device.type != "cpu":
             return joint_pass(network, texts, canvases)
-        started, count = time.perf_counter(), self.cores.next()
+        started, count = time.perf_counter(), self._pace.choose(1, self.cores)
         use_threads(count)
         try:
             found = joint_pass(network, texts, canvases)
         finally:
             use_threads(1)
         rows = sum(len(one.ids) + one.behind for one in (*texts, *canvases))
-        self.cores.took(count, (time.perf_counter() - started) / rows)
+        self._pace.record(1, count, (time.perf_counter() - started) / rows)
         return found
 
     def _try(self, network: DiffusionGemma) -> bool:
         """Returns True if rows are equal joined and alone; tries one core if several fail."""
         if self._comes_out_the_same(network):
             return True
-        if self.cores.most == 1:
+        if self.cores == 1:
             return False
-        self.cores = CoreChoice(1)
+        self.cores = 1
         return self._comes_out_the_same(network)
 
     def _comes_out_the_same(self, network: DiffusionGemma) -> bool:
@@ -116,7 +115,7 @@ class Joining:
         alone = [fed, network.denoise(canvas, empty, fed), network.denoise(text, empty)]
         one, other = network.new_cache(), network.new_cache()
         network.prefill(text, one)
-        use_threads(self.cores.most)
+        use_threads(self.cores)
         joined = joint_pass(
             network,
             [Rows(text, other)],
@@ -134,52 +133,6 @@ class Joining:
 def takes_texts(network: DiffusionGemma) -> bool:
     """Returns True if texts may be among joined rows: kernels read a text in its own pass."""
     return not kernels.run_on(network.device, network.dtype)
-
-
-class CoreChoice:
-    """Chooses one core or ``most`` for passes, by what was faster lately.
-
-    Threads of a pass wait for each other at each operation. If another program takes one of their cores, such a pass
-    takes many times as long as on one core. So the other number is tried now and then, ever more rarely.
-    """
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self._seconds: dict[int, float] = {}  # per row, of the last passes on so many cores
-        self._tested: list[float] = []  # per row, of each pass with the number that is being tried
-        self._patience, self._passes = PATIENCE, 0  # passes until, and since, the slower number is tried
-
-    def next(self) -> int:
-        """Returns the number of cores for the next pass."""
-        for count in (1, self.most):
-            if count not in self._seconds:
-                return count
-        return self._faster if self._passes < self._patience else self._slower
-
-    def took(self, count: int, seconds: float) -> None:
-        """Records the seconds that a pass on so many cores took per row. One slow pass among others changes nothing."""
-        if count == self._faster:
-            before, self._passes = self._seconds[count], self._passes + 1
-            self._seconds[count] = 0.85 * before + 0.15 * min(seconds, 2 * before)
-            if count != self._faster:
-                self._patience, self._passes = PATIENCE, 0
-            return
-        self._tested.append(seconds)
-        best = min(self._tested)
-        is_hopeless = best > HOPELESS * self._seconds.get(self._faster, best)
-        if len(self._tested) < TRIALS and not is_hopeless:
-            return
-        self._tested, self._seconds[count] = [], best
-        self._patience, self._passes = PATIENCE if self._faster == count else min(MAX_PATIENCE, 2 * self._patience), 0
-
-    @property
-    def _faster(self) -> int:
-        """The fastest number that was tried; 0 before any was."""
-        return min(self._seconds, key=lambda count: self._seconds[count], default=0)
-
-    @property
-    def _slower(self) -> int:
-        return max(self._seconds, key=lambda count: self._seconds[count])
 
 
 _kept: weakref.WeakKeyDictionary[DiffusionGemma, Joining] = weakref.WeakKeyDictionary()

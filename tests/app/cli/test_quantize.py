@@ -23,7 +23,6 @@ def test_quantize_and_use(tmp_path: Path, capsys: Capture) -> None:
     assert (code, err) == (0, "")
     assert record["precision"]["experts"] == "nf4-g64"
     assert record["bytes"] == sum(path.stat().st_size for path in folder.glob("*.safetensors"))
-    assert record["relative_error"]["experts"] == pytest.approx(0.08, abs=0.02)
     assert record["files"] == len(list(folder.glob("*.safetensors"))) == 7
     code, out, err = run(capsys, "generate", "Spell cat.", "--model", folder, "--device", "cpu", "--json")
     assert (code, err) == (0, "")
@@ -40,12 +39,10 @@ def test_quantize_says_what_it_did(tmp_path: Path, capsys: Capture) -> None:
 def test_a_gguf_file_is_imported(tmp_path: Path, capsys: Capture) -> None:
     file, folder = tiny(tmp_path / "tiny.gguf", catalog.resolve(GAPS)), tmp_path / "packed"
     code, out, err = run(capsys, "quantize", file, folder, "--tokenizer", GAPS)
-    first, second, third = out.splitlines()
+    first, second = out.splitlines()
     assert (code, err) == (0, "")
     assert "packed holds tiny with experts in int4-g32: 0.6 MB in" in first
-    parts = r"attention 0\.\d\d%, dense 0\.\d\d%, experts \d+\.\d\d%, embedding 0\.\d\d%"
-    assert re.fullmatch(f"relative error of packing: {parts}", second)
-    assert third == "text only: images need the original checkpoint"
+    assert second == "text only: images need the original checkpoint"
     refused(
         capsys, "is a GGUF file; import it first: safelight quantize FILE FOLDER", "generate", "hello", "--model", file
     )

@@ -59,13 +59,12 @@ def test_what_a_published_folder_adds_and_when(tmp_path: Path) -> None:
     save_file(tensors, tmp_path / FOLDER / "adapter_model.safetensors")
     draft = read(tmp_path, network)
     assert draft is not None
-    (other,) = attach(network, {PATH.format(0): adapters(matrices(2, seed=1), 1.0)[PATH.format(0)]})
+    attach(network, {PATH.format(0): adapters(matrices(2, seed=1), 1.0)[PATH.format(0)]})
     before = logits(network)
     with draft.on():
         found = logits(network)
     assert torch.equal(logits(network), before)
 
-    other.remove()
     merged = masked_network(0)
     for index in range(2):
         down, up = tensors[NAME.format(index, "A")], tensors[NAME.format(index, "B")]

@@ -16,9 +16,10 @@ from engine.decoding.performing import perform, perform_together
 from engine.decoding.protocols import Denoise, Pass, Prefill
 from engine.layers.kv_cache import SLACK
 from engine.models.diffusion_gemma import joining
-from engine.models.diffusion_gemma.joining import FEWEST_ROWS, PATIENCE, TRIALS, CoreChoice, Joining
+from engine.models.diffusion_gemma.joining import FEWEST_ROWS, Joining
 from engine.models.diffusion_gemma.joint import Rows, joint_pass
 from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.threads import RETRY, Pace
 from tests.engine.adapting import random_adapters
 from tests.engine.tiny import CANVAS, FULL, SLIDING, WINDOW, network, tokens
 
@@ -113,9 +114,8 @@ def test_passes_of_any_size_are_performed_together(
         return joint_pass(*arguments)
 
     monkeypatch.setattr(joining, "joint_pass", watched)
-    monkeypatch.setattr(joining, "TRIALS", 1)
     Joining.for_network(made, threads=3)  # two: halves of the rows are whole vectors
-    for turn in (1, cores):
+    for turn in (cores, 1):
         passes = [*random_passes(made, 7), Prefill(tokens(1), made.new_cache())]
         perform_together(made, passes, done.append)
         expected = alone(made, [*random_passes(made, 7), Prefill(tokens(1), made.new_cache())])
@@ -176,27 +176,27 @@ def test_a_processor_that_rounds_otherwise_is_found_out(monkeypatch: pytest.Monk
     assert Joining.for_network(other).allows(other)
 
 
-def test_cores_are_taken_where_they_are_faster() -> None:
-    def taken(passes: int, seconds: dict[int, float]) -> list[int]:
-        return [_taken(choice, seconds) for _ in range(passes)]
+def test_threads_are_taken_where_they_are_faster() -> None:
+    pace, quiet, busy = Pace(), {1: 4.0, 2: 3.0}, {1: 4.0, 2: 30.0}
 
-    choice, quiet, busy = CoreChoice(2), {1: 4.0, 2: 3.0}, {1: 4.0, 2: 30.0}
-    assert taken(2 * TRIALS + 4, quiet) == [1] * TRIALS + [2] * (TRIALS + 4)
-    assert 0 < taken(4 * PATIENCE, quiet).count(1) <= 2 * TRIALS
+    def taken(passes: int, seconds: dict[int, float]) -> list[int]:
+        return [_taken(pace, 2, seconds) for _ in range(passes)]
+
+    assert taken(5, quiet) == [2, 1, 2, 2, 2]
+    assert 0 < taken(4 * RETRY, quiet).count(1) <= 3
     assert taken(8, busy)[-4:] == [1] * 4  # another program took one
-    waits = taken(8 * PATIENCE, busy)
+    waits = taken(8 * RETRY, busy)
     assert 2 <= waits.count(2) <= 4  # tried again, ever more rarely, and once is enough
-    assert taken(32 * PATIENCE, quiet)[-1] == 2
-    for slow in (1, 30, 1, 1):  # one slow pass
-        assert _taken(choice, {1: 4.0, 2: 3.0 * slow}) == 2
-    assert {_taken(CoreChoice(1), {1: 1.0}) for _ in range(3)} == {1}
+    assert taken(32 * RETRY, quiet)[-2] == 2
+    assert [_taken(pace, 2, {1: 4.0, 2: 3.0 * slow}) for slow in (1, 30, 1, 1)] == [2] * 4  # one slow pass
+    assert {_taken(Pace(), 1, {1: 1.0}) for _ in range(3)} == {1}
 
 
 def _count(one: Prefill | Denoise) -> int:
     return len(one.ids if isinstance(one, Prefill) else one.canvas)
 
 
-def _taken(choice: CoreChoice, seconds: dict[int, float]) -> int:
-    count = choice.next()
-    choice.took(count, seconds[count])
+def _taken(pace: Pace, most: int, seconds: dict[int, float]) -> int:
+    count = pace.choose(1, most)
+    pace.record(1, count, seconds[count])
     return count

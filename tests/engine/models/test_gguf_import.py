@@ -77,14 +77,11 @@ def test_it_is_packed_as_its_dequantised_weights_are(
     file = gguf_files.tiny(tmp_path / "tiny.gguf", EMBEDDED, gguf_files.MIXES[mix])
     source = dequantised(file, tmp_path / "dequantised")
     imported = import_gguf(file, tmp_path / "imported", "int4", CPU)
-    converted = quantize(source, tmp_path / "converted", "int4", CPU)
+    quantize(source, tmp_path / "converted", "int4", CPU)
     for name in imported.files:
         ours, theirs = (load_file(tmp_path / folder / name) for folder in ("imported", "converted"))
         assert ours.keys() == theirs.keys()
         assert all(torch.equal(ours[key], theirs[key]) for key in ours)
-    assert imported.relative_error == pytest.approx(converted.relative_error)
-    assert imported.relative_error["experts"] == pytest.approx(0.09, abs=0.02)
-    assert imported.relative_error["attention"] < 0.01
     oracle = load_model(source, device="cpu", dtype="float32", quantization="none")
     original = gguf_files.model()
     changed = [rms(p, dict(original.named_parameters())[path]) for path, p in oracle.network.named_parameters()]
