@@ -92,8 +92,7 @@ def run(args: argparse.Namespace) -> int:
     name = args.model or getattr(args, "window_model", None) or BASE
     recipe = recipe_for(config_in(catalog.resolve(name)))
     changes: dict[str, Any] = {
-        "rank_denoise": args.rank,
-        "rank_causal": args.rank,
+        "rank": args.rank,
         "rate": args.rate,
         "batch": args.batch,
         "form": args.format,
@@ -137,10 +136,10 @@ def in_words(record: TrainingRecord) -> str:
                 f"{record.bytes_needed / 1e9:.1f} GB of {record.bytes_free / 1e9:.1f} GB free; {begun}"
             )
         case TrainingProgress():
-            parts = [f"step {record.step} of {record.steps}: loss {record.loss:.4f}"]
-            if record.causal_loss is not None:
-                parts.append(f"causal {record.causal_loss:.4f}")
-            return ", ".join([*parts, f"rate {record.rate:.2g}", f"{record.steps_per_second:.2f} steps/s"])
+            return (
+                f"step {record.step} of {record.steps}: loss {record.loss:.4f}, causal {record.causal_loss:.4f}, "
+                f"rate {record.rate:.2g}, {record.steps_per_second:.2f} steps/s"
+            )
         case TrainingMeasured():
             return (
                 f"step {record.step}, {record.count} held-out puzzles: {100 * record.exact:.1f} % solved, "

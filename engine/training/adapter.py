@@ -30,8 +30,7 @@ class AdapterRecipe:
     """All settings of a run besides its model and its length.
 
     Args:
-        rank_denoise, rank_causal: of the matrices in each mode; 0 trains none. With a causal rank the causal co-loss
-            is on, with weight 1.
+        rank: of the matrices in each mode.
         rate: highest learning rate. It rises over ``warmup_steps`` and falls to zero over the last ``decay_share``.
         batch: examples per step.
         clip: largest norm of a step's gradients.
@@ -41,8 +40,7 @@ class AdapterRecipe:
         recompute: gradient checkpointing.
     """
 
-    rank_denoise: int = 8
-    rank_causal: int = 8
+    rank: int = 8
     rate: float = 1.5e-4
     batch: int = 16
     warmup_steps: int = 50
@@ -56,7 +54,7 @@ class AdapterRecipe:
     def __post_init__(self) -> None:
         if self.form not in FORMS:
             raise SafelightError(f"unknown format {self.form!r}; use {' or '.join(FORMS)}")
-        _check_least(self, rank_denoise=1, batch=1, eval_count=1, rank_causal=0)
+        _check_least(self, rank=1, batch=1, eval_count=1)
         if not (math.isfinite(self.rate) and self.rate > 0):
             raise SafelightError(f"rate must be a number above 0, not {self.rate!r}")
 
@@ -117,7 +115,7 @@ class TrainingProgress:
     step: int
     steps: int
     loss: float
-    causal_loss: float | None
+    causal_loss: float
     rate: float
     steps_per_second: float
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 
@@ -11,31 +10,25 @@ from engine.decoding.generate import generate
 from engine.events import GenerationFinished
 from engine.tasks import sudoku
 from engine.threads import use_threads
+from engine.training.adapter import TrainingMeasured
 from engine.training.puzzles import Format, Pair
 from engine.types import Cancel
 
 
-@dataclass(frozen=True)
-class PuzzleScore:
-    """Shares from 0 to 1 over ``count`` puzzles, and denoising steps."""
-
-    count: int
-    exact: float
-    cells: float  # share of the blanks
-    givens_kept: float
-    steps_mean: float
-
-
-def measure(format: Format, pairs: Sequence[Pair], seed: int = 0, cancel: Cancel | None = None) -> PuzzleScore | None:
-    """Solves each puzzle once, with the model's own settings in one canvas; None if it was cancelled."""
+def measure(
+    format: Format, pairs: Sequence[Pair], step: int = 0, seed: int = 0, cancel: Cancel | None = None
+) -> TrainingMeasured | None:
+    """Solves each puzzle once after a step of training, with the model's own settings; None if it was cancelled."""
     threads = torch.get_num_threads()
     try:
-        return _measure(format, pairs, seed, cancel)
+        return _measure(format, pairs, step, seed, cancel)
     finally:
         use_threads(threads)  # passes set their own number of threads; training uses more
 
 
-def _measure(format: Format, pairs: Sequence[Pair], seed: int, cancel: Cancel | None) -> PuzzleScore | None:
+def _measure(
+    format: Format, pairs: Sequence[Pair], step: int, seed: int, cancel: Cancel | None
+) -> TrainingMeasured | None:
     model = format.model
     config = model.generation_defaults.replace(max_new_tokens=model.config.canvas_length)
     solved = blanks = right = kept = steps = 0
@@ -53,4 +46,4 @@ def _measure(format: Format, pairs: Sequence[Pair], seed: int, cancel: Cancel | 
         solved, kept, steps = solved + verdict.valid, kept + verdict.givens_kept, steps + ended.steps
         blanks, right = blanks + len(empty), right + sum(answer[cell] == solution[cell] for cell in empty)
     count = len(pairs)
-    return PuzzleScore(count, solved / count, right / max(1, blanks), kept / count, steps / count)
+    return TrainingMeasured(step, count, solved / count, right / max(1, blanks), kept / count, steps / count)

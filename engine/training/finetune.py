@@ -89,9 +89,7 @@ class AdapterTrainer:
         assert isinstance(network, DiffusionGemma), "refused before it was loaded"
         self.network = network
         self.generator = torch.Generator().manual_seed(run.seed)
-        self.adapters = new_adapters(
-            network, model.family.targets, recipe.rank_denoise, recipe.rank_causal, self.generator
-        )
+        self.adapters = new_adapters(network, model.family.targets, recipe.rank, recipe.rank, self.generator)
         self.matrices = {
             f"{path}.{n}": p for path, adapter in self.adapters.items() for n, p in adapter.named_parameters()
         }
@@ -122,7 +120,7 @@ class AdapterTrainer:
             started = time.perf_counter()
             factor, taken = self.recipe.factor(self.step, run.steps), self._take_step()
             seconds += time.perf_counter() - started
-            sums = [total + (value or 0.0) for total, value in zip(sums, taken, strict=True)]
+            sums = [total + value for total, value in zip(sums, taken, strict=True)]
             if self.step % LOG_EVERY == 0 or self.step == run.steps:
                 count = self.step - first
                 loss, causal = (total / count for total in sums)
@@ -130,7 +128,7 @@ class AdapterTrainer:
                     step=self.step,
                     steps=run.steps,
                     loss=loss,
-                    causal_loss=None if taken[1] is None else causal,
+                    causal_loss=causal,
                     rate=self.recipe.rate * factor,
                     steps_per_second=count / seconds,
                 )
@@ -148,12 +146,12 @@ class AdapterTrainer:
         if saved != self.step:  # also if a run was killed between its last checkpoint and the adapter
             self.save()
 
-    def _take_step(self) -> tuple[float, float | None]:
+    def _take_step(self) -> tuple[float, float]:
         """Takes an optimizer step; returns the two losses."""
         recipe = self.recipe
         loss = self._loss()
-        found = loss.denoise.item(), None if loss.causal is None else loss.causal.item()
-        if not all(math.isfinite(value) for value in found if value is not None):
+        found = loss.denoise.item(), loss.causal.item()
+        if not all(map(math.isfinite, found)):
             raise SafelightError(
                 f"the loss is not finite at step {self.step + 1}; continue from the last checkpoint in {self.run.out}, "
                 f"with a rate below {recipe.rate:g}"
@@ -179,7 +177,7 @@ class AdapterTrainer:
         draws = draw(batch.target, self.network.config.vocab_size, self.generator)
         batch = TrainingBatch(batch.ids.to(device), batch.present.to(device), batch.target.to(device))
         draws = Draws(draws.canvas.to(device), draws.conditioned.to(device))
-        return uniform_loss(self.network, batch, draws, self.format.end, recipe.rank_causal > 0, recipe.recompute)
+        return uniform_loss(self.network, batch, draws, self.format.end, recipe.recompute)
 
     @torch.no_grad()
     def _set_attached(self) -> None:
@@ -189,8 +187,7 @@ class AdapterTrainer:
                 seen.copy_(matrix)
 
     def _measure(self, cancel: Cancel | None) -> TrainingMeasured | None:
-        score = measure(self.format, self.held_out, self.run.seed, cancel)
-        return None if score is None else TrainingMeasured(step=self.step, **asdict(score))
+        return measure(self.format, self.held_out, self.step, self.run.seed, cancel)
 
     # --- files, each written whole or not at all ------------------------------------------------------------------
 
@@ -235,7 +232,7 @@ class AdapterTrainer:
             write_text(self.log, "".join(f"{line}\n" for line in lines))
 
     def _write(self, record: TrainingProgress | TrainingMeasured) -> None:
-        line = json.dumps({k: v for k, v in asdict(record).items() if v is not None})
+        line = json.dumps(asdict(record))
         try:
             with self.log.open("a") as file:
                 file.write(f"{line}\n")
@@ -252,17 +249,18 @@ def _step_of(line: str) -> float:
     return step if isinstance(step, int) else math.inf
 
 
-FIXED = ("rank_denoise", "rank_causal", "batch", "form")
-
-
 def _facts(run: AdapterRun, folder: Path) -> dict[str, str]:
     """Returns the settings that must be unchanged when a run is resumed; others may change."""
-    facts = {name: str(getattr(run.recipe, name)) for name in FIXED}
+    recipe = run.recipe
     try:
         found = fingerprint(folder)
     except OSError as error:
         raise SafelightError(f"{folder} cannot be read: {error.strerror or error}") from error
-    return facts | {
+    return {
+        "rank_denoise": str(recipe.rank),
+        "rank_causal": str(recipe.rank),
+        "batch": str(recipe.batch),
+        "form": recipe.form,
         "states": "uniform",  # other runs were once made, whose checkpoints hold other moments
         "seed": str(run.seed),
         "model": folder.name,

@@ -36,15 +36,15 @@ class Draws:
 
 @dataclass(frozen=True)
 class Loss:
-    """Losses in nats per token; ``causal`` is None if the causal mode is not trained."""
+    """Losses in nats per token, of both modes."""
 
     denoise: Tensor
-    causal: Tensor | None
+    causal: Tensor
 
     @property
     def total(self) -> Tensor:
         """Returns the sum of both."""
-        return self.denoise if self.causal is None else self.denoise + self.causal
+        return self.denoise + self.causal
 
 
 def draw(target: Tensor, vocab_size: int, generator: torch.Generator) -> Draws:
@@ -58,28 +58,22 @@ def draw(target: Tensor, vocab_size: int, generator: torch.Generator) -> Draws:
 
 
 def uniform_loss(
-    network: DiffusionGemma, batch: TrainingBatch, draws: Draws, eos: int, causal: bool = True, recompute: bool = False
+    network: DiffusionGemma, batch: TrainingBatch, draws: Draws, eos: int, recompute: bool = False
 ) -> Loss:
     """Computes the recipe's loss on one batch.
 
     Args:
         batch, draws: on the network's device.
         eos: the token that ends an answer and fills the rest of its canvas.
-        causal: True to train the causal mode too; otherwise prompts are read without gradients.
         recompute: gradient checkpointing, of layers and of logits: the same numbers for little memory and more time.
     """
     present = None if bool(batch.present.all()) else batch.present
     length = batch.ids.shape[1]
-    co_loss: Tensor | None = None
-    if causal:
-        text = torch.cat([batch.ids, batch.target], dim=1)
-        shown = None if present is None else torch.cat([present, torch.ones_like(batch.target, dtype=torch.bool)], 1)
-        hidden, read = encode(network, text, shown, recompute)
-        prefix = [(keys[:, :, :length], values[:, :, :length]) for keys, values in read]
-        co_loss = causal_loss(network, hidden[:, length - 1 : -1], batch.target, eos, recompute)
-    else:
-        with torch.no_grad():
-            prefix = encode(network, batch.ids, present)[1]
+    text = torch.cat([batch.ids, batch.target], dim=1)
+    shown = None if present is None else torch.cat([present, torch.ones_like(batch.target, dtype=torch.bool)], 1)
+    hidden, read = encode(network, text, shown, recompute)
+    prefix = [(keys[:, :, :length], values[:, :, :length]) for keys, values in read]
+    co_loss = causal_loss(network, hidden[:, length - 1 : -1], batch.target, eos, recompute)
     soft = _first_guess(network, draws, prefix, present) if bool(draws.conditioned.any()) else None
     hidden = denoise(network, draws.canvas, soft, prefix, present, recompute)
     return Loss(cross_entropy(network, hidden.flatten(0, 1), batch.target.flatten(), recompute), co_loss)

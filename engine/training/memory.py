@@ -21,11 +21,8 @@ def adapter_parameters(config: ModelConfig, recipe: AdapterRecipe) -> int:
     """Counts the numbers in the adapter's matrices."""
     with torch.device("meta"):
         network = DiffusionGemma(config)
-    ranks = {"denoise": recipe.rank_denoise, "causal": recipe.rank_causal}
-    return sum(
-        sum(size_of(layer)) * sum(ranks[mode] for mode in TARGETS.modes_of(path))
-        for path, layer in TARGETS.layers(network).items()
-    )
+    layers = TARGETS.layers(network).items()
+    return recipe.rank * sum(sum(size_of(layer)) * len(TARGETS.modes_of(path)) for path, layer in layers)
 
 
 def training_bytes(config: ModelConfig, recipe: AdapterRecipe, itemsize: int) -> int:
@@ -40,11 +37,10 @@ def training_bytes(config: ModelConfig, recipe: AdapterRecipe, itemsize: int) ->
 
     def layer_bytes(layer: LayerConfig) -> int:
         """Returns the bytes that backward needs of one layer's pass over a canvas, or over a prompt with its answer."""
-        rows = length if recipe.rank_causal else canvas
         heads = config.num_attention_heads
-        attention = heads * rows * (length + canvas) * (8 + itemsize) + 6 * rows * heads * layer.head_dim * itemsize
+        attention = heads * length * (length + canvas) * (8 + itemsize) + 6 * length * heads * layer.head_dim * itemsize
         experts = min(config.num_experts, config.top_k_experts) * (4 * config.moe_intermediate_size * itemsize + stream)
-        return attention + rows * (experts + 12 * max(stream, 4 * config.hidden_size) + 4 * config.intermediate_size)
+        return attention + length * (experts + 12 * max(stream, 4 * config.hidden_size) + 4 * config.intermediate_size)
 
     kept = sum(2 * layer.num_key_value_heads * layer.head_dim * itemsize * (length + canvas) for layer in config.layers)
     if recipe.recompute:
