@@ -12,7 +12,7 @@ from torch import nn
 
 from engine.adapters.config import BASE_FINGERPRINT, TENSOR, TENSORS, LoraConfig, tensor_name
 from engine.adapters.lora import LayerAdapter, LowRank
-from engine.adapters.targets import Mode, Place, Size, Targets, size_of
+from engine.adapters.targets import Mode, Place, Targets, size_of
 from engine.errors import SafelightError
 from engine.weights.safetensors import FLOATING, Checkpoint, Header
 
@@ -136,9 +136,9 @@ class AdapterFiles:
         return made
 
 
-def _what_is_wrong(header: Header, letter: str, rank: int, size: Size) -> str | None:
+def _what_is_wrong(header: Header, letter: str, rank: int, size: tuple[int, int]) -> str | None:
     """Returns what is wrong with a matrix's shape or type, and what to do; None if nothing is."""
-    expected = (rank, size.inputs) if letter == "A" else (size.outputs, rank)
+    expected = (rank, size[1]) if letter == "A" else (size[0], rank)
     ranked, wide = (0, 1) if letter == "A" else (1, 0)
     if len(header.shape) != 2 or header.shape[wide] != expected[wide]:
         return (

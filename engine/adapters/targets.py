@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from torch import nn
@@ -23,13 +23,6 @@ class Place(NamedTuple):
 
     path: str
     mode: Mode
-
-
-class Size(NamedTuple):
-    """The size of a linear layer."""
-
-    outputs: int
-    inputs: int
 
 
 @dataclass(frozen=True)
@@ -80,9 +73,10 @@ class Targets:
         return LayerAdapter(parts.get("causal"), parts.get("denoise"))
 
 
-def size_of(layer: nn.Module) -> Size:
-    shape: Any = layer.weight.shape
-    return Size(*shape)
+def size_of(layer: nn.Module) -> tuple[int, int]:
+    """Returns the outputs and the inputs of a linear layer."""
+    outputs, inputs = cast(Any, layer.weight.shape)
+    return outputs, inputs
 
 
 def attach(network: nn.Module, adapters: Adapters) -> None:

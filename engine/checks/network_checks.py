@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -173,10 +173,6 @@ def _between(network: DiffusionGemma, tokens: int) -> Iterator[LayerCheck]:
     ids = torch.randint(config.vocab_size, (tokens,), generator=draws(device, 4), device=device)
     table = cast(Packed, network.embed_tokens.table)
 
-    def group(*operands: Any) -> Outputs:
-        found = expert_sort.group(*operands)
-        return found.pairs, found.offsets, found.tiles
-
     merged = norms.merge_norm, x, y, sparse, weights, scalars, tokens // 2
     embedded = inputs.embed_rows, ids, table, y[: tokens - 3], 3
     made: dict[tuple[str, str], Make] = {
@@ -184,7 +180,7 @@ def _between(network: DiffusionGemma, tokens: int) -> Iterator[LayerCheck]:
         ("norms", "after attention"): partial(checks.add_norm_check, norms.add_norm, x, y, weights[0], weights[1:]),
         ("norms", "at a layer's end"): partial(checks.merge_norm_check, *merged),
         ("router", "of a layer"): partial(checks.router_check, router.route, x, rows, factors, top_k),
-        ("sort", "of the experts' tokens"): partial(product_checks.sort_check, group, chosen, experts, 16),
+        ("sort", "of the experts' tokens"): partial(product_checks.sort_check, expert_sort.group, chosen, experts, 16),
         ("embed_rows", "of a canvas and text"): partial(checks.embed_rows_check, *embedded),
         **{("settle", f"by {rule}"): partial(_settle, network, rule) for rule in ACCEPTANCE},
     }

@@ -11,7 +11,6 @@ import ctypes
 import torch
 from torch import Tensor
 
-from engine.errors import SafelightError
 from engine.kernels import native
 
 UNIT = 32  # numbers of a row come in multiples of it
@@ -67,13 +66,10 @@ def _run(
     added: Tensor | None = None,
     times: float = 1.0,
 ) -> None:
-    library = native.library()
-    assert library is not None, "there is no kernel"
     factors = None if factors is None else factors.contiguous()
     kind = KINDS[None if factors is None else factors.dtype]
     tensors = (x, factors, out, added, *(rope or (None, None)))
     pointers = [None if part is None else part.data_ptr() for part in tensors]
     threads = torch.get_num_threads() if out.numel() >= LEAST_WORK else 1
     sizes = (len(x), out.shape[-1], x.stride(0), heads, kind, threads)
-    if library.native_norms(ctypes.byref(_Norms(*pointers, *sizes, eps, times))):
-        raise SafelightError("there is not enough memory for a norm; close other programs")
+    native.check(native.needed().native_norms(ctypes.byref(_Norms(*pointers, *sizes, eps, times))), "a norm")

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from engine.config import Activation
-from engine.errors import SafelightError
 from engine.kernels import native
 from engine.quant import INT4, INT4_G64, TILE, Packed, to_blocks, unpack
 
@@ -63,8 +62,7 @@ def block() -> int:
 
 def rounded(x: Tensor, group: int, library: CDLL | None = None) -> Rounded:
     """Rounds x (N, in) in groups of that many inputs."""
-    library = library or native.library()
-    assert library is not None, "there is no kernel"
+    library = library or native.needed()
     x = x.float().contiguous()
     shape = len(x), x.shape[1] // group
     made = Rounded(x.new_empty(x.shape, dtype=torch.int8), x.new_empty(shape), x.new_empty(shape, dtype=torch.int32))
@@ -80,8 +78,7 @@ def multiply(x: Rounded, stack: Packed, first: int, counts: Sequence[int], libra
         first: index of the first matrix.
         counts: rows of x for it and for each that follows; together N.
     """
-    library = library or native.library()
-    assert library is not None, "there is no kernel"
+    library = library or native.needed()
     _, rows, inputs = stack.shape
     codes, scales = stack.codes[first : first + len(counts)], stack.scales[first : first + len(counts)]
     sizes, out = torch.tensor(counts), torch.empty(len(x.codes), rows)
@@ -111,16 +108,15 @@ def experts(
     Raises:
         SafelightError: memory is short.
     """
-    library = library or native.library()
-    assert library is not None, "there is no kernel"
+    library = library or native.needed()
     order = chosen.flatten().argsort(stable=True)
     x, row, gates = x.contiguous(), order // chosen.shape[1], weights.flatten()[order].float()
     counts, out = chosen.flatten().bincount(minlength=len(gate_up.codes)), torch.empty_like(x)
     codes = (gate_up.codes, down.codes, gate_up.scales.contiguous(), down.scales.contiguous())
     pointers = [part.data_ptr() for part in (*codes, x, counts, row, gates, out)]
     sizes = (len(x), len(row), len(counts), x.shape[1], down.shape[-1], down.scheme.group_size)
-    if library.native_mixture(ctypes.byref(_Mixture(*pointers, *sizes, ACTIVATIONS.index(activation), threads))):
-        raise SafelightError("there is not enough memory for the experts; close other programs")
+    asked = _Mixture(*pointers, *sizes, ACTIVATIONS.index(activation), threads)
+    native.check(library.native_mixture(ctypes.byref(asked)), "the experts")
     return out
 
 

@@ -10,7 +10,6 @@ import functools
 import torch
 from torch import Tensor
 
-from engine.errors import SafelightError
 from engine.kernels import native
 from engine.quant import INT8, Packed, unpack
 
@@ -40,10 +39,7 @@ def multiply(x: Tensor, weight: Packed, threads: int) -> Tensor:
     Raises:
         SafelightError: memory is short.
     """
-    library = native.library()
-    assert library is not None, "there is no kernel"
     out = x.new_empty(len(x), weight.shape[0])
     pointers = (part.data_ptr() for part in (weight.codes, weight.scales, x, out))
-    if library.native_linear(*pointers, *out.shape, x.shape[1], threads):
-        raise SafelightError("there is not enough memory for a product; close other programs")
+    native.check(native.needed().native_linear(*pointers, *out.shape, x.shape[1], threads), "a product")
     return out

@@ -319,9 +319,8 @@ def expert_parts(
     number, hidden, width = down.shape
     assert gate_up.matrix_scales is None or gate_up.matrix_scales.shape == (number, 2)
     blocks = blocks or ProductBlocks.for_card(_major(x.device), chosen.numel() / number)
-    groups = group(chosen, number, blocks.tokens)
-    order = (groups.pairs, groups.offsets, groups.tiles)
-    tiles = groups.tiles.shape[0]
+    order = group(chosen, number, blocks.tokens)
+    tiles = order[-1].shape[0]
     options: dict[str, Any] = {
         "H": hidden, "WIDTH": width, "PTX": x.is_cuda and x.dtype == torch.bfloat16, "N": blocks.tokens,
         "num_warps": blocks.warps, "num_stages": blocks.stages, "enable_fp_fusion": True,

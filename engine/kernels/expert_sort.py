@@ -11,7 +11,6 @@ Predicted, not measured, for 2048 pairs and 128 experts: 2 MB read from L2, 4 µ
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,19 +19,6 @@ import triton.language as tl
 from torch import Tensor
 
 CHUNK = 2048  # pairs processed at a time
-
-
-@dataclass(frozen=True, eq=False)
-class Groups:
-    """Pairs grouped by expert; pair p is rank p % K of token p // K. All int32.
-
-    pairs: (N * K,) pairs by expert, in their own order within one. offsets: (E + 1,) start of each expert's pairs.
-    tiles: (T, 2) a tile's expert (-1: unused) and the place of its first pair in ``pairs``.
-    """
-
-    pairs: Tensor
-    offsets: Tensor
-    tiles: Tensor
 
 
 @triton.jit
@@ -70,12 +56,16 @@ def group_kernel(
         tl.store(tiles_ptr + 2 * tile + 1, start)
 
 
-def group(chosen: Tensor, experts: int, block: int) -> Groups:
-    """Groups pairs by expert.
+def group(chosen: Tensor, experts: int, block: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Groups pairs by expert; pair p is rank p % K of token p // K.
 
     Args:
         chosen: (N, K) expert indices below ``experts``, any integer type.
         block: pairs a tile holds.
+
+    Returns:
+        All int32: pairs (N * K,) by expert, in their own order within one; the start (E + 1,) of each expert's pairs;
+            tiles (T, 2), each a tile's expert (-1: unused) and the place of its first pair among the pairs.
     """
     count = chosen.numel()
     tiles = count // block + experts
@@ -87,4 +77,4 @@ def group(chosen: Tensor, experts: int, block: int) -> Groups:
         chosen.contiguous(), pairs, offsets, table, count,
         BLOCK=block, CHUNK=min(CHUNK, triton.next_power_of_2(count)), num_warps=8, enable_fp_fusion=True,
     )  # fmt: skip
-    return Groups(pairs, offsets, table.view(tiles, 2))
+    return pairs, offsets, table.view(tiles, 2)

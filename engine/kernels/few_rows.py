@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from engine.config import Activation
-from engine.errors import SafelightError
 from engine.kernels import native
 from engine.kernels.cpu_w4a8 import ACTIVATIONS
 from engine.kernels.native.matrices import UNIT, Kept, NativeMatrix, Projection, group_of, matrix
@@ -167,8 +166,6 @@ class DenseLayers:
         Raises:
             SafelightError: memory is short.
         """
-        library = native.library()
-        assert library is not None, "there is no kernel"
         rows, hidden = x.shape
         threads = self._pace.choose(rows, most_threads)
         cache = (_Buffers * len(buffers))(*(_Buffers(_place(k), _place(v), k.shape[2]) for k, v in buffers))
@@ -206,8 +203,7 @@ class DenseLayers:
             most_seen,
         )
         began = time.perf_counter()
-        if library.causal_pass(ctypes.byref(asked)):
-            raise SafelightError("memory is short for a pass. Close other programs, or choose a smaller model")
+        native.check(native.needed().causal_pass(ctypes.byref(asked)), "a pass")
         self._pace.record(rows, threads, time.perf_counter() - began)
         return scratch[0][: rows * hidden].view(rows, hidden), logits
 

@@ -5,7 +5,8 @@ An addition is attached to a layer but is no submodule: the layer's parameters, 
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import TypeAlias
 
 from torch import Tensor, nn
 
@@ -13,13 +14,10 @@ _ADDITION = "_addition"
 _set = 0
 
 
-class Addition(Protocol):
-    """Maps a layer's input (..., T, in) and output (..., T, out) to the output plus an addition.
-
-    The first ``text_rows`` of the T are text, the rest a canvas.
-    """
-
-    def __call__(self, x: Tensor, out: Tensor, text_rows: int) -> Tensor: ...
+Addition: TypeAlias = Callable[[Tensor, Tensor, int], Tensor]
+"""Maps a layer's input (..., T, in), its output (..., T, out) and how many of the T are text, which come first, to the
+output plus an addition.
+"""
 
 
 def linear(layer: nn.Module, x: Tensor, text_rows: int) -> Tensor:

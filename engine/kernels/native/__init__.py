@@ -80,6 +80,23 @@ def load(instructions: str) -> ctypes.CDLL | None:
     return found if found.native_block() > 0 else None
 
 
+def needed() -> ctypes.CDLL:
+    """Returns the library where its use was chosen, so that it is there."""
+    found = library()
+    assert found is not None, "there is no kernel"
+    return found
+
+
+def check(status: int, what: str) -> None:
+    """Checks what a function of the library returned.
+
+    Raises:
+        SafelightError: memory was short.
+    """
+    if status:
+        raise SafelightError(f"memory is short for {what}. Close other programs, or choose a smaller model")
+
+
 def bundled(instructions: str) -> Path:
     """Returns the place of a library in a bundle."""
     return HERE / f"{instructions}.so"

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from engine.errors import SafelightError
 from engine.kernels import cpu_w4a8, native
 from engine.quant import INT4, INT4_G64, INT8, INT8_G16, INT8_G32, UINT4, Packed, nibbles, uint4
 
@@ -145,14 +144,12 @@ def decode(weight: Packed, into: Tensor, threads: int = 1) -> None:
     Raises:
         SafelightError: memory is short.
     """
-    library = native.library()
-    assert library is not None, "there is no kernel"
     assert into.is_contiguous()
     assert into.shape == weight.shape[::-1]
     kept = Kept()
     own = matrix(Projection(weight), kept)
-    if library.native_decode(ctypes.byref(own), into.data_ptr(), into.dtype == torch.bfloat16, threads):
-        raise SafelightError("memory is short for a matrix. Close other programs, or choose a smaller model")
+    status = native.needed().native_decode(ctypes.byref(own), into.data_ptr(), into.dtype == torch.bfloat16, threads)
+    native.check(status, "a matrix")
 
 
 def multiply(x: Tensor, weight: Packed, library: ctypes.CDLL | None = None) -> Tensor:
@@ -161,8 +158,7 @@ def multiply(x: Tensor, weight: Packed, library: ctypes.CDLL | None = None) -> T
     Raises:
         SafelightError: memory is short.
     """
-    library = library or native.library()
-    assert library is not None, "there is no kernel"
+    library = library or native.needed()
     x, kept = x.float().contiguous(), Kept()
     own = matrix(Projection(weight), kept)
     (rows, inputs), out = x.shape, x.new_empty(len(x), own.rows)
@@ -170,8 +166,7 @@ def multiply(x: Tensor, weight: Packed, library: ctypes.CDLL | None = None) -> T
     codes = torch.empty(2, rows, inputs if groups else 0, dtype=torch.int8)
     scales, sums = torch.empty(rows, groups), torch.empty(rows, groups, dtype=torch.int32)
     places = (part.data_ptr() for part in (x, *codes, scales, sums, out))
-    if library.native_multiply(ctypes.byref(own), *places, rows, torch.get_num_threads()):
-        raise SafelightError("memory is short for a product. Close other programs, or choose a smaller model")
+    native.check(library.native_multiply(ctypes.byref(own), *places, rows, torch.get_num_threads()), "a product")
     return out
 
 
@@ -191,14 +186,13 @@ def read(file: int, start: int, kind: int, row_bytes: int, into: Packed, threads
         return False
     places = into.codes.data_ptr(), into.scales.data_ptr()
     sizes = kind, rows, row_bytes, inputs, into.scales.stride(0)
-    match library.native_read(file, start, *sizes, *places, threads):
-        case 0:
-            return True
-        case 1:
-            raise OSError("the file is too short")
-        case 2:
-            raise ValueError("a scale is not finite")
-    raise SafelightError("memory is short for a matrix. Close other programs, or choose a smaller model")
+    status = library.native_read(file, start, *sizes, *places, threads)
+    if status == 1:
+        raise OSError("the file is too short")
+    if status == 2:
+        raise ValueError("a scale is not finite")
+    native.check(status, "a matrix")
+    return True
 
 
 def to_blocks(weight: Packed, block: int) -> None:
@@ -215,5 +209,4 @@ def to_blocks(weight: Packed, block: int) -> None:
             words.copy_(uint4.for_blocks(words))
         return
     places = codes.data_ptr(), None if words is None else words.data_ptr()
-    if library.native_turn(*places, *weight.shape, torch.get_num_threads()):
-        raise SafelightError("memory is short for a matrix. Close other programs, or choose a smaller model")
+    native.check(library.native_turn(*places, *weight.shape, torch.get_num_threads()), "a matrix")

@@ -22,15 +22,15 @@ def choices(tokens: int, top_k: int, experts: int, seed: int = 0) -> Tensor:
 
 
 def check_groups(chosen: Tensor, experts: int, block: int) -> None:
-    groups = group(chosen, experts, block)
+    pairs, offsets, tiles = group(chosen, experts, block)
     flat = chosen.flatten()
-    assert groups.pairs.tolist() == flat.sort(stable=True).indices.tolist()
+    assert pairs.tolist() == flat.sort(stable=True).indices.tolist()
     counts = torch.bincount(flat, minlength=experts)
-    assert groups.offsets.tolist() == [0, *counts.cumsum(0).tolist()]
-    used = [tuple(tile) for tile in groups.tiles.tolist() if tile[0] >= 0]
-    starts = groups.offsets.tolist()
+    assert offsets.tolist() == [0, *counts.cumsum(0).tolist()]
+    used = [tuple(tile) for tile in tiles.tolist() if tile[0] >= 0]
+    starts = offsets.tolist()
     assert used == [(e, at) for e in range(experts) for at in range(starts[e], starts[e + 1], block)]
-    assert len(groups.tiles) == flat.numel() // block + experts
+    assert len(tiles) == flat.numel() // block + experts
 
 
 @pytest.mark.parametrize(
