@@ -77,8 +77,7 @@ def _wants_gradient(*inputs: Tensor) -> bool:
 def linear(x: Tensor, weight: Packed) -> Tensor:
     """Multiplies x (..., in) by a packed (out, in) -> (..., out)."""
     run = find("linear", weight.scheme, kind_of(x))
-    out: Tensor = gradients.linear(run, x, weight) if _wants_gradient(x) else run(x, weight)
-    return out
+    return gradients.linear(run, x, weight) if _wants_gradient(x) else run(x, weight)
 
 
 def experts(
@@ -88,8 +87,7 @@ def experts(
     run = find("experts", gate_up.scheme, kind_of(x))
     if _wants_gradient(x, weights):
         return gradients.experts(run, x, weights, chosen, gate_up, down, activation)
-    out: Tensor = run(x, weights, chosen, gate_up, down, activation)
-    return out
+    return run(x, weights, chosen, gate_up, down, activation)
 
 
 def expectation(probabilities: Tensor, table: Packed) -> Tensor:
@@ -97,8 +95,7 @@ def expectation(probabilities: Tensor, table: Packed) -> Tensor:
     run = find("expectation", table.scheme, kind_of(probabilities))
     if _wants_gradient(probabilities):
         return gradients.expectation(run, linear, probabilities, table)
-    out: Tensor = run(probabilities, table)
-    return out
+    return run(probabilities, table)
 
 
 def attend(
@@ -111,8 +108,7 @@ def attend(
     text, and attend to keys up to their own position, at most ``window``.
     """
     run = find("attend", None, kind_of(queries))
-    out: Tensor = run(queries, keys, values, span, text_rows, window)
-    return out
+    return run(queries, keys, values, span, text_rows, window)
 
 
 def vocabulary_stage(
@@ -128,7 +124,7 @@ def vocabulary_stage(
 ) -> VocabularyResult:
     """Runs head, soft-cap, temperature, statistics, draw and soft embedding in one: ``vocabulary.vocabulary_stage``."""
     run = find("vocabulary_stage", table.scheme if isinstance(table, Packed) else None, kind_of(hidden))
-    result: VocabularyResult = run(
+    return run(
         hidden,
         table,
         temperature=temperature,
@@ -138,4 +134,3 @@ def vocabulary_stage(
         forbidden=forbidden,
         pinned=pinned,
     )
-    return result

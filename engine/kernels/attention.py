@@ -17,13 +17,12 @@ On an H200 shared memory has no room for a third block of keys with 128 queries 
 during the second product only.
 """
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, arg-type, call-arg"
 
 from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import triton
@@ -199,16 +198,14 @@ def attention(
     out = queries.new_empty((count, heads * size))
     parts = queries.new_empty((splits, count, heads, size) if splits > 1 else (0,), dtype=torch.float32)
     weights = queries.new_empty((splits, count, heads) if splits > 1 else (0,), dtype=torch.float32)
-    launch: Any = attention_kernel[(*grid, splits * cuts)]
-    launch(
+    attention_kernel[(*grid, splits * cuts)](
         queries, keys, values, span, out, parts, weights, count, text_rows, keys.shape[1],
         HEADS=heads, GROUP=heads // keys.shape[0], D=size, TEXT=text_rows > 0, WINDOW=window or 0,
         SPLITS=splits, M=blocks.queries, N=blocks.keys, COLUMNS=blocks.columns,
         num_warps=blocks.warps, enable_fp_fusion=True, num_stages=blocks.stages,
     )  # fmt: skip
     if splits > 1:
-        join: Any = join_kernel[(count * heads,)]
-        join(
+        join_kernel[(count * heads,)](
             parts, weights, out, count * heads,
             D=size, SPLITS=splits, PADDED=1 << (splits - 1).bit_length(), num_warps=4, enable_fp_fusion=True,
         )  # fmt: skip

@@ -61,5 +61,4 @@ def pairs(weight: Packed) -> Tensor:
 
 def multiply(x: Tensor, weight: Packed, scales: Tensor) -> Tensor:
     """Multiplies x (N, in) in bf16 by a packed (out, in) in blocks, with its ``pairs`` of scales -> (N, out)."""
-    out: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(x, weight.codes, weight.scheme.group_size, scales)
-    return out
+    return torch.ops.aten._weight_int4pack_mm_for_cpu(x, weight.codes, weight.scheme.group_size, scales)

@@ -7,11 +7,9 @@ grid of the following kernels is fixed, pairs // BLOCK + experts tiles, and unus
 Predicted, not measured, for 2048 pairs and 128 experts: 2 MB read from L2, 4 µs.
 """
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, arg-type, call-arg"
 
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 import triton
@@ -72,8 +70,7 @@ def group(chosen: Tensor, experts: int, block: int) -> tuple[Tensor, Tensor, Ten
     pairs, offsets, table = chosen.new_empty(count + experts + 1 + 2 * tiles, dtype=torch.int32).split(
         [count, experts + 1, 2 * tiles]
     )
-    launch: Any = group_kernel[(experts,)]
-    launch(
+    group_kernel[(experts,)](
         chosen.contiguous(), pairs, offsets, table, count,
         BLOCK=block, CHUNK=min(CHUNK, triton.next_power_of_2(count)), num_warps=8, enable_fp_fusion=True,
     )  # fmt: skip

@@ -211,5 +211,4 @@ class DenseLayers:
 def _place(part: Tensor | None) -> int | None:
     if part is None:
         return None
-    place: int = part.data_ptr()
-    return place
+    return part.data_ptr()

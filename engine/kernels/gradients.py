@@ -87,19 +87,16 @@ class _Experts(torch.autograd.Function):
 
 def linear(run: Run, x: Tensor, weight: Packed) -> Tensor:
     """Computes ``kernels.linear`` by ``run``, with gradients."""
-    out: Tensor = _Linear.apply(run, x, weight)
-    return out
+    return _Linear.apply(run, x, weight)
 
 
 def expectation(run: Run, linear: Linear, probabilities: Tensor, table: Packed) -> Tensor:
     """Computes ``kernels.expectation`` by ``run``, with gradients; the backward pass is a product by ``linear``."""
-    out: Tensor = _Expectation.apply(run, linear, probabilities, table)
-    return out
+    return _Expectation.apply(run, linear, probabilities, table)
 
 
 def experts(
     run: Run, x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed, activation: Activation
 ) -> Tensor:
     """Computes ``kernels.experts`` by ``run``, with gradients."""
-    out: Tensor = _Experts.apply(run, x, weights, chosen, gate_up, down, activation)
-    return out
+    return _Experts.apply(run, x, weights, chosen, gate_up, down, activation)

@@ -53,8 +53,7 @@ ROWS = (
 def find(operation: str, scheme: Scheme | None, kind: Kind) -> Callable[..., Any]:
     """Returns the function for an operation on weights of a scheme; None: not packed, or no weights."""
     module, name = _served(operation, scheme, kind)
-    found: Callable[..., Any] = getattr(module, name)
-    return found
+    return getattr(module, name)
 
 
 @functools.cache

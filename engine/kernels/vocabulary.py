@@ -20,11 +20,9 @@ Floor, 256 positions, 262 144 x 2816 in int8: 738 MB, 0.76 TFLOP. Predicted, not
 (4.6 and 0.73).
 """
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, arg-type, call-arg"
 
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 import triton
@@ -315,21 +313,18 @@ def vocabulary_stage(
     for chunk in range(chunks):
         first = chunk * chunk_tiles
         count = min(chunk_tiles, tiles - first)
-        score: Any = score_kernel[(columns, count)]
-        score(
+        score_kernel[(columns, count)](
             hidden, codes, scales, forbidden, temperature, draw,
             weights, exponents, tokens, statistics, highest[chunk], positions, first, tiles, cap,
             **shape, HAS_SCALES=scales is not None, HAS_FORBIDDEN=forbidden is not None, EACH=draw.dim() == 2,
             M=block, N=TILE_TOKENS, BLOCK=BLOCK_K, **options,
         )  # fmt: skip
-        embed: Any = embed_kernel[(columns, hidden_tiles, splits)]
-        embed(
+        embed_kernel[(columns, hidden_tiles, splits)](
             weights, codes, exponents, highest[chunk], soft_parts, positions, first, count,
             **shape, TILE=TILE_TOKENS, SPLITS=splits, FIRST=chunk == 0,
             M=block, N=BLOCK_HIDDEN, BLOCK=BLOCK_K, **options,
         )  # fmt: skip
-    merge: Any = merge_kernel[(triton.cdiv(positions, MERGE_POSITIONS),)]
-    merge(
+    merge_kernel[(triton.cdiv(positions, MERGE_POSITIONS),)](
         exponents, tokens, statistics, highest[chunks], soft_parts, codes, scales, pinned,
         result.argmax, result.candidate, result.entropy, result.probability, result.logsumexp,
         result.soft, nonfinite,

@@ -5,8 +5,7 @@ An addition is attached to a layer but is no submodule: the layer's parameters, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+from typing import Protocol
 
 from torch import Tensor, nn
 
@@ -14,10 +13,13 @@ _ADDITION = "_addition"
 _set = 0
 
 
-Addition: TypeAlias = Callable[[Tensor, Tensor, int], Tensor]
-"""Maps a layer's input (..., T, in), its output (..., T, out) and how many of the T are text, which come first, to the
-output plus an addition.
-"""
+class Addition(Protocol):
+    """Maps a layer's input (..., T, in) and output (..., T, out) to the output plus an addition.
+
+    The first ``text_rows`` of the T are text, the rest a canvas.
+    """
+
+    def __call__(self, x: Tensor, out: Tensor, text_rows: int) -> Tensor: ...
 
 
 def linear(layer: nn.Module, x: Tensor, text_rows: int) -> Tensor:
@@ -32,8 +34,7 @@ def linear(layer: nn.Module, x: Tensor, text_rows: int) -> Tensor:
 
 def addition(layer: nn.Module) -> Addition | None:
     """Returns the addition of a layer, or None."""
-    found: Addition | None = layer.__dict__.get(_ADDITION)
-    return found
+    return layer.__dict__.get(_ADDITION)
 
 
 def set_addition(layer: nn.Module, added: Addition | None) -> None:

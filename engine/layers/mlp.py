@@ -41,5 +41,4 @@ class SelfConditioning(GatedMLP):
         """Conditions a canvas: embedded and soft (B, C, H); None: the zero signal of a canvas's first step."""
         if soft is not None:
             embedded = embedded + super().forward(self.pre_norm(soft))
-        out: Tensor = self.post_norm(embedded)
-        return out
+        return self.post_norm(embedded)

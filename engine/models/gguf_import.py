@@ -125,8 +125,7 @@ class GGUFModel(ModelFolder):
         return dataclasses.replace(self, id=model.id, described=described)
 
     def small_file(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self._made | self.files).get(name, b"{}"))
-        return found
+        return json.loads((self._made | self.files).get(name, b"{}"))
 
     def tokenizer(self) -> Tokenizer:
         return self.fast

@@ -54,8 +54,7 @@ def _values(nibbles: Tensor, words: Tensor, dtype: torch.dtype, zero: int = 0) -
     """Returns fp32 (..., out, groups, 32) of codes (..., out, in), by their scales and the values of the code zero."""
     scales, zeros = (half.float()[..., None] for half in halves_of(words.transpose(-1, -2), dtype))
     codes = nibbles.view(*scales.shape[:-1], -1).float()
-    found: Tensor = (codes - zero) * scales + zeros
-    return found
+    return (codes - zero) * scales + zeros
 
 
 def words_of(scales: Tensor, minima: Tensor) -> Tensor:

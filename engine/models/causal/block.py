@@ -102,8 +102,7 @@ class CausalBlock(nn.Module):
         return attended
 
     def _feed_forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.mlp(self.post_attention_layernorm(x), x.shape[-2])
-        return out
+        return self.mlp(self.post_attention_layernorm(x), x.shape[-2])
 
 
 class SandwichBlock(CausalBlock):
@@ -115,10 +114,8 @@ class SandwichBlock(CausalBlock):
         self.post_feedforward_layernorm = norm(config, config.hidden_size)
 
     def _normed(self, attended: Tensor) -> Tensor:
-        out: Tensor = self.post_attention_layernorm(attended)
-        return out
+        return self.post_attention_layernorm(attended)
 
     def _feed_forward(self, x: Tensor) -> Tensor:
         inner = self.mlp(self.pre_feedforward_layernorm(x), x.shape[-2])
-        out: Tensor = self.post_feedforward_layernorm(inner)
-        return out
+        return self.post_feedforward_layernorm(inner)

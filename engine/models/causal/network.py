@@ -106,8 +106,7 @@ class CausalNetwork(Network):
         for index, (block, layer) in enumerate(zip(self.layers, self.config.layers, strict=True)):
             extend = unextended if cache is None else cache.writer(index)
             x = block(x, ropes[layer], near_mask if layer.is_sliding else mask, extend, scale)
-        out: Tensor = self.norm(x)
-        return out
+        return self.norm(x)
 
     def _read(
         self,

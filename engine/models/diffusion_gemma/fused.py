@@ -220,8 +220,7 @@ class FusedLayers:
         else:
             weights, chosen = router.choose(scaled)
         if layer.experts is None:
-            summed: Tensor = layer.block.experts(x, weights, chosen)
-            return summed
+            return layer.block.experts(x, weights, chosen)
         both = layer.experts.gate_up_proj.packed, layer.experts.down_proj.packed
         return expert_parts(x, weights.contiguous(), chosen, *both)
 

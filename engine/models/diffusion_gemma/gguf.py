@@ -92,8 +92,7 @@ def _divisors(header: GGUFHeader) -> list[float] | None:
         return None
     if len(tensor.shape) != 1 or tensor.shape[0] > MAX_HEAD_DIM:
         raise SafelightError(f"has {ROPE} of shape {tensor.shape}")
-    found: list[float] = GGUFCheckpoint(header).read(ROPE).tolist()
-    return found
+    return GGUFCheckpoint(header).read(ROPE).tolist()
 
 
 def read_config(header: GGUFHeader, divisors: list[float] | None) -> ModelConfig:

@@ -168,8 +168,7 @@ class DiffusionGemma(Network):
         ropes = self.ropes(positions, x.dtype)
         for block, layer, extend in zip(self.layers, self.config.layers, extends, strict=True):
             x = block(x, ropes[layer], masks.get(layer.kind), extend, text_rows)
-        out: Tensor = self.norm(x)
-        return out
+        return self.norm(x)
 
     def causal_masks(self, start: int, count: int) -> dict[str, Tensor]:
         """Returns a mask for each kind of layer: what ``count`` tokens after ``start`` others attend to."""

@@ -61,8 +61,7 @@ class ImageReader:
 
             def lent(module: nn.Module, *given: Any) -> Tensor:
                 weights = {name: tensor.to(device) for name, tensor in module.state_dict().items()}
-                found: Tensor = functional_call(module, weights, given)
-                return found
+                return functional_call(module, weights, given)
 
             x, rope = tower.embedded(cut.values[None].to(device), cut.rows, cut.columns, lent)
             for block in tower.layers:
@@ -88,5 +87,4 @@ def drained(reading: Generator[None, None, T]) -> T:
         try:
             next(reading)
         except StopIteration as end:
-            found: T = end.value
-            return found
+            return end.value

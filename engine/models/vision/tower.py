@@ -64,8 +64,7 @@ class VisionAttention(nn.Module):
 
         queries, keys = turned(heads(self.q_proj, self.q_norm)), turned(heads(self.k_proj, self.k_norm))
         mixed = attend(queries, keys, heads(self.v_proj, self.v_norm), mask)
-        out: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(2))
-        return out
+        return self.o_proj(mixed.transpose(1, 2).flatten(2))
 
 
 class VisionBlock(nn.Module):
@@ -83,8 +82,7 @@ class VisionBlock(nn.Module):
     def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | None = None) -> Tensor:
         """Runs the layer: x (B, P, H); rope and mask as the attention takes them -> (B, P, H)."""
         x = x + self.post_attention_layernorm(self.self_attn(self.input_layernorm(x), rope, mask))
-        out: Tensor = x + self.post_feedforward_layernorm(self.mlp(self.pre_feedforward_layernorm(x)))
-        return out
+        return x + self.post_feedforward_layernorm(self.mlp(self.pre_feedforward_layernorm(x)))
 
 
 Call: TypeAlias = Callable[..., Tensor]
@@ -92,8 +90,7 @@ Call: TypeAlias = Callable[..., Tensor]
 
 
 def plainly(module: nn.Module, *given: Any) -> Tensor:
-    found: Tensor = module(*given)
-    return found
+    return module(*given)
 
 
 class VisionTower(nn.Module):
@@ -174,5 +171,4 @@ class VisionTower(nn.Module):
         if self.std_bias is not None and self.std_scale is not None:
             bias, scale = (part.to(wide.device).float() for part in (self.std_bias, self.std_scale))
             wide = (wide - bias) * scale
-        rounded: Tensor = wide.to(x.dtype)
-        return rounded
+        return wide.to(x.dtype)

@@ -134,8 +134,7 @@ class _Cursor:
 
     def number(self, layout: str) -> int | float | bool:
         start = self.skip(struct.calcsize(layout))
-        found: int | float | bool = struct.unpack_from(layout, self.data, start)[0]
-        return found
+        return struct.unpack_from(layout, self.data, start)[0]
 
     def count(self, layout: str = "<Q") -> int:
         return int(self.number(layout))
@@ -180,8 +179,7 @@ class _Cursor:
             raise _HeaderError(f"has a list of values of the type {kind}, which is not read")
         layout = np.dtype(_SCALARS[kind])
         start = self.skip(count * layout.itemsize)
-        found: list[int] | list[float] = np.frombuffer(self.data, layout, count, start).tolist()
-        return found
+        return np.frombuffer(self.data, layout, count, start).tolist()
 
 
 def _parsed(path: Path, cursor: _Cursor, size: int) -> GGUFHeader:
