@@ -117,7 +117,7 @@ def _run_shape(args: argparse.Namespace) -> int:
     from engine.memory.footprint import Mode, parts
     from engine.memory.plan import require_room
     from engine.memory.several import further_run
-    from engine.models.folder import ModelFolder, plan
+    from engine.models.folder import ModelFolder
     from engine.quant import DEFAULT
     from engine.threads import use_threads
 
@@ -130,9 +130,9 @@ def _run_shape(args: argparse.Namespace) -> int:
             raise SafelightError(f"--canvas-length of {folder.name} must be from 1 to {config.canvas_length}")
         config = dataclasses.replace(config, canvas_length=args.canvas_length)
     context = max(1, args.context)
-    needed = plan(folder, context, args.quantization, args.device, args.dtype)
+    needed = opened.plan(context, args.quantization, args.device, args.dtype)
     if not needed.precision.is_packed:  # it would fit unpacked, but packed weights are measured
-        needed = plan(folder, context, DEFAULT, args.device, args.dtype)
+        needed = opened.plan(context, DEFAULT, args.device, args.dtype)
     require_room(needed)
     placement = choose(args.device, needed.dtype)  # "auto" is bf16 for packed weights, also on a CPU
     if args.threads and placement.device.type == "cpu":

@@ -49,9 +49,6 @@ def add(commands: options.Commands) -> None:
         metavar="FOLDER",
         help="for a GGUF file: take tokenizer and chat template from this model folder",
     )
-    parser.add_argument(
-        "--keep-vision", action="store_true", help="keep the vision tower in bf16: for the 26B, 1.1 GB instead of 0.6"
-    )
     parser.add_argument("--device", default="auto", metavar="NAME", help="where to compute (default: auto)")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a sentence")
     parser.set_defaults(run=run)
@@ -60,11 +57,8 @@ def add(commands: options.Commands) -> None:
 def run(args: argparse.Namespace) -> int:
     source, destination = catalog.resolve(args.source, files=True), Path(args.destination)
     imports = is_gguf(source)
-    if not imports:
-        if args.tokenizer is not None:
-            raise SafelightError("--tokenizer is for GGUF files; a model folder has its own")
-    elif args.keep_vision:
-        raise SafelightError("--keep-vision is for model folders; a GGUF file has no vision tower")
+    if args.tokenizer is not None and not imports:
+        raise SafelightError("--tokenizer is for GGUF files; a model folder has its own")
     from engine.memory.device import choose  # imports torch
     from engine.models.folder import quantize
 
@@ -77,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
             tokenizer = None if args.tokenizer is None else catalog.resolve(args.tokenizer)
             manifest = import_gguf(source, destination, args.quantization, device, progress, tokenizer=tokenizer)
         else:
-            manifest = quantize(source, destination, args.quantization, device, progress, keep_vision=args.keep_vision)
+            manifest = quantize(source, destination, args.quantization, device, progress)
     size = sum(shard.bytes for shard in manifest.files.values())
     seconds = time.perf_counter() - started
     if args.json:

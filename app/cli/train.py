@@ -87,10 +87,10 @@ def add(commands: options.Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from engine.models.registry import config_in  # imports torch
+    from engine.models.folder import ModelFolder  # imports torch
 
     name = args.model or getattr(args, "window_model", None) or BASE
-    recipe = recipe_for(config_in(catalog.resolve(name)))
+    recipe = recipe_for(ModelFolder.open(catalog.resolve(name)).config)
     changes: dict[str, Any] = {
         "rank": args.rank,
         "rate": args.rate,

@@ -6,7 +6,6 @@ The engine's slow imports are inside these functions, so that they run in the th
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -55,7 +54,7 @@ def download(entry: ModelEntry, endpoint: str | None, tokens: Secret) -> Work:
 def convert(source: Path, destination: Path) -> Work:
     """Packs a model folder or a GGUF file into 4 bits; cancelling deletes what was written, pausing keeps it.
 
-    Returns True, or None if it was stopped. One that the terminal began keeps its choice about the vision tower.
+    Returns True, or None if it was stopped.
     """
 
     def work(control: Control) -> object:
@@ -67,11 +66,7 @@ def convert(source: Path, destination: Path) -> Work:
         if is_gguf(source):
             from engine.models.gguf_import import import_gguf as pack  # imports torch
         else:
-            from engine.models.folder import quantize  # imports torch
-
-            begun = Manifest.read(destination / PARTIAL) if (destination / PARTIAL).exists() else None
-            keeps = begun is not None and begun.precision.vision is None
-            pack = functools.partial(quantize, keep_vision=keeps)
+            from engine.models.folder import quantize as pack  # imports torch
         try:
             pack(source, destination, "auto", choose("auto").device, control.report, control)
             return True

@@ -17,7 +17,7 @@ from engine.checks.product_checks import linear_check
 from engine.config import ModelConfig
 from engine.doctor.reporter import Found, Reporter
 from engine.memory.device import Placement
-from engine.models.registry import config_in
+from engine.models.folder import ModelFolder
 from engine.quant import INT4, PRECISIONS, UINT4, Scheme
 
 REPEATS = 12  # on a card, where a race may show in one run of many
@@ -44,7 +44,7 @@ def run(reporter: Reporter, device: str) -> None:
 
 def two_layers(device: torch.device) -> ModelConfig:
     """Returns the config of DiffusionGemma 26B-A4B with a layer of each kind; on a CPU with all its sizes tiny."""
-    real = config_in(catalog.shape("26b-a4b").folder)
+    real = ModelFolder.open(catalog.shape("26b-a4b").folder).config
     sliding, full = (next(layer for layer in real.layers if layer.is_sliding is wanted) for wanted in (True, False))
     if device.type == "cuda":
         return dataclasses.replace(real, layers=(sliding, full))

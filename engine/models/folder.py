@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from engine import catalog, store_files
+from engine import store_files
 from engine.adapters.draft import draft_numbers
 from engine.config import ModelConfig
 from engine.errors import SafelightError
@@ -89,24 +89,17 @@ class ModelFolder:
         device: torch.device,
         dtype: torch.dtype | None,
         unpacked: Precision | None = None,
-        keep_vision: bool = False,
     ) -> Weights[Network]:
         """Returns the weights, checked against the config and not read yet.
 
         Args:
             quantization, unpacked: as ``StoredWeights.precision_for`` takes them.
             dtype: of unpacked tensors; None keeps the checkpoint's.
-            keep_vision: do not pack the vision tower.
 
         Raises:
-            SafelightError: an unknown or impossible quantization, a checkpoint that does not fit its config, or no
-                tower to keep.
+            SafelightError: an unknown or impossible quantization, or a checkpoint that does not fit its config.
         """
         precision = self.stored.precision_for(quantization, unpacked)
-        if keep_vision:
-            if self.stored_config.vision is None:
-                raise SafelightError(f"{self.path} has no vision tower to keep; leave out that option")
-            precision = replace(precision, vision=None)
         with torch.device("meta"):
             network = self.family.build(self.stored_config)
         return self.stored.fit(network, self.family.names, precision, device, dtype)
@@ -151,7 +144,17 @@ class ModelFolder:
         device: str | AbsentCard = "auto",
         dtype: str = "auto",
     ) -> Plan:
-        """Counts its memory; see ``plan``."""
+        """Counts the memory that it would take, from its headers and config.json alone.
+
+        Args:
+            context: tokens of committed text, 1 or more; None takes 32 768, or what the model has.
+            quantization: "auto" keeps packed weights as they are. Others stay unpacked if they fit, and else take the
+                default precision. Or a name of ``PRECISIONS``.
+            device, dtype: as ``load_model`` takes them. For an ``AbsentCard`` all memory counts as free.
+
+        Raises:
+            SafelightError: there is no such device, the checkpoint is damaged, or an argument is out of range.
+        """
         check_quantization(quantization)
         place = choose(device, dtype)
         return count(self._subject(quantization, place), place, context, quantization, dtype)
@@ -187,29 +190,6 @@ class ModelFolder:
         return [note for note in (small if has_small_cache else "", _ignored_settings(self.path)) if note]
 
 
-def plan(
-    path_or_id: str | Path,
-    context: int | None = None,
-    quantization: str = "auto",
-    device: str | AbsentCard = "auto",
-    dtype: str = "auto",
-) -> Plan:
-    """Counts the memory that a model would take, from its headers and config.json alone.
-
-    Args:
-        path_or_id: an embedded model's id, a known shape's ("26b-a4b"), or a folder: of a checkpoint in any layout that
-            loads, or with only a config.json.
-        context: tokens of committed text, 1 or more; None takes 32 768, or what the model has.
-        quantization: "auto" keeps packed weights as they are. Others stay unpacked if they fit, and else take the
-            default precision. Or a name of ``PRECISIONS``.
-        device, dtype: as ``load_model`` takes them. For an ``AbsentCard`` all memory counts as free.
-
-    Raises:
-        SafelightError: there is no such model or device, the checkpoint is damaged, or an argument is out of range.
-    """
-    return ModelFolder.open(catalog.resolve(path_or_id, shapes=True)).plan(context, quantization, device, dtype)
-
-
 def quantize(
     source: Path | ModelFolder,
     destination: Path,
@@ -217,14 +197,12 @@ def quantize(
     device: torch.device,
     progress: Progress | None = None,
     cancel: Cancel | None = None,
-    keep_vision: bool = False,
 ) -> packed_store.Manifest:
     """Converts a checkpoint into a packed store; see ``packed_store.write_store``.
 
     Args:
         quantization: a name of ``PRECISIONS`` other than "none"; "auto" keeps what is packed already and takes the
             default otherwise.
-        keep_vision: leave the vision tower unpacked; else it takes 8 bits.
 
     Raises:
         SafelightError: the source is no model, or is a store already; the destination cannot be used.
@@ -233,7 +211,7 @@ def quantize(
     check_packs(quantization)
     if opened.stored.manifest is not None:
         raise SafelightError(f"{opened.path} is packed already; load it as it is")
-    weights = opened.weights(quantization, device, None, PRECISIONS[DEFAULT], keep_vision)
+    weights = opened.weights(quantization, device, None, PRECISIONS[DEFAULT])
     companions = opened.companions()
     return packed_store.write_store(
         weights.checkpoint, weights.layout, weights.state, weights.precision, companions, destination, progress, cancel

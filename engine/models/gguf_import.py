@@ -234,7 +234,7 @@ def plan_import(
     """Counts what the imported model would take, in memory and on disk, from the header alone.
 
     Args:
-        context, device, dtype: as ``folder.plan`` takes them.
+        context, device, dtype: as ``ModelFolder.plan`` takes them.
         quantization: as ``import_gguf`` takes it.
 
     Raises:

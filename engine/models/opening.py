@@ -41,7 +41,7 @@ def plan_model(
 
     Args:
         path_or_id: as ``open_model`` takes it, or the id of a shape.
-        context, quantization, device, dtype: as ``folder.plan`` takes them.
+        context, quantization, device, dtype: as ``ModelFolder.plan`` takes them.
 
     Raises:
         SafelightError: as ``open_model``, or an argument is out of range.

@@ -238,16 +238,6 @@ def family_of(raw: dict[str, Any]) -> Family:
     return family
 
 
-def config_in(folder: Path) -> ModelConfig:
-    """Returns the shape of the model in a folder.
-
-    Raises:
-        SafelightError: its ``config.json`` is missing or damaged, or of no family that is known.
-    """
-    raw = read_json(folder / "config.json")
-    return family_of(raw).read_in(folder, raw)
-
-
 def mask_token_in(folder: Path) -> int | None:
     """Returns the id of ``mask_token`` in a folder's ``tokenizer_config.json``; None if its files do not say.
 

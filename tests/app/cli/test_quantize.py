@@ -53,7 +53,6 @@ def test_a_gguf_file_is_imported(tmp_path: Path, capsys: Capture) -> None:
     [
         (["quantize", "nowhere.gguf", "packed"], "there is no file nowhere.gguf; give one that exists"),
         (["quantize", MINI, "packed", "--tokenizer", MINI], "--tokenizer is for GGUF files"),
-        (["quantize", MINI, "packed", "--keep-vision"], "has no vision tower to keep"),
         (["bench", "--shape", "26b-a4b"], "add --random-weights"),
         (["bench", "--shape", "9b", "--random-weights"], "there is no model at 9b"),
         (["bench", "--shape", "26b-a4b", "--random-weights", "--context", "-1"], "the context must be a whole number"),

@@ -15,13 +15,15 @@ from engine.layers.kv_cache import KERNEL_PIECE, KVCache
 from engine.memory import footprint
 from engine.memory.several import joint_workspace, program_bytes
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.models.registry import config_in
+from engine.models.folder import ModelFolder
 from engine.quant import PRECISIONS
 from tests.engine.kernels.card import Memory, pretend
 from tests.engine.kernels.step_launches import empty
 
 CONTEXT, GB = 32_768, 10**9
-CONFIG = dataclasses.replace(config_in(catalog.shape("26b-a4b").folder), vision=None)  # the tower waits on the host
+CONFIG = dataclasses.replace(
+    ModelFolder.open(catalog.shape("26b-a4b").folder).config, vision=None
+)  # the tower waits on the host
 CANVAS = CONFIG.canvas_length
 
 

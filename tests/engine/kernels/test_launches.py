@@ -12,13 +12,13 @@ from engine.benchmarks import step
 from engine.config import GenerationConfig
 from engine.decoding.step_batch import JointStep
 from engine.decoding.step_program import TOP_PIECE, StepProgram
-from engine.models.registry import config_in
+from engine.models.folder import ModelFolder
 from engine.quant import PRECISIONS
 from tests.engine.kernels.launches import counting
 from tests.engine.kernels.step_launches import StepLaunches, empty, step_launches
 
 MAX_LAUNCHES = 480  # of a step
-REAL = config_in(catalog.shape("26b-a4b").folder)
+REAL = ModelFolder.open(catalog.shape("26b-a4b").folder).config
 
 
 @pytest.fixture(scope="module")

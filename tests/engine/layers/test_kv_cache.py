@@ -12,7 +12,7 @@ from engine.errors import SafelightError
 from engine.layers.kv_cache import KERNEL_PIECE, PIECE, SLACK, KVCache
 from engine.layers.masks import causal_mask
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.models.registry import config_in
+from engine.models.folder import ModelFolder
 from tests.engine.tiny import CANVAS, FULL, SLIDING, WINDOW, network, tokens
 from tests.looping import looped
 
@@ -167,7 +167,7 @@ def test_spans_of_a_canvas_behind_text_that_is_still_to_be_committed(model: Diff
 @pytest.mark.parametrize("context", [0, 900, 5000])
 def test_text_and_canvases_committed_with_the_next_find_room_in_place(context: int, piece: int) -> None:
     """In the real shape, without memory; sliding layers can still be cut back by the slack."""
-    config = config_in(catalog.resolve("26b-a4b", shapes=True))
+    config = ModelFolder.open(catalog.resolve("26b-a4b", shapes=True)).config
     canvas, blocks = config.canvas_length, 20
     cache = KVCache(config, torch.device("meta"), torch.bfloat16, piece)
     cache.reserve(context + blocks * canvas)

@@ -10,8 +10,9 @@ from engine.files import read_json
 from engine.kernels import cpu_int4
 from engine.memory import footprint
 from engine.memory.plan import CONTEXT
-from engine.models.folder import plan
-from engine.models.registry import config_in, family_of
+from engine.models.folder import ModelFolder
+from engine.models.opening import plan_model
+from engine.models.registry import family_of
 from engine.quant import DEFAULT, PRECISIONS, Precision
 
 SHAPES = {"wedlm-8b": 8.19e9, "nemotron-3b": 3.83e9}  # parameters, as they are published
@@ -32,7 +33,7 @@ def test_an_independent_count_agrees_within_two_percent(shape: str) -> None:
     assert attention + dense + ends == pytest.approx(SHAPES[shape], rel=0.005)
 
     four_bits = 4 / 8 + (4 if cpu_int4.block() else 2) / 32
-    found = plan(shape, quantization=DEFAULT, device="cpu")
+    found = plan_model(shape, quantization=DEFAULT, device="cpu")
     assert found.precision == PRECISIONS[DEFAULT].for_dense()
     expected = {
         "experts": 0,
@@ -46,6 +47,6 @@ def test_an_independent_count_agrees_within_two_percent(shape: str) -> None:
     stated = sum(found.parts[part] for part in ("activations", "workspace", "process", "reserve"))
     assert found.total_bytes == pytest.approx(sum(expected.values()) + stated, rel=0.02)
     assert stated < 1.2e9
-    family, config = family_of(raw), config_in(catalog.shape(shape).folder)
+    family, config = family_of(raw), ModelFolder.open(catalog.shape(shape).folder).config
     weights = sum(footprint.weights(family.build, config, Precision(), torch.float32).values())
     assert weights == pytest.approx(4 * SHAPES[shape], rel=0.005)

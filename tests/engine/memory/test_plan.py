@@ -33,8 +33,8 @@ from engine.memory.device import choose
 from engine.memory.plan import require_room
 from engine.memory.several import further_run, joint_workspace, program_bytes
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.models.folder import plan, quantize
-from engine.models.registry import config_in
+from engine.models.folder import ModelFolder, quantize
+from engine.models.opening import plan_model
 from engine.quant import INT4, INT8, PRECISIONS, Precision
 from tests.engine import packing
 from tests.engine.tiny import CONFIG, FULL, SLIDING, ByProgram, checkpoint, network, tokens
@@ -92,7 +92,7 @@ def test_an_independent_count_agrees_within_two_percent(
 ) -> None:
     if on_card:
         pretend_cuda(monkeypatch)
-    found = plan(REAL, context, "int4")
+    found = plan_model(REAL, context, "int4")
     expected = independent_count(context)
     assert found.precision == PRECISIONS["int4"]
     for part, count in expected.items():
@@ -113,14 +113,16 @@ def test_an_independent_count_agrees_within_two_percent(
 def test_the_real_shape_takes_eighteen_gb_at_most_on_a_card_with_kernels(free: Any, monkeypatch: Any) -> None:
     free(24 * GB)
     pretend_cuda(monkeypatch)
-    found = plan(REAL, 32_768)
+    found = plan_model(REAL, 32_768)
     assert (found.device, found.dtype, found.quantization) == ("cuda:0", "bfloat16", "int4")
     assert found.fits
     assert 15 * GB < found.total_bytes <= 18.0 * GB
-    assert found.parts["activations"] == plan(REAL, 262_144).parts["activations"]  # nothing grows with the context
+    assert (
+        found.parts["activations"] == plan_model(REAL, 262_144).parts["activations"]
+    )  # nothing grows with the context
     for name in ("nf4", "nvfp4"):
-        assert plan(REAL, 32_768, name).total_bytes < 18.0 * GB
-    plain = plan(REAL, 32_768, "none")
+        assert plan_model(REAL, 32_768, name).total_bytes < 18.0 * GB
+    plain = plan_model(REAL, 32_768, "none")
     assert plain.parts["experts"] == 30 * 128 * 3 * 704 * 2816 * 2
     assert plain.parts["workspace"] > found.parts["workspace"]  # with (C, V) buffers
 
@@ -128,9 +130,9 @@ def test_the_real_shape_takes_eighteen_gb_at_most_on_a_card_with_kernels(free: A
 def test_what_a_context_has_taken_already_counts_as_free(free: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Asking a card how much is free makes the context, of which the plan counts the whole."""
     free(24 * GB)
-    assert plan(REAL, 4096).free_bytes == 24 * GB
+    assert plan_model(REAL, 4096).free_bytes == 24 * GB
     pretend_cuda(monkeypatch)
-    found = plan(REAL, 4096)
+    found = plan_model(REAL, 4096)
     assert found.free_bytes == 24 * GB + footprint.LEAST_CUDA_CONTEXT < 24 * GB + found.parts["cuda_context"]
     assert found.released_bytes == found.total_bytes - found.parts["cuda_context"] - found.parts["process"]
 
@@ -143,7 +145,7 @@ def pretend_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_shape_is_the_published_one() -> None:
-    config = config_in(catalog.shape(REAL).folder)
+    config = ModelFolder.open(catalog.shape(REAL).folder).config
     assert [index for index, layer in enumerate(config.layers) if not layer.is_sliding] == [5, 11, 17, 23, 29]
     assert (config.layers[0].head_dim, config.layers[5].head_dim) == (256, 512)
     assert (config.layers[0].num_key_value_heads, config.layers[5].num_key_value_heads) == (8, 2)
@@ -178,11 +180,11 @@ def header_bytes(folder: Path) -> dict[str, int]:
 @pytest.mark.parametrize(("dtype", "factor"), [("bfloat16", 1), ("float32", 2)])
 def test_unpacked_weights_are_the_checkpoints_to_the_byte(tmp_path: Path, free: Any, dtype: str, factor: int) -> None:  # noqa: ARG001
     folder = checkpoint(tmp_path)  # in bf16
-    found = plan(folder, 100, dtype=dtype)
+    found = plan_model(folder, 100, dtype=dtype)
     assert {part: found.parts[part] for part in WEIGHTS} == {p: factor * n for p, n in header_bytes(folder).items()}
     assert found.quantization == "none"
     (folder / "model.safetensors").unlink()
-    alone = plan(folder, 100, dtype=dtype)
+    alone = plan_model(folder, 100, dtype=dtype)
     assert alone.parts == found.parts
     assert alone.notes == ("counted from config.json; the weights are not here yet",)
 
@@ -207,7 +209,9 @@ def test_the_adapter_that_a_model_drafts_with_is_counted(tmp_path: Path) -> None
     shutil.copytree(whole, bare, ignore=shutil.ignore_patterns("linear_spec_lora"))
     with safe_open(whole / "linear_spec_lora" / "adapter_model.safetensors", "pt") as file:
         numbers = sum(file.get_tensor(name).numel() for name in file.keys())  # noqa: SIM118
-    found, without = (plan(str(folder), None, "none", "cpu", "float32").parts["other"] for folder in (whole, bare))
+    found, without = (
+        plan_model(str(folder), None, "none", "cpu", "float32").parts["other"] for folder in (whole, bare)
+    )
     assert found == without + 4 * numbers
 
 
@@ -216,19 +220,19 @@ def test_a_store_is_counted_as_it_is_stored(tmp_path: Path, free: Any) -> None:
     quantize(source, folder, "nf4", torch.device("cpu"))
     for room in (ROOMY, 1):
         free(room)
-        found = plan(folder, 50)
+        found = plan_model(folder, 50)
         assert (found.quantization, found.precision, found.dtype) == ("as stored", PRECISIONS["nf4"], "bfloat16")
         assert sum(found.parts[part] for part in WEIGHTS) == stored_bytes(folder)
     assert "use quantization" not in found.advice
     with pytest.raises(SafelightError, match="use quantization auto"):
-        plan(folder, 50, "int4")
-    same = plan(source, 50, "nf4")
+        plan_model(folder, 50, "int4")
+    same = plan_model(source, 50, "nf4")
     assert same.parts == found.parts
 
 
 def test_a_published_int4_checkpoint_is_counted_as_it_is_loaded(tmp_path: Path, free: Any) -> None:  # noqa: ARG001
     packing.published(packing.released(tmp_path / "source"), tmp_path / "int4")
-    found = plan(tmp_path / "int4", 50)
+    found = plan_model(tmp_path / "int4", 50)
     assert found.precision == Precision(INT4, INT4, INT8, INT8, INT8)
     config = packing.packable().config
     stored = footprint.weights(DiffusionGemma, config, found.precision, torch.bfloat16)
@@ -240,7 +244,7 @@ def test_a_published_int4_checkpoint_is_counted_as_it_is_loaded(tmp_path: Path, 
     }
     assert sum(found.parts[part] for part in WEIGHTS) == sum(kept.values())
     (tmp_path / "int4" / "model.safetensors").unlink()
-    assert plan(tmp_path / "int4", 50).parts == found.parts
+    assert plan_model(tmp_path / "int4", 50).parts == found.parts
 
 
 @pytest.mark.parametrize("context", [1, 30, 700, 3000])
@@ -410,39 +414,39 @@ def test_the_number_type_of_unpacked_weights_on_a_cpu(
     folder = packing.released(tmp_path)
     weights = load_file(folder / "model.safetensors")
     save_file({name: one.to(getattr(torch, stored)) for name, one in weights.items()}, folder / "model.safetensors")
-    assert plan(folder, 50, "none", "cpu", asked).dtype == expected
+    assert plan_model(folder, 50, "none", "cpu", asked).dtype == expected
     loaded = load_model(folder, device="cpu", dtype=asked)
     assert (str(loaded.dtype), loaded.network.dtype) == (f"torch.{expected}", getattr(torch, expected))
     config = read_json(folder / "config.json") | {"dtype": stored}
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "model.safetensors").unlink()
-    assert plan(folder, 50, "none", "cpu", asked).dtype == expected
+    assert plan_model(folder, 50, "none", "cpu", asked).dtype == expected
 
 
 def test_embedded_models_compute_in_fp32_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "has_bf16_units", lambda: True)
-    assert {plan(model.id, device="cpu").dtype for model in catalog.EMBEDDED} == {"float32"}
+    assert {plan_model(model.id, device="cpu").dtype for model in catalog.EMBEDDED} == {"float32"}
 
 
 # --- choosing and advising -----------------------------------------------------------------------------------------
 
 
 def test_auto_packs_only_what_would_not_fit_otherwise(free: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert plan(REAL, 4096).quantization == "none"
+    assert plan_model(REAL, 4096).quantization == "none"
     free(60 * GB)
     monkeypatch.setattr(planning, "has_bf16_units", lambda: True)
-    assert (plan(REAL, 4096).quantization, plan(REAL, 4096).dtype) == ("none", "bfloat16")
+    assert (plan_model(REAL, 4096).quantization, plan_model(REAL, 4096).dtype) == ("none", "bfloat16")
     monkeypatch.setattr(planning, "has_bf16_units", lambda: False)  # unpacked is fp32
-    found = plan(REAL, 4096)
+    found = plan_model(REAL, 4096)
     assert (found.quantization, found.fits, found.dtype) == ("int4", True, "bfloat16")
-    assert plan(REAL, 4096, "none", dtype="bfloat16").fits
+    assert plan_model(REAL, 4096, "none", dtype="bfloat16").fits
     free(1 * GB)
-    assert plan(REAL, 4096).quantization == "int4"
+    assert plan_model(REAL, 4096).quantization == "int4"
 
 
 def test_an_embedded_model_fits_and_stays_as_it_is() -> None:
     """With this machine's own free memory."""
-    found = plan("safelight-sudoku")
+    found = plan_model("safelight-sudoku")
     assert found.fits
     assert found.quantization == "none"
     assert found.context == 512
@@ -454,17 +458,17 @@ def test_an_embedded_model_fits_and_stays_as_it_is() -> None:
 
 def test_advice_where_both_must_change_and_where_nothing_helps(free: Any) -> None:
     free(18 * GB)
-    found = plan(REAL, 262_144, "none")
+    found = plan_model(REAL, 262_144, "none")
     assert "use quantization int4" in found.advice
     assert " and reduce the context to " in found.advice
     longest = int(found.advice.split("reduce the context to ")[1].split()[0])
     name = found.advice.split("use quantization ")[1].split()[0]
-    assert plan(REAL, longest, name).fits
-    assert not plan(REAL, longest + 600, name).fits  # buffers grow in steps of 512
+    assert plan_model(REAL, longest, name).fits
+    assert not plan_model(REAL, longest + 600, name).fits  # buffers grow in steps of 512
     free(2 * GB)
-    found = plan(REAL, 32_768)
+    found = plan_model(REAL, 32_768)
     missing = float(found.advice.split("close other programs to free ")[1].split()[0])
-    least = min(plan(REAL, 256, name).total_bytes for name in ("nf4", "int4", "int4-g64"))
+    least = min(plan_model(REAL, 256, name).total_bytes for name in ("nf4", "int4", "int4-g64"))
     assert missing == pytest.approx((least - 2 * GB) / GB, abs=0.06)
     with pytest.raises(
         SafelightError, match=r"26b-a4b needs \d+\.\d GB .*cpu has 2\.0 GB free\. .* are missing"
@@ -476,12 +480,12 @@ def test_advice_where_both_must_change_and_where_nothing_helps(free: Any) -> Non
 def test_a_config_of_a_packed_checkpoint_alone(tmp_path: Path, free: Any) -> None:  # noqa: ARG001
     shutil.copy(catalog.shape(REAL).folder / "config.json", tmp_path)
     packing.set_quantization(tmp_path, {"group_0": {"weights": packing.SCHEME}})
-    found = plan(tmp_path, 4096)
+    found = plan_model(tmp_path, 4096)
     assert found.quantization == "as stored"
     assert found.precision.experts == found.precision.attention == INT4
     assert found.parts["attention"] == pytest.approx(1.11e9 * (0.625 if cpu_int4.block() else 0.5625), rel=0.01)
     with pytest.raises(SafelightError, match="is packed as int4-g32; use quantization auto"):
-        plan(tmp_path, 4096, "nf4")
+        plan_model(tmp_path, 4096, "nf4")
 
 
 @pytest.mark.parametrize(
@@ -497,21 +501,21 @@ def test_a_config_of_a_packed_checkpoint_alone(tmp_path: Path, free: Any) -> Non
 )
 def test_bad_arguments(arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(SafelightError, match=message) as error:
-        plan(*arguments)
+        plan_model(*arguments)
     assert "\n" not in str(error.value)
 
 
 def test_bad_folders(tmp_path: Path) -> None:
     with pytest.raises(SafelightError, match=r"it has no config\.json"):
-        plan(tmp_path)
+        plan_model(tmp_path)
     folder = checkpoint(tmp_path / "tiny")
     with pytest.raises(SafelightError, match="cannot pack"):  # 32 inputs are no tile
-        plan(folder, 10, "int4")
+        plan_model(folder, 10, "int4")
     broken = shutil.copytree(folder, tmp_path / "broken")
     (broken / "model.safetensors").write_bytes(b"\x10" * 40)
     with pytest.raises(SafelightError, match="damaged or truncated"):
-        plan(broken, 10)
-    assert plan(folder, 10).fits
+        plan_model(broken, 10)
+    assert plan_model(folder, 10).fits
 
 
 @pytest.mark.parametrize("quantization", ["auto", "nf4", "nvfp4"])
@@ -519,13 +523,13 @@ def test_a_card_that_is_not_here_is_planned_for_by_its_memory(
     quantization: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernels, "why_plain", lambda _: None)
-    absent = plan(REAL, 32_768, quantization, card_of("24GB"))
+    absent = plan_model(REAL, 32_768, quantization, card_of("24GB"))
     assert (absent.device, absent.dtype, absent.free_bytes) == ("a card of 24 GB", "bfloat16", 24 * GB)
     assert (absent.device_bytes, absent.fits, absent.parts["process"]) == (24 * GB, True, 0)
     pretend_cuda(monkeypatch)
     monkeypatch.setattr("engine.memory.plan.free_bytes", lambda _: 24 * GB)
     monkeypatch.setattr("engine.memory.plan.total_bytes", lambda _: 24 * GB)
-    assert absent.parts == plan(REAL, 32_768, quantization).parts
+    assert absent.parts == plan_model(REAL, 32_768, quantization).parts
 
 
 def test_cards_are_known_by_name_or_by_size() -> None:

@@ -11,8 +11,9 @@ from engine import GenerationConfig, SafelightError
 from engine.files import write_json
 from engine.models.causal.config import CausalConfig, LinearScaling, QueryScaling, Yarn
 from engine.models.defaults import generation_defaults
-from engine.models.folder import ModelFolder, plan
-from engine.models.registry import config_in, family_of
+from engine.models.folder import ModelFolder
+from engine.models.opening import plan_model
+from engine.models.registry import family_of
 from engine.text.chat_template import ChatTemplate
 from engine.text.tokenizer import Tokenizer
 from tests.engine.small import build_tokenizer
@@ -221,7 +222,7 @@ def test_settings_that_are_not_followed_are_named(tmp_path: Path) -> None:
         ({"min_p": 0.1, "stop_strings": None}, ""),
     ):
         write_json(tmp_path / "generation_config.json", given)
-        notes = [note for note in plan(tmp_path, device="cpu").notes if "generation_config.json" in note]
+        notes = [note for note in plan_model(tmp_path, device="cpu").notes if "generation_config.json" in note]
         assert notes == ([f"these settings of generation_config.json are not followed: {named}"] if named else [])
 
 
@@ -239,7 +240,7 @@ def test_the_mask_is_the_tokenizer_s_where_the_config_has_none(tmp_path: Path) -
         if settings is not None:
             write_json(tmp_path / "tokenizer_config.json", settings)
         config = ModelFolder.open(tmp_path).config
-        assert config == config_in(tmp_path)
+        assert config == ModelFolder.open(tmp_path).config
         assert isinstance(config, CausalConfig)
         return config.mask_token_id
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from engine import load_model
-from engine.models.folder import ModelFolder, plan, quantize
+from engine.models.folder import ModelFolder, quantize
+from engine.models.opening import plan_model
 from engine.weights import safetensors
 from tests.engine import packing
 
@@ -66,6 +67,6 @@ def test_planning_reads_headers_and_no_tensor(
     monkeypatch.setattr(safetensors.Checkpoint, "read", lambda *_: pytest.fail("a tensor was read"))
     folder = ModelFolder.open(packing.released(tmp_path))
     assert headers == []  # the config alone
-    assert folder.plan(50).parts == plan(tmp_path, 50).parts
+    assert folder.plan(50).parts == plan_model(tmp_path, 50).parts
     folder.plan(60)
     assert headers == [tmp_path, tmp_path]  # each opening once

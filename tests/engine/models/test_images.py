@@ -10,7 +10,7 @@ import torch
 
 from engine import SIGHT, GenerationFinished, Model, SafelightError, generate, load_model
 from engine.layers.packed_linear import packed_weights
-from engine.models.folder import plan, quantize
+from engine.models.folder import quantize
 from engine.models.prompt import Prompt, with_image_tokens
 from engine.models.vision import reader
 from engine.models.vision.preprocess import patches
@@ -89,24 +89,6 @@ def test_packed_models_keep_the_tower(kind: str, tmp_path: Path) -> None:
     prompt = model.with_images(model.chat_ids([said], image_tokens=70), [said], (WIDE,), 70)
     assert isinstance(list(generate(model, prompt, model.generation_defaults))[-1], GenerationFinished)
     assert len(packed_weights(model.network.get_submodule("vision"))) == 7 * VISION.num_hidden_layers
-
-
-def test_a_store_may_keep_its_tower_whole(tmp_path: Path) -> None:
-    source, folders = seeing(tmp_path / "source", **SHAPE), [tmp_path / name for name in ("whole", "packed")]
-    for folder in folders:
-        quantize(source, folder, "int4", torch.device("cpu"), keep_vision=folder.name == "whole")
-    told = [json.loads((folder / "safelight-store.json").read_text())["precision"] for folder in folders]
-    assert told == [{**told[1], "vision": None}, {**PRECISIONS["int4"].as_dict(), "vision": "int8"}]
-    whole, plain = load_model(folders[0], device="cpu"), load_model(source, device="cpu", dtype="bfloat16")
-    assert whole.vision is not None
-    assert plain.vision is not None
-    assert torch.equal(*(reader.drained(each.vision.reading(TALL, 70)) for each in (whole, plain)))
-    tower = whole.network.get_submodule("vision").state_dict().values()
-    assert plan(folders[0], 50).parts["vision"] == sum(tensor.nbytes for tensor in tower)
-    assert plan(folders[0], 50).parts["vision"] > plan(folders[1], 50).parts["vision"]
-    change_weights(source, {name: None for name in _names(source) if "vision" in name})
-    with pytest.raises(SafelightError, match="has no vision tower to keep"):
-        quantize(source, tmp_path / "blind", "int4", torch.device("cpu"), keep_vision=True)
 
 
 def test_a_store_of_before_the_tower_had_a_precision_of_its_own_is_read(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine import SafelightError, catalog
-from engine.models.registry import config_in
+from engine.models.folder import ModelFolder
 from engine.models.vision.config import read_vision
 from engine.pictures import ImageCost
 from tests.engine.tiny import CONFIG, VISION
@@ -34,7 +34,7 @@ def test_the_published_one() -> None:
     assert (found.begin_token_id, found.image_token_id, found.end_token_id) == (255_999, 258_880, 258_882)
     assert (found.rope_theta, found.rms_norm_eps, found.standardize) == (100.0, 1e-6, True)
 
-    assert config_in(catalog.shape("26b-a4b").folder).vision == found
+    assert ModelFolder.open(catalog.shape("26b-a4b").folder).config.vision == found
     cost = ImageCost(found.tile_size)
     assert cost.tiles(4000, 3000, 280) == (14, 19)
     assert [cost.soft_tokens(width, height, 280) for width, height in ((1, 1), (20_000, 1), (1, 32_767))] == [

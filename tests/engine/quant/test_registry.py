@@ -15,7 +15,8 @@ from engine.kernels import reference
 from engine.kernels.table import ROWS, Kind, find, schemes
 from engine.layers.packed_linear import PackedExperts, PackedLinear, PackedTokenTable
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.models.folder import plan, quantize
+from engine.models.folder import quantize
+from engine.models.opening import plan_model
 from engine.quant import INT8, PRECISIONS, SCHEMES, Precision, Scheme, pack, register, unpack
 from engine.quant.scheme import TensorSpec
 from tests.engine.packing import ToyScheme, packable, released, repacked
@@ -87,7 +88,7 @@ def test_it_is_planned_for(toy: Scheme, tmp_path: Path) -> None:
     config = packable().config
     experts, hidden, width = config.num_experts, config.hidden_size, config.moe_intermediate_size
     sizes = (((experts, 2 * width, hidden), 2), ((experts, hidden, width), 1))
-    found = plan(folder, 32, "toy", device="cpu")
+    found = plan_model(folder, 32, "toy", device="cpu")
     assert found.precision == PRECISIONS["toy"]
     assert found.parts["experts"] == len(config.layers) * sum(toy.packed_bytes(*size) for size in sizes)
 

@@ -13,7 +13,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from engine import SafelightError, load_model
-from engine.models.folder import plan, quantize
+from engine.models.folder import quantize
+from engine.models.opening import plan_model
 from engine.quant import INT8, NVFP4, Precision, unpack
 from tests.engine.packing import (
     logits,
@@ -68,12 +69,12 @@ def test_it_loads_as_it_is(
 
 
 def test_it_is_planned_for(folders: dict[str, tuple[Path, dict[str, Tensor]]], tmp_path: Path) -> None:
-    found = plan(folders["modelopt"][0], 32, device="cpu")
+    found = plan_model(folders["modelopt"][0], 32, device="cpu")
     assert (found.quantization, found.precision) == ("as stored", Precision(NVFP4, INT8, INT8, INT8, INT8))
     assert any("8-bit key-value cache; that is ignored" in note for note in found.notes)
-    assert not any("cache" in note for note in plan(folders["compressed-tensors"][0], 32, device="cpu").notes)
+    assert not any("cache" in note for note in plan_model(folders["compressed-tensors"][0], 32, device="cpu").notes)
     (tmp_path / "config.json").write_bytes((folders["modelopt"][0] / "config.json").read_bytes())
-    early = plan(tmp_path, 32, device="cpu")  # the weights are not here yet
+    early = plan_model(tmp_path, 32, device="cpu")  # the weights are not here yet
     assert (early.precision, early.parts) == (found.precision, found.parts)
     assert any("experts are taken to be nvfp4" in note for note in early.notes)
 
