@@ -59,20 +59,20 @@ from engine.trace import (
 )
 
 if TYPE_CHECKING:
-    from engine.adapters.slot import Adapter
+    from engine.adapters.targets import Adapter
     from engine.decoding.gap_filling import Filled, infill
     from engine.decoding.generate import fork, generate, rewrite_marked
     from engine.decoding.influence import influence
     from engine.models.adapting import load_adapter, unload_adapter
-    from engine.models.defaults import RunSettings, run_settings
     from engine.models.model import Model, load_model
+    from engine.models.opening import RunSettings, run_settings
     from engine.training.finetune import train_adapter
 
 _LAZY = {
-    "Adapter": "engine.adapters.slot",
+    "Adapter": "engine.adapters.targets",
     "Filled": "engine.decoding.gap_filling",
     "Model": "engine.models.model",
-    "RunSettings": "engine.models.defaults",
+    "RunSettings": "engine.models.opening",
     "fork": "engine.decoding.generate",
     "generate": "engine.decoding.generate",
     "infill": "engine.decoding.gap_filling",
@@ -80,7 +80,7 @@ _LAZY = {
     "load_adapter": "engine.models.adapting",
     "load_model": "engine.models.model",
     "rewrite_marked": "engine.decoding.generate",
-    "run_settings": "engine.models.defaults",
+    "run_settings": "engine.models.opening",
     "train_adapter": "engine.training.finetune",
     "unload_adapter": "engine.models.adapting",
 }

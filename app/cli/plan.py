@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from app.cli import options, running, terminal
-from engine.memory.card import CARDS, card_of
+from engine.memory.machine import CARDS, card_of
 
 if TYPE_CHECKING:
     from engine.memory.plan import Plan

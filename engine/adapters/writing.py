@@ -12,7 +12,7 @@ from engine.adapters.lora import LowRank
 from engine.adapters.targets import Adapters, Place, Targets
 from engine.errors import SafelightError
 from engine.files import explained, write_json
-from engine.weights.saving import save_whole
+from engine.weights.safetensors import save_whole
 
 
 def save_adapter(

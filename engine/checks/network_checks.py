@@ -14,14 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from engine import kernels
-from engine.checks import layer_checks, product_checks
+from engine.checks import kernel_checks
 from engine.checks.operands import CONTEXT, draws, normal, routing
 from engine.checks.oracle import EXACT, OracleCheck, Outputs
 from engine.config import GELU, Activation, GenerationConfig, LayerConfig
 from engine.decoders import ACCEPTANCE
 from engine.decoding.step_program import StepProgram
 from engine.kernels import reference
-from engine.kernels.activation import activate
+from engine.kernels.reference import activate
 from engine.layers.packed_linear import PackedExperts, PackedLinear, PackedTokenTable
 from engine.layers.rope import inverse_frequencies
 from engine.models.diffusion_gemma.block import Block
@@ -86,12 +86,12 @@ def network_checks(network: DiffusionGemma, contexts: Sequence[int] = (CONTEXT,)
     if isinstance(table, PackedTokenTable):
         yield LayerCheck("vocabulary", "token table", partial(_vocabulary, network, table, tokens))
         if has_kernels:
-            many = partial(_vocabulary, network, table, tokens, product_checks.CANVASES)
+            many = partial(_vocabulary, network, table, tokens, kernel_checks.CANVASES)
             yield LayerCheck("vocabulary", "several runs", many)
 
 
 def _linear(linear: PackedLinear, x: Tensor) -> OracleCheck:
-    return product_checks.linear_check(lambda x, _: linear(x), x, linear.weight.packed)
+    return kernel_checks.linear_check(lambda x, _: linear(x), x, linear.weight.packed)
 
 
 def _joined(network: DiffusionGemma, index: int, x: Tensor) -> Iterator[LayerCheck]:
@@ -105,10 +105,10 @@ def _joined(network: DiffusionGemma, index: int, x: Tensor) -> Iterator[LayerChe
         return activate(gate, GELU) * up
 
     if layer.projections is not None:
-        make = partial(product_checks.linear_check, linear_w8a16, x, layer.projections)
+        make = partial(kernel_checks.linear_check, linear_w8a16, x, layer.projections)
         yield LayerCheck("linear", f"layer {index}, queries, keys and values", make)
     if layer.gate_up is not None:
-        make = partial(product_checks.linear_check, partial(linear_w8a16, gated=True), x, layer.gate_up, gated)
+        make = partial(kernel_checks.linear_check, partial(linear_w8a16, gated=True), x, layer.gate_up, gated)
         yield LayerCheck("linear", f"layer {index}, gate and up", make)
 
 
@@ -119,7 +119,7 @@ def _experts(experts: PackedExperts, gate: Activation, *routed: Tensor) -> Oracl
         return kernels.experts(x, weights, chosen, packed[0], packed[1], gate)
 
     x, weights, chosen = routed
-    return product_checks.experts_check(run, (x, weights, chosen, *packed), gate)
+    return kernel_checks.experts_check(run, (x, weights, chosen, *packed), gate)
 
 
 def _attention(network: DiffusionGemma, layer: LayerConfig, tokens: int, context: int, text: int) -> OracleCheck:
@@ -131,7 +131,7 @@ def _attention(network: DiffusionGemma, layer: LayerConfig, tokens: int, context
     least = 0 if text else 3  # text with a window reaches back to the beginning
     first = least if window is None else max(least, context + text - window + 1)
     scale = 1.4 * size**-0.25  # scores of about 2: some keys count much more than others
-    return layer_checks.attention_check(
+    return kernel_checks.attention_check(
         kernels.attend,
         random(network.config.num_attention_heads, tokens + text, size, seed=1, scale=scale),
         random(heads, end + 53, size, seed=2, scale=scale),
@@ -154,16 +154,16 @@ def _turns(network: DiffusionGemma, layer: LayerConfig, tokens: int, where: str)
     parts = tuple(random(tokens, count * size, seed=seed) for seed, count in enumerate(counts))
     weights, rope = (random(size, seed=4), random(size, seed=5)), (angles.cos().to(dtype), angles.sin().to(dtype))
     heads = norms.head_norm_rope, parts, weights, rope, tokens + 11, tokens + CONTEXT
-    yield LayerCheck("norms", f"{where}, heads", partial(layer_checks.head_norm_rope_check, *heads))
+    yield LayerCheck("norms", f"{where}, heads", partial(kernel_checks.head_norm_rope_check, *heads))
     far = inputs.rope_tables, inverse_frequencies(layer).to(device), 200_000, tokens, dtype
-    yield LayerCheck("rope", where, partial(layer_checks.rope_check, *far))
+    yield LayerCheck("rope", where, partial(kernel_checks.rope_check, *far))
 
 
 def _between(network: DiffusionGemma, tokens: int) -> Iterator[LayerCheck]:
     """Yields checks of the other kernels between the products, and at a step's two ends."""
-    from engine.kernels import expert_sort, inputs, norms, router  # need Triton
+    from engine.kernels import inputs, norms, router  # need Triton
 
-    config, device, checks = network.config, network.device, layer_checks
+    config, device, checks = network.config, network.device, kernel_checks
     hidden, top_k, experts = config.hidden_size, config.top_k_experts, config.num_experts
     random = partial(normal, device=device, dtype=network.dtype)
     x, y, weights = random(tokens, hidden, seed=0), random(tokens, hidden, seed=1), random(4, hidden, seed=2)
@@ -180,7 +180,7 @@ def _between(network: DiffusionGemma, tokens: int) -> Iterator[LayerCheck]:
         ("norms", "after attention"): partial(checks.add_norm_check, norms.add_norm, x, y, weights[0], weights[1:]),
         ("norms", "at a layer's end"): partial(checks.merge_norm_check, *merged),
         ("router", "of a layer"): partial(checks.router_check, router.route, x, rows, factors, top_k),
-        ("sort", "of the experts' tokens"): partial(product_checks.sort_check, expert_sort.group, chosen, experts, 16),
+        ("sort", "of the experts' tokens"): partial(kernel_checks.sort_check, router.group, chosen, experts, 16),
         ("embed_rows", "of a canvas and text"): partial(checks.embed_rows_check, *embedded),
         **{("settle", f"by {rule}"): partial(_settle, network, rule) for rule in ACCEPTANCE},
     }
@@ -224,4 +224,4 @@ def _vocabulary(network: DiffusionGemma, table: PackedTokenTable, tokens: int, c
     is_fast = network.device.type == "cuda"
     rows = table.table if is_fast else table.table.rows(0, min(network.config.vocab_size, PLAIN_ROWS))
     rough = {} if is_fast else {"rough": PLAIN_ROUGH}
-    return product_checks.vocabulary_check(kernels.vocabulary_stage, hidden, rows, canvases=canvases, **rough)
+    return kernel_checks.vocabulary_check(kernels.vocabulary_stage, hidden, rows, canvases=canvases, **rough)

@@ -24,8 +24,7 @@ from engine.decoding.protocols import (
 )
 from engine.decoding.step_batch import launch_together
 from engine.events import Event
-from engine.models.diffusion_gemma.joining import Joining, takes_texts
-from engine.models.diffusion_gemma.joint import Rows
+from engine.models.diffusion_gemma.joining import Joining, Rows, takes_texts
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.model import Model
 

@@ -1,4 +1,4 @@
-"""The section about this machine: versions, processor, memory, graphics card, and whether kernels run on it."""
+"""The section about this machine: versions, processor, memory, graphics card, and which kernels run on it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from importlib.metadata import PackageNotFoundError, version
 import psutil
 import torch
 
-from engine import kernels
-from engine.doctor import four_bits
+from engine import kernels, windows
 from engine.doctor.reporter import Reporter
+from engine.kernels import cpu, cpu_int4, cpu_w4a8, native
 from engine.memory.experimental import NAMES, experimental, verdict
 
 PACKAGES = ("safelight", "torch", "triton", "numpy", "safetensors", "tokenizers", "transformers")
@@ -54,8 +54,8 @@ def _processor_facts(reporter: Reporter) -> None:
     reporter.fact("processor's units", " ".join(flag for flag in FLAGS if found.get(flag)) or "unknown")
     reporter.fact("memory", round(memory.total / 1e9, 1), "GB")
     reporter.fact("memory free", round(memory.available / 1e9, 1), "GB")
-    reporter.fact("4-bit experts", four_bits.experts_kernel())
-    if (why := four_bits.why_not_ours()) is not None:
+    reporter.fact("4-bit experts", experts_kernel())
+    if (why := why_not_ours()) is not None:
         reporter.fact("why not by our kernel in C", why)
     reporter.fact("C compiler", os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang"))
 
@@ -89,3 +89,34 @@ def _nvidia_smi() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return "; ".join(done.stdout.strip().splitlines()) or None
+
+
+OURS = {"amx": "AMX", "avx512": "AVX-512 VNNI", "avxvnni": "AVX-VNNI", "avx2": "AVX2"}  # by what it was built for
+
+
+def experts_kernel() -> str:
+    """Names the kernel of experts in int4."""
+    if why_not_ours() is None:
+        return f"ours in C, {OURS[native.instructions()]}"
+    if cpu_int4.block():
+        return f"torch's, {torch.backends.cpu.get_cpu_capability()}"
+    return f"decoded and multiplied in {'bf16' if cpu.has_bf16_units() else 'fp32'}"
+
+
+def why_not_ours() -> str | None:
+    """Returns the reason why our kernel in C does not serve, and what to do; None if it does."""
+    block, rows = cpu_int4.block(), cpu_w4a8.block()
+    if block and rows == block:
+        return None
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return f"it is written for x86-64, and this processor is {platform.machine()}"
+    is_bundled = any(native.bundled(name).is_file() for name in native.INSTRUCTIONS)
+    if not is_bundled and windows.IS_WINDOWS:
+        return "it is not built on Windows yet"
+    if not is_bundled and native.compiler() is None:
+        return "there is no C compiler to build it with; install gcc or clang"
+    if not block:
+        return "it reads weights as torch's 4-bit kernel does, and this torch has none for this processor"
+    if rows:
+        return f"without AVX-512 VNNI it reads blocks of {rows} rows, and torch lays weights in blocks of {block} here"
+    return "it could not be built or loaded here, the processor lacks AVX2, or its results were wrong"

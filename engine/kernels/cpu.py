@@ -4,7 +4,7 @@ Plain torch, any processor. With bf16 units bf16 is multiplied in bf16, otherwis
 scheme, see ``cpu_decode``. int4 codes in blocks go through torch's own kernel if there are few tokens. Measured on a
 core with AVX-512 and AMX, 4096 inputs, it takes 13 billion weights a second for a token, 8 for four and 2 for 16;
 decoding them 0.5, whatever the number of tokens. int8 rows go through its kernel for a few tokens, see ``cpu_int8``,
-and through one in C for more where the processor has matrix units: ``cpu_w8a16``.
+and through one in C for more where the processor has matrix units: ``cpu_int8``.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engine.config import GELU, Activation
-from engine.kernels import cpu_int4, cpu_int8, cpu_w4a8, cpu_w8a16
-from engine.kernels.activation import activate
+from engine.kernels import cpu_int4, cpu_int8, cpu_w4a8
 from engine.kernels.cpu_decode import decoder
 from engine.kernels.cpu_threads import even, give_back, share
 from engine.kernels.native import matrices
+from engine.kernels.reference import activate
 from engine.quant import UINT4, Packed
 
 AT_ONCE = 1 << 22  # weights of a piece in the buffer: 8 MB in bf16, one expert matrix of the 26B
@@ -54,8 +54,8 @@ def linear(x: Tensor, weight: Packed) -> Tensor:
     by_int4 = weight.block > 0 and flat.dtype == torch.bfloat16 and tokens <= cpu_int4.FEW
     by_int8 = cpu_int8.takes(flat, weight)
     many = tokens * rows * weight.shape[1] >= LEAST_WORK
-    if not by_int8 and cpu_w8a16.takes(flat, weight):
-        out = cpu_w8a16.multiply(flat.contiguous(), weight, torch.get_num_threads() if many else 1)
+    if not by_int8 and cpu_int8.takes_many(flat, weight):
+        out = cpu_int8.multiply_many(flat.contiguous(), weight, torch.get_num_threads() if many else 1)
         return out.view(*x.shape[:-1], -1)
     if not by_int4 and matrices.decodes(weight):
         return _by_pieces(flat.to(kind), weight, x.new_empty(tokens, rows)).view(*x.shape[:-1], -1)

@@ -32,8 +32,8 @@ from torch import Tensor
 
 from engine.config import GELU, Activation
 from engine.kernels.decode import decode, split_pairs
-from engine.kernels.expert_sort import group
 from engine.kernels.linear_w8a16 import gelu_times, silu_times
+from engine.kernels.router import group
 from engine.quant import INT4, INT4_G64, NF4, NVFP4, UINT4, Packed, Scheme
 
 CODES: dict[Scheme, str] = {INT4: "int4", INT4_G64: "int4", NF4: "nf4", NVFP4: "e2m1", UINT4: "uint4"}

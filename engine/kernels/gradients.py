@@ -15,8 +15,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from engine.config import Activation
-from engine.kernels.activation import activate
-from engine.kernels.reference import slices
+from engine.kernels.reference import activate, slices
 from engine.quant import Packed, unpack
 
 Run = Callable[..., Any]  # a function of ``table``

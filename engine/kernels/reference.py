@@ -12,8 +12,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engine.config import GELU, Activation
-from engine.kernels.activation import activate
 from engine.quant import AT_ONCE, Packed, unpack
+
+
+def activate(x: Tensor, activation: Activation) -> Tensor:
+    return F.silu(x) if activation == "silu" else F.gelu(x, approximate="tanh")
 
 
 def slices(weight: Packed) -> Iterator[tuple[slice, Tensor]]:

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from engine import kernels
 from engine.config import LayerConfig, ModelConfig
 from engine.kernels import cpu, cpu_norms
-from engine.kernels.rope import rotate
+from engine.kernels.reference_step import rotate
 from engine.layers.adapted import linear
 from engine.layers.norm import RMSNorm
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from engine.config import GELU, Activation, ModelConfig, VisionConfig
-from engine.kernels.activation import activate
+from engine.kernels.reference import activate
 from engine.layers.adapted import linear
 from engine.layers.norm import RMSNorm
 

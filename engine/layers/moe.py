@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from engine.config import DENSE_EXPERTS, GELU, Activation, ExpertRouting, ModelConfig
 from engine.kernels import cpu_norms
-from engine.kernels.activation import activate
+from engine.kernels.reference import activate
 from engine.layers.mlp import GatedMLP
 from engine.layers.norm import RMSNorm
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 
 from engine.errors import SafelightError, Sentence
-from engine.memory.card import AbsentCard
 from engine.memory.experimental import NAMES, asked_for, verdict
+from engine.memory.machine import AbsentCard
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 

@@ -14,8 +14,8 @@ from engine.adapters.draft import draft_numbers
 from engine.config import ModelConfig
 from engine.errors import SafelightError
 from engine.files import read_json
-from engine.memory.card import AbsentCard
 from engine.memory.device import Placement, choose
+from engine.memory.machine import AbsentCard
 from engine.memory.plan import Plan, Subject, count
 from engine.model_files import model_title
 from engine.models.network import Network

@@ -23,8 +23,8 @@ from gguf.constants import GGMLQuantizationType as Kind
 from engine import kernels
 from engine.catalog import PackagedModel
 from engine.errors import SafelightError, quoted
-from engine.memory.card import AbsentCard
 from engine.memory.device import Placement
+from engine.memory.machine import AbsentCard
 from engine.memory.plan import Plan, Subject
 from engine.model_files import model_title
 from engine.models.causal.gguf import DESCRIBE

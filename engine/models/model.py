@@ -15,7 +15,7 @@ from torch import Tensor
 
 from engine import kernels
 from engine.adapters.draft import DraftAdapter, read_draft
-from engine.adapters.slot import Adapter, AdapterSlot
+from engine.adapters.targets import Adapter, AdapterSlot
 from engine.config import GenerationConfig, ModelConfig
 from engine.errors import SafelightError, Sentence
 from engine.layers.kv_cache import KVCache
@@ -25,12 +25,11 @@ from engine.memory.experimental import NAMES
 from engine.memory.footprint import Mode
 from engine.memory.plan import device_memory, free_bytes, require_room, spare_bytes
 from engine.memory.several import run_bytes
-from engine.models.defaults import generation_defaults
 from engine.models.device_check import settle
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.folder import ModelFolder
 from engine.models.network import Network
-from engine.models.opening import open_model
+from engine.models.opening import generation_defaults, open_model
 from engine.models.prompt import image_starts, with_image_tokens, with_rows
 from engine.models.registry import Family
 from engine.models.vision.reader import ImageReader, drained

@@ -12,7 +12,7 @@ from engine.config import GenerationConfig, ModelConfig
 from engine.decoders import BLOCK_DIFFUSION
 from engine.errors import SafelightError, quoted
 from engine.files import read_json
-from engine.models.causal import families, gemma3, llada, llada2
+from engine.models.causal import families, llada, llada2
 from engine.models.causal.layout import EXPERTS, SEEING, TEXT
 from engine.models.causal.network import build as build_causal
 from engine.models.diffusion_gemma import config as diffusion_gemma
@@ -119,8 +119,8 @@ FAMILIES = {
         _autoregressive("ministral", families.read_mistral),
         _autoregressive("ministral3", families.read_ministral3),
         _autoregressive("mistral3", families.read_mistral3, SEEING),
-        _autoregressive("gemma3_text", gemma3.read_text, tried="Gemma 3 270M"),
-        _autoregressive("gemma3", gemma3.read_seeing, SEEING),
+        _autoregressive("gemma3_text", families.read_gemma3_text, tried="Gemma 3 270M"),
+        _autoregressive("gemma3", families.read_gemma3, SEEING),
         Family(
             "wedlm",
             families.read_wedlm,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from engine.pictures.cost import ImageCost
 from engine.pictures.picture import (
     BLIND,
     MAX_BYTES,
     MAX_SIDE,
+    ImageCost,
     Picture,
     data_url,
     is_picture,

@@ -25,6 +25,7 @@ from engine.pictures.container import Content, content
 
 if TYPE_CHECKING:
     from PIL import Image
+import math
 
 BLIND = "this model cannot see images; remove them, or choose a model that can"
 MAX_BYTES = 20 * 2**20
@@ -209,3 +210,26 @@ def _on_white(image: Image.Image) -> Image.Image:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
     return image.convert("RGB")
+
+
+@dataclass(frozen=True)
+class ImageCost:
+    """The token counts of images for a model whose soft tokens stand for ``tile`` pixels a side each."""
+
+    tile: int
+
+    def tiles(self, width: int, height: int, budget: int) -> tuple[int, int]:
+        """Returns the rows and columns of soft tokens of an image; their product is at most the budget."""
+        factor = math.sqrt(budget * self.tile**2 / (height * width))
+        rows, columns = (math.floor(factor * length / self.tile) for length in (height, width))
+        # A side too short for one tile: the proportion is beyond 1 to the budget, and the other side takes the whole
+        # budget.
+        return (rows, columns) if rows and columns else (1, budget) if columns else (budget, 1)
+
+    def soft_tokens(self, width: int, height: int, budget: int) -> int:
+        """Returns the number of an image's tokens without its begin and end token."""
+        return math.prod(self.tiles(width, height, budget))
+
+    def __call__(self, width: int, height: int, budget: int) -> int:
+        """Returns the number of an image's tokens with its begin and end token."""
+        return self.soft_tokens(width, height, budget) + 2

@@ -1,7 +1,8 @@
 """Trains a Sudoku adapter of a frozen model, packed or not.
 
 The matrices are trained in fp32. A network that computes in bf16 gets copies, as small steps would be lost in bf16.
-A run can be stopped between any two steps; resumed, it gives the same numbers to the bit.
+A run can be stopped between any two steps; resumed, it gives the same numbers to the bit. What the model solves of
+held-out puzzles is measured by the public ``generate``, and no solver takes part.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import math
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -21,12 +22,16 @@ from torch import Tensor
 from engine import catalog, store_files
 from engine.adapters.targets import attach, new_adapters
 from engine.adapters.writing import save_adapter
+from engine.decoding.generate import generate
 from engine.errors import SafelightError, quoted
+from engine.events import GenerationFinished
 from engine.files import explained, read_text, write_text
 from engine.fingerprint import fingerprint
 from engine.memory.experimental import experimental
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.model import Model, load_model
+from engine.tasks import sudoku
+from engine.threads import use_threads
 from engine.training.adapter import (
     AdapterRun,
     TrainingEnded,
@@ -35,14 +40,12 @@ from engine.training.adapter import (
     TrainingRecord,
     TrainingStarted,
 )
-from engine.training.evaluate import measure
 from engine.training.loss import Draws, Loss, draw, uniform_loss
 from engine.training.memory import require_training_memory
 from engine.training.puzzles import Format, Pair, TrainingBatch, made_pairs
 from engine.types import Cancel
 from engine.weights import packed_store
-from engine.weights.safetensors import Checkpoint
-from engine.weights.saving import save_whole
+from engine.weights.safetensors import Checkpoint, save_whole
 
 STATE, LOG = "state.safetensors", "log.jsonl"
 MEASURED_GIVENS = (30, 50)
@@ -321,3 +324,37 @@ def _base(model: Model) -> tuple[str, str]:
         return packed_store.Manifest.read(model.folder / store_files.MANIFEST).source, ""
     embedded = model.folder in {known.folder for known in catalog.EMBEDDED}
     return model.name, fingerprint(model.folder) if embedded else ""
+
+
+def measure(
+    format: Format, pairs: Sequence[Pair], step: int = 0, seed: int = 0, cancel: Cancel | None = None
+) -> TrainingMeasured | None:
+    """Solves each puzzle once after a step of training, with the model's own settings; None if it was cancelled."""
+    threads = torch.get_num_threads()
+    try:
+        return _measure(format, pairs, step, seed, cancel)
+    finally:
+        use_threads(threads)  # passes set their own number of threads; training uses more
+
+
+def _measure(
+    format: Format, pairs: Sequence[Pair], step: int, seed: int, cancel: Cancel | None
+) -> TrainingMeasured | None:
+    model = format.model
+    config = model.generation_defaults.replace(max_new_tokens=model.config.canvas_length)
+    solved = blanks = right = kept = steps = 0
+    for board, solution in pairs:
+        ended: GenerationFinished | None = None
+        for event in generate(model, format.ids(board), config, seed, cancel):
+            if isinstance(event, GenerationFinished):
+                ended = event
+        assert ended is not None
+        if ended.reason == "cancelled":
+            return None
+        answer = sudoku.read_answer(model.tokenizer.decode(ended.tokens.tolist()))
+        verdict = sudoku.judge(board, answer)
+        empty = [cell for cell in range(sudoku.SIZE) if board[cell] == "0"]
+        solved, kept, steps = solved + verdict.valid, kept + verdict.givens_kept, steps + ended.steps
+        blanks, right = blanks + len(empty), right + sum(answer[cell] == solution[cell] for cell in empty)
+    count = len(pairs)
+    return TrainingMeasured(step, count, solved / count, right / max(1, blanks), kept / count, steps / count)

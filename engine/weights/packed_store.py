@@ -35,8 +35,7 @@ from engine.quant import Precision
 from engine.store_files import COMPANIONS, DRAFT_FILES, DRAFT_FOLDER, MANIFEST, PARTIAL, UNFINISHED
 from engine.types import Cancel, Progress
 from engine.weights.layout import Expected, Layout, State, TensorSource, fill
-from engine.weights.safetensors import FLOATING, Checkpoint
-from engine.weights.saving import save_whole
+from engine.weights.safetensors import FLOATING, Checkpoint, save_whole
 
 FORMAT, VERSION = "safelight-store", 1
 TYPES = {  # of packed tensors, as safetensors' headers name them

@@ -1,17 +1,19 @@
-"""Reads safetensors files: their headers at once, their tensors one at a time. Never opens a pickle."""
+"""Reads safetensors files, headers at once and tensors one at a time, and writes them whole. Never opens a pickle."""
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 
 from engine.errors import SafelightError
-from engine.files import is_bare_name, read_json
+from engine.files import is_bare_name, read_json, replacing
 
 FLOATING = ("F32", "BF16", "F16")
 MAPPED = 2**26  # bytes read of a file before it is mapped anew, so that what was copied does not stay in memory
@@ -97,3 +99,18 @@ class Checkpoint:
 
 def _damaged(file: Path, error: Exception) -> SafelightError:
     return SafelightError(f"{file} is damaged or truncated ({error}); download it again")
+
+
+def save_whole(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
+    """Writes tensors that are on the CPU and contiguous.
+
+    Raises:
+        SafelightError: the disk is full, or the folder cannot be written to.
+    """
+    with replacing(path) as temporary:
+        try:
+            save_file(tensors, temporary, metadata)
+        except SafetensorError as error:  # only its text has the system's error
+            is_full = "No space left" in str(error) or "os error 28" in str(error)
+            raise OSError(errno.ENOSPC if is_full else errno.EIO, str(error)) from error
+        temporary.chmod(0o644)  # the library writes for the owner only

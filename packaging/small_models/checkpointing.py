@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from engine.errors import SafelightError
-from engine.weights.saving import save_whole
+from engine.weights.safetensors import save_whole
 
 STATE = "state.safetensors"
 

@@ -26,7 +26,7 @@ from engine.models.diffusion_gemma.layout import TARGETS as LAYERS
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.registry import FAMILIES
 from engine.store_files import DRAFT_FOLDER
-from engine.weights.saving import save_whole
+from engine.weights.safetensors import save_whole
 from small_models.causal_recipes import CAUSAL_RECIPES, CausalRecipe
 from small_models.causal_trainer import BASE, add_draft
 from small_models.checkpointing import read_state, under

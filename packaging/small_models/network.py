@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from engine.kernels.rope import rotate
+from engine.kernels.reference_step import rotate
 from engine.models.diffusion_gemma.block import Block
 from engine.models.diffusion_gemma.network import DiffusionGemma
 

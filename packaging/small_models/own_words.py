@@ -25,7 +25,7 @@ from engine.layers.attention import Extend
 from engine.models.causal.network import CausalNetwork
 from engine.models.model import Model, load_model
 from engine.models.registry import FAMILIES
-from engine.weights.saving import save_whole
+from engine.weights.safetensors import save_whole
 from small_models.export import causal_dict
 from small_models.own_questions import question
 from small_models.text_loss import read_rows, text_loss

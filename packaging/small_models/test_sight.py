@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.models.vision.preprocess import patches
+from engine.models.vision.reader import patches
 from engine.models.vision.tower import VisionTower
 from engine.tasks.drawings import draw
 from small_models import drawings, sight

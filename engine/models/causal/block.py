@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.config import LayerConfig
-from engine.kernels.rope import rotate
+from engine.kernels.reference_step import rotate
 from engine.layers.adapted import linear
 from engine.layers.attention import Extend, Reach, mix
 from engine.layers.mlp import GatedMLP

@@ -18,10 +18,10 @@ from engine.errors import SafelightError
 from engine.kernels.few_rows import DenseLayers, Visible
 from engine.layers.attention import Extend, Reach
 from engine.layers.embedding import TokenTable
+from engine.layers.joint_rows import unextended
 from engine.layers.kv_cache import KVCache
 from engine.layers.masks import CAUSAL, Blocks, block_causal_mask, causal_mask
 from engine.layers.rope import cos_sin, inverse_frequencies, stretched, stretched_as_llama3
-from engine.layers.segments import unextended
 from engine.models.causal.block import CausalBlock, SandwichBlock, norm
 from engine.models.causal.config import CausalConfig, LinearScaling, Llama3Scaling, Yarn
 from engine.models.causal.few_rows import MAX_ROWS, LayersInC

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from engine.config import VisionConfig
 from engine.errors import SafelightError
-from engine.kernels.rope import rotate
+from engine.kernels.reference_step import rotate
 from engine.layers.attention import attend
 from engine.layers.mlp import GatedMLP
 from engine.layers.norm import RMSNorm

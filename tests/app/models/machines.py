@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from engine.memory.card import CARDS, AbsentCard
-from engine.memory.machine import GraphicsCard, Machine, Maker
+from engine.memory.machine import CARDS, AbsentCard, GraphicsCard, Machine, Maker
 
 GIB = 2**30
 

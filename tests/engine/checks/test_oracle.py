@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from engine.checks.kernel_checks import linear_check, sort_check, sorted_pairs
 from engine.checks.operands import normal, other_scales, packed
 from engine.checks.oracle import OracleCheck, OracleResult, distance, judge
-from engine.checks.product_checks import linear_check, sort_check, sorted_pairs
 from engine.kernels import reference
 from engine.quant import INT8, Packed
 

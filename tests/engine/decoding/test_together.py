@@ -16,8 +16,7 @@ from engine.decoding.performing import perform, perform_together
 from engine.decoding.protocols import Denoise, Pass, Prefill
 from engine.layers.kv_cache import SLACK
 from engine.models.diffusion_gemma import joining
-from engine.models.diffusion_gemma.joining import FEWEST_ROWS, Joining
-from engine.models.diffusion_gemma.joint import Rows, joint_pass
+from engine.models.diffusion_gemma.joining import FEWEST_ROWS, Joining, Rows, joint_pass
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.threads import RETRY, Pace
 from tests.engine.adapting import random_adapters

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine import windows
-from engine.doctor import environment, four_bits
+from engine.doctor import environment
 from engine.doctor.reporter import Reporter
 from engine.kernels import cpu_int4, cpu_w4a8, native
 
@@ -19,9 +19,9 @@ Patch = pytest.MonkeyPatch
 @pytest.fixture(autouse=True)
 def a_processor(monkeypatch: Patch, tmp_path: Path) -> None:
     """One with AVX-512, on which nothing is built."""
-    monkeypatch.setattr(four_bits.platform, "machine", lambda: "x86_64")
-    monkeypatch.setattr(four_bits.torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
-    monkeypatch.setattr(four_bits.cpu, "has_bf16_units", lambda: True)
+    monkeypatch.setattr(environment.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(environment.torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
+    monkeypatch.setattr(environment.cpu, "has_bf16_units", lambda: True)
     monkeypatch.setattr(native, "HERE", tmp_path)
     monkeypatch.setattr(native, "instructions", lambda: "avx512")
     monkeypatch.setattr(native, "compiler", lambda: "/usr/bin/cc")
@@ -37,28 +37,28 @@ def having(monkeypatch: Patch, block: int, rows: int) -> None:
 @pytest.mark.parametrize(("name", "units"), [("avx512", "AVX-512 VNNI"), ("avx2", "AVX2"), ("amx", "AMX")])
 def test_ours_serves_experts(monkeypatch: Patch, name: str, units: str) -> None:
     monkeypatch.setattr(native, "instructions", lambda: name)
-    assert (four_bits.why_not_ours(), four_bits.experts_kernel()) == (None, f"ours in C, {units}")
+    assert (environment.why_not_ours(), environment.experts_kernel()) == (None, f"ours in C, {units}")
 
 
 def test_without_a_compiler_it_says_what_to_install(monkeypatch: Patch) -> None:
     having(monkeypatch, 64, 0)
     monkeypatch.setattr(native, "compiler", lambda: None)
-    assert four_bits.why_not_ours() == "there is no C compiler to build it with; install gcc or clang"
-    assert four_bits.experts_kernel() == "torch's, AVX512"
+    assert environment.why_not_ours() == "there is no C compiler to build it with; install gcc or clang"
+    assert environment.experts_kernel() == "torch's, AVX512"
     monkeypatch.setattr(windows, "IS_WINDOWS", True)
-    assert four_bits.why_not_ours() == "it is not built on Windows yet"
-    monkeypatch.setattr(four_bits.platform, "machine", lambda: "arm64")
-    assert four_bits.why_not_ours() == "it is written for x86-64, and this processor is arm64"
+    assert environment.why_not_ours() == "it is not built on Windows yet"
+    monkeypatch.setattr(environment.platform, "machine", lambda: "arm64")
+    assert environment.why_not_ours() == "it is written for x86-64, and this processor is arm64"
 
 
 def test_other_reasons(monkeypatch: Patch) -> None:
     having(monkeypatch, 64, 0)
-    assert "could not be built" in (four_bits.why_not_ours() or "")
+    assert "could not be built" in (environment.why_not_ours() or "")
     having(monkeypatch, 64, 32)
-    assert "blocks of 32 rows, and torch lays weights in blocks of 64" in (four_bits.why_not_ours() or "")
+    assert "blocks of 32 rows, and torch lays weights in blocks of 64" in (environment.why_not_ours() or "")
     having(monkeypatch, 0, 0)
-    assert "this torch has none" in (four_bits.why_not_ours() or "")
-    assert four_bits.experts_kernel() == "decoded and multiplied in bf16"
+    assert "this torch has none" in (environment.why_not_ours() or "")
+    assert environment.experts_kernel() == "decoded and multiplied in bf16"
 
 
 def test_the_report_has_them(monkeypatch: Patch) -> None:

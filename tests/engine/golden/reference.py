@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion, DynamicCache
 from transformers.utils import logging
 
-from engine.models.vision.preprocess import Patches
+from engine.models.vision.reader import Patches
 from tests.engine.small import write_tokenizer
 
 logging.disable_progress_bar()  # the bar of save_pretrained leaves a thread behind

@@ -14,7 +14,7 @@ from torch import Tensor
 from engine import Model, load_model
 from engine.layers.images import ImageRows
 from engine.models.prompt import Prompt
-from engine.models.vision.preprocess import Patches, patches
+from engine.models.vision.reader import Patches, patches
 from tests.engine.golden import recorder
 from tests.engine.golden.reference import IMAGE_IDS, Reference, Shape, build, image_inputs, save
 from tests.engine.golden.test_generation import BASE, assert_same, play

@@ -18,8 +18,8 @@ from engine.memory.plan import CONTEXT
 from engine.models.causal.llada2 import TARGETS
 from engine.models.causal.llada2 import read_llada2 as read_config
 from engine.models.causal.network import CausalNetwork, build
-from engine.models.defaults import run_settings
 from engine.models.folder import ModelFolder, quantize
+from engine.models.opening import run_settings
 from engine.quant import INT8, PRECISIONS, pack, unpack
 from tests.engine.golden.causal_reference import check_passes
 from tests.engine.golden.llada2_reference import SMALL, Tensors, drawn, logits, save, shapes

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from engine.kernels import cpu_norms, native
-from engine.kernels.rope import rotate
+from engine.kernels.reference_step import rotate
 from engine.layers.attention import normed_heads
 from engine.layers.norm import RMSNorm
 from engine.layers.rope import cos_sin

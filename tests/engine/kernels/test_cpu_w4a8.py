@@ -10,8 +10,8 @@ from torch import Tensor
 
 from engine.config import Activation
 from engine.kernels import cpu, cpu_w4a8
-from engine.kernels.activation import activate
 from engine.kernels.cpu_w4a8 import ACTIVATIONS
+from engine.kernels.reference import activate
 from engine.quant import INT4, INT4_G64, NF4, Packed, Scheme, pack, to_blocks, unpack
 
 needs_kernel = pytest.mark.skipif(

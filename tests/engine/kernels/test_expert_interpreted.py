@@ -9,7 +9,7 @@ from torch import Tensor
 from engine.config import GELU, Activation
 from engine.kernels import reference
 from engine.kernels.expert_gemm import ProductBlocks, experts
-from engine.kernels.expert_sort import group
+from engine.kernels.router import group
 from engine.kernels.table import schemes
 from engine.quant import SCHEMES, pack
 

@@ -12,7 +12,7 @@ from engine.kernels import attention, linear_w8a16, norms, reference
 from engine.kernels import reference_step as plain
 from engine.kernels.decode import split_pairs
 from engine.kernels.linear_w8a16 import Cut
-from engine.kernels.rope import rotate
+from engine.kernels.reference_step import rotate
 from engine.layers.norm import RMSNorm
 from engine.layers.rope import cos_sin
 from engine.quant import INT8, pack

@@ -10,7 +10,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from engine import GenerationConfig, generate
 from engine.config import IMAGE_TOKENS, VisionConfig
-from engine.kernels import cpu_w4a8, cpu_w8a16, native
+from engine.kernels import cpu_int8, cpu_w4a8, native
 from engine.layers.images import ImageRows
 from engine.layers.kv_cache import KVCache, cache_bytes
 from engine.memory import footprint
@@ -48,7 +48,7 @@ def test_a_plan_covers_the_pass_of_the_largest_image(dtype: torch.dtype, monkeyp
     """Never less than measured, and at most 1.4 times as much. On one thread: the profiler sees no other, nor C."""
     monkeypatch.setattr(native, "instructions", lambda: "")
     monkeypatch.setattr(cpu_w4a8, "block", lambda: 0)
-    monkeypatch.setattr(cpu_w8a16, "is_there", lambda: False)
+    monkeypatch.setattr(cpu_int8, "multiplies_many", lambda: False)
     monkeypatch.setattr(footprint, "available_threads", lambda: 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     config = dataclasses.replace(MIDDLE, vision=VISION)

@@ -13,7 +13,7 @@ from engine.files import write_json
 from engine.kernels import cpu_int4
 from engine.layers.embedding import LOGITS_AT_ONCE
 from engine.memory import plan as planning
-from engine.memory.card import card_of
+from engine.memory.machine import card_of
 from engine.models.folder import ModelFolder
 from tests.engine.published import PUBLISHED
 

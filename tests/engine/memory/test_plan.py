@@ -28,8 +28,8 @@ from engine.layers.kv_cache import cache_bytes
 from engine.layers.packed_linear import install
 from engine.memory import footprint
 from engine.memory import plan as planning
-from engine.memory.card import card_of
 from engine.memory.device import choose
+from engine.memory.machine import card_of
 from engine.memory.plan import require_room
 from engine.memory.several import further_run, joint_workspace, program_bytes
 from engine.models.diffusion_gemma.network import DiffusionGemma

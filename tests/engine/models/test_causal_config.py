@@ -10,9 +10,8 @@ import pytest
 from engine import GenerationConfig, SafelightError
 from engine.files import write_json
 from engine.models.causal.config import CausalConfig, LinearScaling, QueryScaling, Yarn
-from engine.models.defaults import generation_defaults
 from engine.models.folder import ModelFolder
-from engine.models.opening import plan_model
+from engine.models.opening import generation_defaults, plan_model
 from engine.models.registry import family_of
 from engine.text.chat_template import ChatTemplate
 from engine.text.tokenizer import Tokenizer

@@ -14,9 +14,8 @@ from engine import Model, SafelightError, catalog, load_model
 from engine.fingerprint import fingerprint
 from engine.kernels import cpu_int4
 from engine.layers.packed_linear import packed_weights
-from engine.memory.card import AbsentCard, card_of
-from engine.models.defaults import run_settings
-from engine.models.opening import plan_model
+from engine.memory.machine import AbsentCard, card_of
+from engine.models.opening import plan_model, run_settings
 from engine.quant import INT8, INT8_G16, INT8_G32, UINT4, Precision, unpack
 from engine.weights.gguf import checkpoint
 from tests.engine import gguf_files

@@ -13,7 +13,7 @@ from engine.layers.packed_linear import packed_weights
 from engine.models.folder import quantize
 from engine.models.prompt import Prompt, with_image_tokens
 from engine.models.vision import reader
-from engine.models.vision.preprocess import patches
+from engine.models.vision.reader import patches
 from engine.models.vision.tower import VisionTower
 from engine.pictures import pixels
 from engine.quant import PRECISIONS

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from engine import SafelightError, catalog
+from engine.models.diffusion_gemma.config import read_vision
 from engine.models.folder import ModelFolder
-from engine.models.vision.config import read_vision
 from engine.pictures import ImageCost
 from tests.engine.tiny import CONFIG, VISION
 

@@ -35,11 +35,9 @@ from engine.training.adapter import (
     TrainingStarted,
     recipe_for,
 )
-from engine.training.evaluate import measure
-from engine.training.finetune import LOG, STATE, train_adapter
-from engine.training.loss import Draws, causal_loss, draw, uniform_loss
+from engine.training.finetune import LOG, STATE, measure, train_adapter
+from engine.training.loss import Draws, causal_loss, denoise, draw, encode, uniform_loss
 from engine.training.memory import adapter_parameters
-from engine.training.network import denoise, encode
 from engine.training.puzzles import Format, TrainingBatch, made_pairs
 from engine.weights.safetensors import Checkpoint
 from tests.engine.packing import SHAPE, released
@@ -304,7 +302,7 @@ def test_measuring_reads_what_was_written(base: Path, monkeypatch: pytest.Monkey
         ids = torch.tensor(model.tokenizer.encode(sudoku.rows(next(turn))))
         return [engine.GenerationFinished(tokens=ids.numpy(), reason="eos", blocks=1, steps=4, seconds=0.0)]
 
-    monkeypatch.setattr("engine.training.evaluate.generate", written)
+    monkeypatch.setattr("engine.training.finetune.generate", written)
     score = measure(form, [(board, solution)] * 3)
     assert score is not None
     blanks = board.count("0")

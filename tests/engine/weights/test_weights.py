@@ -21,7 +21,7 @@ from engine import SafelightError, load_model, store_files
 from engine.models.folder import quantize
 from engine.quant import PRECISIONS
 from engine.weights import packed_store as stores
-from engine.weights import saving
+from engine.weights import safetensors
 from tests.engine.packing import (
     GROUP,
     SCHEME,
@@ -406,7 +406,7 @@ def test_a_disk_without_room_is_refused_before(source: Path, tmp_path: Path, mon
 def test_a_disk_that_fills_up_loses_nothing(
     source: Path, packed_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, calls = saving.save_file, []
+    real, calls = safetensors.save_file, []
 
     def filling(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None) -> None:
         calls.append(path)
@@ -415,7 +415,7 @@ def test_a_disk_that_fills_up_loses_nothing(
             raise OSError(28, "No space left on device")
         real(tensors, path, metadata)
 
-    monkeypatch.setattr(saving, "save_file", filling)
+    monkeypatch.setattr(safetensors, "save_file", filling)
     with pytest.raises(SafelightError, match=r"disk is full, so .*layer-01.safetensors was not written.* it continues"):
         quantize(source, tmp_path / "store", "nf4", CPU)
     assert not calls[1].exists()

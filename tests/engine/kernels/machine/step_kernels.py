@@ -11,7 +11,6 @@ from typing import Any
 from engine.kernels import (
     attention,
     expert_gemm,
-    expert_sort,
     inputs,
     linear_w4a16,
     linear_w8a16,
@@ -47,13 +46,13 @@ def _experts(capability: int) -> list[Build]:
         for kernel in ("gate_up", "down")
     ]
     few = CodeBudget(registers=96)
-    sort = {"BLOCK": 32, "CHUNK": expert_sort.CHUNK}
+    sort = {"BLOCK": 32, "CHUNK": router.CHUNK}
     combine = {"TOP_K": TOP_K, "H": HIDDEN, "BLOCK": expert_gemm.COMBINE}
     return [
         *builds,
         _product("gate_up", INT4, PROMPT_PAIRS, capability, is_prompt=True),
         _product("gate_up", INT4, BLOCK_PAIRS, capability, LLADA2),
-        Build("experts", "group", capability, expert_sort.group_kernel, sort, few),
+        Build("experts", "group", capability, router.group_kernel, sort, few),
         Build(
             "experts", "combine", capability, expert_gemm.combine_kernel, combine, few,
             warps=4, types={"parts_ptr": "bf16"},
