@@ -11,8 +11,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.checks.operands import other_matrix_scales, other_scales, tolerance
-from engine.checks.oracle import EXACT, Mistakes, OracleCheck, Outputs, against
+from engine.checks.oracle import (
+    EXACT,
+    Mistakes,
+    OracleCheck,
+    Outputs,
+    against,
+    other_matrix_scales,
+    other_scales,
+    tolerance,
+)
 from engine.config import Activation
 from engine.kernels import reference
 from engine.kernels import reference_step as plain

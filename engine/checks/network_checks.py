@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from engine import kernels
 from engine.checks import kernel_checks
-from engine.checks.operands import CONTEXT, draws, normal, routing
-from engine.checks.oracle import EXACT, OracleCheck, Outputs
+from engine.checks.oracle import CONTEXT, EXACT, OracleCheck, Outputs, draws, normal, routing
 from engine.config import GELU, Activation, GenerationConfig, LayerConfig
 from engine.decoders import ACCEPTANCE
 from engine.decoding.step_program import StepProgram

@@ -12,8 +12,7 @@ from engine import catalog, kernels
 from engine.benchmarks.random_network import random_network
 from engine.checks.kernel_checks import linear_check
 from engine.checks.network_checks import network_checks
-from engine.checks.operands import normal, packed
-from engine.checks.oracle import OracleCheck, judge
+from engine.checks.oracle import OracleCheck, judge, normal, packed
 from engine.config import ModelConfig
 from engine.doctor.reporter import Found, Reporter
 from engine.memory.device import Placement

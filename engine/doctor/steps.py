@@ -15,7 +15,7 @@ from engine import kernels
 from engine.benchmarks.generation import measure
 from engine.benchmarks.random_network import random_network
 from engine.catalog import MINI
-from engine.checks.operands import draws
+from engine.checks.oracle import draws
 from engine.config import GenerationConfig
 from engine.decoding import sampling
 from engine.decoding.performing import complete

@@ -14,9 +14,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engine.kernels import reference
-from engine.kernels.cpu import number
+from engine.kernels.cpu import even, number, share
 from engine.kernels.cpu_decode import decoder
-from engine.kernels.cpu_threads import even, share
 from engine.kernels.reference_step import TILE_TOKENS, VocabularyResult, draw_among, each_draw
 from engine.quant import Packed
 

@@ -7,7 +7,7 @@ from pathlib import Path, PureWindowsPath
 
 from engine import catalog, store_files
 from engine.adapters.config import CONFIG, TENSORS
-from engine.adapters.reading import AdapterFiles
+from engine.adapters.peft_files import AdapterFiles
 from engine.adapters.targets import Adapter, Adapters
 from engine.errors import SafelightError
 from engine.fingerprint import fingerprint

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from engine import catalog
 from engine.adapters.draft import TARGETS
+from engine.adapters.peft_files import save_adapter
 from engine.adapters.targets import new_adapters
-from engine.adapters.writing import save_adapter
 from engine.config import GenerationConfig
 from engine.files import write_json
 from engine.fingerprint import fingerprint

@@ -19,7 +19,7 @@ from gguf.quants import dequantize
 
 from app.cli.main import main
 from engine import SafelightError
-from engine.models.diffusion_gemma.writing import config_dict
+from engine.models.diffusion_gemma.config import config_dict
 from engine.weights.gguf.header import GGUFHeader
 from tests.engine.packing import packable
 

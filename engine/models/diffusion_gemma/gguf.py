@@ -14,7 +14,7 @@ from typing import Any
 from engine.config import MAX_HEAD_DIM, MAX_LAYERS, GenerationConfig, LayerConfig, ModelConfig
 from engine.declared import check_whole
 from engine.errors import SafelightError, quoted
-from engine.models.diffusion_gemma.writing import config_dict, generation_dict
+from engine.models.diffusion_gemma.config import config_dict, generation_dict
 from engine.models.gguf_description import ROPE, TABLE, GGUFDescription, GGUFKeys, table_shape
 from engine.weights.gguf.checkpoint import GGUFCheckpoint
 from engine.weights.gguf.header import GGUFHeader

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from engine import GAPS, MINI, catalog
-from engine.models.diffusion_gemma.writing import config_dict
+from engine.models.diffusion_gemma.config import config_dict
 from tests.app.cli.calling import Capture, refused, run
 from tests.engine.gguf_files import tiny
 from tests.engine.packing import packable

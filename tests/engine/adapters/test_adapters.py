@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engine import GenerationConfig, Model, SafelightError, load_adapter, load_model, unload_adapter
+from engine.adapters.peft_files import save_adapter
 from engine.adapters.targets import attach, new_adapters
-from engine.adapters.writing import save_adapter
 from engine.decoding.step_program import StepProgram
 from engine.fingerprint import fingerprint
 from engine.layers.adapted import linear

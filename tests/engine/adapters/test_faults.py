@@ -14,8 +14,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from engine import BASE, MINI, GenerationConfig, Model, SafelightError, load_adapter, load_model
-from engine.adapters import reading
-from engine.adapters.writing import save_adapter
+from engine.adapters import peft_files
+from engine.adapters.peft_files import save_adapter
 from engine.fingerprint import fingerprint
 from engine.layers.adapted import addition
 from engine.models import adapting
@@ -148,7 +148,7 @@ def test_one_that_does_not_fit_is_reported_before_it_is_read(
     saved: Path, loaded: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(adapting, "free_bytes", lambda _: 1_000)
-    monkeypatch.setattr(reading.Checkpoint, "read", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr(peft_files.Checkpoint, "read", lambda *_: pytest.fail("it was read"))
     with pytest.raises(SafelightError, match=r"takes 0.0 GB and cpu has 0.0 GB free; close other programs, or"):
         load_adapter(loaded, saved)
 

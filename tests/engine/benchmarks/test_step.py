@@ -20,7 +20,7 @@ from engine.benchmarks.step import check_layers, measure_shape
 from engine.decoding.step_program import StepProgram
 from engine.layers.packed_linear import PackedLinear, packed_weights
 from engine.memory.device import Placement, choose
-from engine.models.diffusion_gemma.writing import config_dict
+from engine.models.diffusion_gemma.config import config_dict
 from engine.quant import PRECISIONS, Packed, unpack
 from tests.engine.packing import packable
 

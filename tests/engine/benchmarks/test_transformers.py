@@ -11,7 +11,7 @@ from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion
 
 from engine.benchmarks.transformers import _small_vision, random_model
 from engine.memory.device import choose
-from engine.models.diffusion_gemma.writing import config_dict
+from engine.models.diffusion_gemma.config import config_dict
 from tests.engine.packing import packable
 
 

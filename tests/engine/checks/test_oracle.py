@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from engine.checks.kernel_checks import linear_check, sort_check, sorted_pairs
-from engine.checks.operands import normal, other_scales, packed
-from engine.checks.oracle import OracleCheck, OracleResult, distance, judge
+from engine.checks.oracle import OracleCheck, OracleResult, distance, judge, normal, other_scales, packed
 from engine.kernels import reference
 from engine.quant import INT8, Packed
 

@@ -12,7 +12,7 @@ from transformers import DiffusionGemmaForBlockDiffusion, DynamicCache
 
 from engine import load_model
 from engine.adapters.config import tensor_name
-from engine.adapters.reading import AdapterFiles
+from engine.adapters.peft_files import AdapterFiles
 from engine.adapters.targets import Place, attach
 from engine.models.diffusion_gemma.layout import TARGETS as LAYERS
 from engine.models.diffusion_gemma.layout import released_name

@@ -19,7 +19,6 @@ from engine.kernels import (
     cpu_decode,
     cpu_int4,
     cpu_int8,
-    cpu_threads,
     cpu_vocabulary,
     cpu_w4a8,
     reference,
@@ -374,7 +373,7 @@ def test_threads_that_take_experts_of_their_own_come_to_the_same(threads: int, m
         alone = cpu.experts(x, weights, chosen, gate_up, down)
         monkeypatch.setattr(cpu, "LEAST_PAIRS", 1)
         given_back: list[int] = []
-        monkeypatch.setattr(cpu_threads, "_trimming", lambda: given_back.append)
+        monkeypatch.setattr(cpu, "_trimming", lambda: given_back.append)
         for grad in (False, True):
             with torch.inference_mode(not grad):
                 shared = cpu.experts(x.clone().requires_grad_(grad), weights, chosen, gate_up, down)

@@ -10,7 +10,7 @@ import torch
 
 import engine
 from engine import Event, GenerationConfig, PrefillFinished
-from engine.adapters.writing import save_adapter
+from engine.adapters.peft_files import save_adapter
 from engine.models.diffusion_gemma.layout import TARGETS
 from engine.models.folder import quantize
 from engine.service import AdapterRequest, ChatRun, LoadRequest, LocalBackend, RunAdvanced, RunEnded, run_alone
