@@ -17,8 +17,16 @@ import torch
 from torch import Tensor
 
 from engine import kernels
-from engine.benchmarks.measuring import copy_bandwidth, device_name, peak_memory_mb, percentile_95, timed, wait
-from engine.benchmarks.random_network import Report, random_network
+from engine.benchmarks.measuring import (
+    Report,
+    copy_bandwidth,
+    device_name,
+    peak_memory_mb,
+    percentile_95,
+    random_network,
+    timed,
+    wait,
+)
 from engine.checks.network_checks import network_checks
 from engine.checks.oracle import judge
 from engine.config import GenerationConfig, ModelConfig

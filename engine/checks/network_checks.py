@@ -143,7 +143,7 @@ def _attention(network: DiffusionGemma, layer: LayerConfig, tokens: int, context
 
 def _turns(network: DiffusionGemma, layer: LayerConfig, tokens: int, where: str) -> Iterator[LayerCheck]:
     """Yields checks of head norms with rotation, and of the tables of angles."""
-    from engine.kernels import inputs, norms  # need Triton
+    from engine.kernels import norms  # needs Triton
 
     device, dtype, size = network.device, network.dtype, layer.head_dim
     random = partial(normal, device=device, dtype=dtype)
@@ -154,13 +154,13 @@ def _turns(network: DiffusionGemma, layer: LayerConfig, tokens: int, where: str)
     weights, rope = (random(size, seed=4), random(size, seed=5)), (angles.cos().to(dtype), angles.sin().to(dtype))
     heads = norms.head_norm_rope, parts, weights, rope, tokens + 11, tokens + CONTEXT
     yield LayerCheck("norms", f"{where}, heads", partial(kernel_checks.head_norm_rope_check, *heads))
-    far = inputs.rope_tables, inverse_frequencies(layer).to(device), 200_000, tokens, dtype
+    far = norms.rope_tables, inverse_frequencies(layer).to(device), 200_000, tokens, dtype
     yield LayerCheck("rope", where, partial(kernel_checks.rope_check, *far))
 
 
 def _between(network: DiffusionGemma, tokens: int) -> Iterator[LayerCheck]:
     """Yields checks of the other kernels between the products, and at a step's two ends."""
-    from engine.kernels import inputs, norms, router  # need Triton
+    from engine.kernels import norms, router  # need Triton
 
     config, device, checks = network.config, network.device, kernel_checks
     hidden, top_k, experts = config.hidden_size, config.top_k_experts, config.num_experts
@@ -173,7 +173,7 @@ def _between(network: DiffusionGemma, tokens: int) -> Iterator[LayerCheck]:
     table = cast(Packed, network.embed_tokens.table)
 
     merged = norms.merge_norm, x, y, sparse, weights, scalars, tokens // 2
-    embedded = inputs.embed_rows, ids, table, y[: tokens - 3], 3
+    embedded = norms.embed_rows, ids, table, y[: tokens - 3], 3
     made: dict[tuple[str, str], Make] = {
         ("norms", "before a layer"): partial(checks.norm_check, norms.norm, x, weights[0]),
         ("norms", "after attention"): partial(checks.add_norm_check, norms.add_norm, x, y, weights[0], weights[1:]),

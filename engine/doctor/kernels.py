@@ -9,7 +9,7 @@ from functools import partial
 import torch
 
 from engine import catalog, kernels
-from engine.benchmarks.random_network import random_network
+from engine.benchmarks.measuring import random_network
 from engine.checks.kernel_checks import linear_check
 from engine.checks.network_checks import network_checks
 from engine.checks.oracle import OracleCheck, judge, normal, packed

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from engine import kernels
 from engine.benchmarks.generation import measure
-from engine.benchmarks.random_network import random_network
+from engine.benchmarks.measuring import random_network
 from engine.catalog import MINI
 from engine.checks.oracle import draws
 from engine.config import GenerationConfig

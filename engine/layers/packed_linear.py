@@ -14,7 +14,7 @@ from engine.config import GELU, Activation
 from engine.kernels import cpu_int4, cpu_int8, reference
 from engine.kernels.native import matrices
 from engine.layers.embedding import TokenTable
-from engine.layers.moe import Experts
+from engine.layers.mlp import Experts
 from engine.quant import INT8, NF4, NF4_F32, UINT4, Packed, Precision, Scheme
 
 PACKABLE = (Experts, TokenTable, nn.Linear)

@@ -38,9 +38,8 @@ from engine.text.gguf_tokenizer import tokenizer_files, tokenizer_of
 from engine.text.template_sandbox import compile_template
 from engine.text.tokenizer import Tokenizer
 from engine.types import Cancel, Progress
-from engine.weights.gguf.checkpoint import GGUFCheckpoint, in_pieces
+from engine.weights.gguf.checkpoint import KEPT, GGUFCheckpoint, in_pieces
 from engine.weights.gguf.header import GGUFHeader
-from engine.weights.gguf.kept import KEPT
 from engine.weights.loader import StoredWeights
 from engine.weights.packed_store import Manifest, companions_of
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from engine.decoders import BLOCK_DIFFUSION
 from engine.errors import SafelightError, quoted
 from engine.files import read_json
 from engine.models.causal import families, llada, llada2
+from engine.models.causal.config import CausalConfig
 from engine.models.causal.layout import EXPERTS, SEEING, TEXT
 from engine.models.causal.network import build as build_causal
 from engine.models.diffusion_gemma import config as diffusion_gemma
@@ -91,11 +93,12 @@ def _autoregressive(
     return Family(model_type, read_config, build_causal, *layout, ("autoregressive",), _ANSWER, tried)
 
 
-def _from_autoregression(model_type: str, read_config: Callable[[dict[str, Any]], ModelConfig]) -> Family:
+def _from_autoregression(model_type: str, read_config: Callable[[dict[str, Any]], CausalConfig]) -> Family:
     """Returns a family of dllm's: its files do not say whether it was trained on whole texts or on blocks."""
     decoders, defaults = ("bidirectional", "block_causal"), _MASKED
     ends = ("<|im_end|>", "<|eot_id|>", "<|endoftext|>")
-    return Family(model_type, read_config, build_causal, *TEXT, decoders, defaults, AUTHORS_ONLY, ends=ends)
+    reader = partial(families.read_dllm, like=read_config)
+    return Family(model_type, reader, build_causal, *TEXT, decoders, defaults, AUTHORS_ONLY, ends=ends)
 
 
 FAMILIES = {
@@ -213,9 +216,9 @@ FAMILIES = {
             ends=_CHAT_ENDS,
             tried=AUTHORS_ONLY,
         ),
-        _from_autoregression("a2d-qwen3", families.read_a2d_qwen3),
-        _from_autoregression("a2d-qwen2", families.read_a2d_qwen2),
-        _from_autoregression("a2d-llama", families.read_a2d_llama),
+        _from_autoregression("a2d-qwen3", partial(families.read_qwen3, mask=families.QWEN3_MASK)),
+        _from_autoregression("a2d-qwen2", partial(families.read_qwen2, mask=families.QWEN2_MASK)),
+        _from_autoregression("a2d-llama", families.read_llama),
     )
 }
 

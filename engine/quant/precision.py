@@ -7,10 +7,8 @@ from functools import cached_property
 from typing import Any
 
 from engine.errors import SafelightError, quoted
-from engine.quant.int4 import INT4, INT4_G64
-from engine.quant.int8 import INT8
-from engine.quant.nf4 import NF4
-from engine.quant.nvfp4 import NVFP4
+from engine.quant.floats import NF4, NVFP4
+from engine.quant.integers import INT4, INT4_G64, INT8
 from engine.quant.scheme import SCHEMES, Scheme
 
 

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from engine.errors import SafelightError, quoted
 from engine.quant import FP4_F32, INT8, NF4_F32, TILE, Scheme
-from engine.quant.nf4 import NormalFloat4
+from engine.quant.floats import NormalFloat4
 from engine.weights.layout import Expected, Layout, Names, State, TensorSource
 from engine.weights.matrices import Matrix, matrices, put_values, released
 from engine.weights.safetensors import FLOATING

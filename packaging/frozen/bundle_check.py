@@ -17,7 +17,7 @@ from typing import Any
 import bundle_fixes
 
 KERNELS = (
-    *("attention", "decode", "expert_gemm", "inputs", "linear_w4a16", "linear_w8a16"),
+    *("attention", "decode", "expert_gemm", "linear_w4a16", "linear_w8a16"),
     *("norms", "router", "settle", "vocabulary"),
 )
 CAPABILITY = 89  # RTX 40

@@ -14,8 +14,7 @@ from engine.config import LayerConfig
 from engine.kernels.reference_step import rotate
 from engine.layers.adapted import linear
 from engine.layers.attention import Extend, Reach, mix
-from engine.layers.mlp import GatedMLP
-from engine.layers.moe import SparseMLP
+from engine.layers.mlp import GatedMLP, SparseMLP
 from engine.layers.norm import RMSNorm
 from engine.models.causal.config import CausalConfig
 

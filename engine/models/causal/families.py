@@ -16,6 +16,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -165,20 +166,11 @@ def read_dream(raw: dict[str, Any]) -> CausalConfig:
 
 
 QWEN3_MASK, QWEN2_MASK = 151669, 151665  # if neither config.json nor the tokenizer has it
-_OF_DLLM: dict[str, Any] = {"blocks_follow_prompt": True, "reads_whole": True, "mask_schedule": "round"}
 
 
-def read_a2d_qwen3(raw: dict[str, Any]) -> CausalConfig:
-    return replace(read_qwen3(raw, mask=QWEN3_MASK), **_OF_DLLM)
-
-
-def read_a2d_qwen2(raw: dict[str, Any]) -> CausalConfig:
-    return replace(read_qwen2(raw, mask=QWEN2_MASK), **_OF_DLLM)
-
-
-def read_a2d_llama(raw: dict[str, Any]) -> CausalConfig:
-    read = read_llama(raw)  # with the mask of its config.json or tokenizer
-    return replace(read, **_OF_DLLM)
+def read_dllm(raw: dict[str, Any], like: Callable[[dict[str, Any]], CausalConfig]) -> CausalConfig:
+    """Reads the config of a model that was turned to diffusion, ``like`` that of the family that it was of."""
+    return replace(like(raw), blocks_follow_prompt=True, reads_whole=True, mask_schedule="round")
 
 
 RND1_MASK, RND1_CANVAS = 151669, 256

@@ -8,8 +8,7 @@ from torch import Tensor, nn
 from engine.config import LayerConfig, ModelConfig
 from engine.layers.attention import Attention, Extend, Reach
 from engine.layers.joint_rows import Segments
-from engine.layers.mlp import GatedMLP
-from engine.layers.moe import Experts, Router
+from engine.layers.mlp import Experts, GatedMLP, Router
 from engine.layers.norm import RMSNorm
 
 

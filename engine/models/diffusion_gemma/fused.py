@@ -18,9 +18,8 @@ from torch import Tensor, nn
 
 from engine.config import LayerConfig, ModelConfig
 from engine.kernels.expert_gemm import expert_parts
-from engine.kernels.inputs import embed_rows, rope_tables
 from engine.kernels.linear_w8a16 import linear_w8a16
-from engine.kernels.norms import add_norm, head_norm_rope, merge_norm, norm
+from engine.kernels.norms import add_norm, embed_rows, head_norm_rope, merge_norm, norm, rope_tables
 from engine.kernels.router import MAX_EXPERTS, route
 from engine.kernels.table import schemes
 from engine.layers.adapted import addition, linear

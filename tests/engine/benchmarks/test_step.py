@@ -15,7 +15,7 @@ from torch import Tensor
 
 from engine import SafelightError, kernels
 from engine.benchmarks import step
-from engine.benchmarks.random_network import random_network
+from engine.benchmarks.measuring import random_network
 from engine.benchmarks.step import check_layers, measure_shape
 from engine.decoding.step_program import StepProgram
 from engine.layers.packed_linear import PackedLinear, packed_weights
@@ -151,7 +151,7 @@ def test_codes_are_drawn_a_piece_at_a_time(placement: Placement, monkeypatch: py
         sizes.append(self.nbytes)
         return real(self, *arguments, **named)
 
-    monkeypatch.setattr("engine.benchmarks.random_network.DRAWN_AT_ONCE", 1000)
+    monkeypatch.setattr("engine.benchmarks.measuring.DRAWN_AT_ONCE", 1000)
     monkeypatch.setattr(Tensor, "random_", watched)
     made = random_network(CONFIG, PRECISION, placement)
     assert max(sizes) == 1000

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from engine import Event, GenerationConfig, GenerationFinished
-from engine.benchmarks.random_network import random_network
+from engine.benchmarks.measuring import random_network
 from engine.decoders import ACCEPTANCE
 from engine.decoding import step_batch
 from engine.decoding.acceptance import confidence_threshold, entropy_bound, entropy_bound_kept

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from engine import kernels
-from engine.benchmarks.random_network import random_network
+from engine.benchmarks.measuring import random_network
 from engine.checks.network_checks import LayerCheck, network_checks
 from engine.checks.oracle import judge
 from engine.decoders import ACCEPTANCE

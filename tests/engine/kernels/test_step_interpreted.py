@@ -13,11 +13,11 @@ from engine.decoders import ACCEPTANCE
 from engine.decoding import sampling
 from engine.decoding.acceptance import rule_of
 from engine.decoding.step_program import knobs_of
-from engine.kernels import inputs, reference_step
+from engine.kernels import norms, reference_step
 from engine.kernels import router as routing
 from engine.kernels.reference_step import VocabularyResult
 from engine.kernels.settle import Buffers, settle
-from engine.layers.moe import Router
+from engine.layers.mlp import Router
 from engine.layers.rope import cos_sin, inverse_frequencies
 from engine.quant import INT8, pack, unpack
 from tests.engine.tiny import network
@@ -104,14 +104,14 @@ def test_embeddings(count: int, text_rows: int, packed: bool) -> None:
     weight = pack(table, INT8) if packed else table
     embedded = (unpack(weight) if packed else table)[ids] * 8.5
     want = torch.cat([embedded[:text_rows], reference_step.norm(embedded[text_rows:] + fed, None, EPS)])
-    torch.testing.assert_close(inputs.embed_rows(ids, weight, fed, text_rows, 8.5, EPS), want)
+    torch.testing.assert_close(norms.embed_rows(ids, weight, fed, text_rows, 8.5, EPS), want)
 
 
 @pytest.mark.parametrize("share", [1.0, 0.25])
 def test_rope_tables(share: float) -> None:
     """Far out, where an angle has few digits left."""
     frequencies = inverse_frequencies(LayerConfig("full_attention", 32, 1, 1_000_000.0, share))
-    found = inputs.rope_tables(torch.tensor([200_003]), -3, 7, frequencies, torch.float32)
+    found = norms.rope_tables(torch.tensor([200_003]), -3, 7, frequencies, torch.float32)
     want = cos_sin(torch.arange(200_000, 200_007), frequencies, torch.float32)
     torch.testing.assert_close(found, want, atol=1e-6, rtol=0)
 

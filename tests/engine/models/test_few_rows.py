@@ -17,8 +17,7 @@ from engine.layers.kv_cache import KVCache
 from engine.layers.packed_linear import PackedLinear, PackedTokenTable, PackedWeight, install
 from engine.models.causal import network as networks
 from engine.models.causal.config import CausalConfig, QueryScaling, Yarn
-from engine.models.causal.few_rows import MAX_ROWS
-from engine.models.causal.network import CausalNetwork
+from engine.models.causal.network import MAX_ROWS, CausalNetwork
 from engine.quant import INT4, INT4_G64, INT8, INT8_G16, INT8_G32, UINT4, Precision, Scheme, pack, to_blocks, unpack
 from engine.quant.uint4 import for_blocks
 from engine.quant.uint4 import rounded as uint4_values

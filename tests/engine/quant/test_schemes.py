@@ -28,7 +28,7 @@ from engine.quant import (
     split_nibbles,
     unpack,
 )
-from engine.quant.int4 import Int4
+from engine.quant.integers import Int4
 
 # Relative error on Gaussian weights: the figures in the field for these layouts, and a little.
 ERRORS = {

@@ -11,7 +11,6 @@ from typing import Any
 from engine.kernels import (
     attention,
     expert_gemm,
-    inputs,
     linear_w4a16,
     linear_w8a16,
     norms,
@@ -170,8 +169,8 @@ def _ends(capability: int) -> list[Build]:
     canvas = {"C": 256, "PADDED": 256, "BLOCK": settle.BLOCK}
     types = {"entropy_ptr": "fp32", "tokens_ptr": "i64"}
     return [
-        Build("ends", "embed_rows", capability, inputs.embed_rows_kernel, rows, few),
-        Build("ends", "rope", capability, inputs.rope_kernel, {"HALF": 256}, exact, 4, types={"start_ptr": "i64"}),
+        Build("ends", "embed_rows", capability, norms.embed_rows_kernel, rows, few),
+        Build("ends", "rope", capability, norms.rope_kernel, {"HALF": 256}, exact, 4, types={"start_ptr": "i64"}),
         Build("ends", "settle", capability, settle.settle_kernel, canvas, CodeBudget(), types=types),
     ]
 
