@@ -59,7 +59,7 @@ from engine.trace import (
 )
 
 if TYPE_CHECKING:
-    from engine.adapters.targets import Adapter
+    from engine.adapters.lora import Adapter
     from engine.decoding.gap_filling import Filled, infill
     from engine.decoding.generate import fork, generate, rewrite_marked
     from engine.decoding.influence import influence
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from engine.training.finetune import train_adapter
 
 _LAZY = {
-    "Adapter": "engine.adapters.targets",
+    "Adapter": "engine.adapters.lora",
     "Filled": "engine.decoding.gap_filling",
     "Model": "engine.models.model",
     "RunSettings": "engine.models.opening",

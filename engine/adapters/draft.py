@@ -15,9 +15,8 @@ import torch
 from torch import nn
 
 from engine.adapters.config import CONFIG, MAX_RANK, TENSORS, LoraConfig
-from engine.adapters.lora import JoinedAdditions
+from engine.adapters.lora import Adapters, JoinedAdditions, Targets
 from engine.adapters.peft_files import AdapterFiles
-from engine.adapters.targets import Adapters, Targets
 from engine.errors import SafelightError
 from engine.layers.adapted import addition, set_addition
 from engine.store_files import DRAFT_FOLDER

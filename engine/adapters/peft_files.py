@@ -12,8 +12,7 @@ import torch
 from torch import nn
 
 from engine.adapters.config import BASE_FINGERPRINT, CONFIG, TENSOR, TENSORS, LoraConfig, tensor_name
-from engine.adapters.lora import LayerAdapter, LowRank
-from engine.adapters.targets import Adapters, Mode, Place, Targets, size_of
+from engine.adapters.lora import Adapters, LayerAdapter, LowRank, Mode, Place, Targets, size_of
 from engine.errors import SafelightError
 from engine.files import explained, write_json
 from engine.weights.safetensors import FLOATING, Checkpoint, Header, save_whole

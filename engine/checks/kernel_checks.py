@@ -27,7 +27,7 @@ from engine.kernels import reference_step as plain
 from engine.kernels.reference_step import VocabularyResult
 from engine.layers.rope import cos_sin
 from engine.quant import UINT4, Packed, unpack
-from engine.quant.uint4 import rounded
+from engine.quant.integers import rounded
 
 Linear = Callable[[Tensor, Packed], Tensor]
 ExpertOperands = tuple[Tensor, Tensor, Tensor, Packed, Packed]

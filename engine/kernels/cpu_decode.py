@@ -31,7 +31,7 @@ from engine.quant import (
     Packed,
     Scheme,
 )
-from engine.quant.uint4 import MIDDLE, halves_of
+from engine.quant.integers import MIDDLE, halves_of
 
 DECODED = 1 << 18  # four-bit codes decoded at a time, so that intermediates stay in a core's cache
 EXACT = 0.0625  # an int4 code in the upper half of its byte is 16 times its value

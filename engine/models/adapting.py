@@ -7,8 +7,8 @@ from pathlib import Path, PureWindowsPath
 
 from engine import catalog, store_files
 from engine.adapters.config import CONFIG, TENSORS
+from engine.adapters.lora import Adapter, Adapters
 from engine.adapters.peft_files import AdapterFiles
-from engine.adapters.targets import Adapter, Adapters
 from engine.errors import SafelightError
 from engine.fingerprint import fingerprint
 from engine.memory.plan import free_bytes

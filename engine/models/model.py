@@ -15,7 +15,7 @@ from torch import Tensor
 
 from engine import kernels
 from engine.adapters.draft import DraftAdapter, read_draft
-from engine.adapters.targets import Adapter, AdapterSlot
+from engine.adapters.lora import Adapter, AdapterSlot
 from engine.config import GenerationConfig, ModelConfig
 from engine.errors import SafelightError, Sentence
 from engine.layers.kv_cache import KVCache

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from engine.adapters.targets import Targets
+from engine.adapters.lora import Targets
 from engine.config import GenerationConfig, ModelConfig
 from engine.decoders import BLOCK_DIFFUSION
 from engine.errors import SafelightError, quoted
@@ -18,7 +18,6 @@ from engine.models.causal.config import CausalConfig
 from engine.models.causal.layout import EXPERTS, SEEING, TEXT
 from engine.models.causal.network import build as build_causal
 from engine.models.diffusion_gemma import config as diffusion_gemma
-from engine.models.diffusion_gemma import layout as gemma_layout
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.network import Network
 from engine.text.tokenizer import Tokenizer
@@ -108,8 +107,8 @@ FAMILIES = {
             "diffusion_gemma",
             diffusion_gemma.read_config,
             DiffusionGemma,
-            gemma_layout.NAMES,
-            gemma_layout.TARGETS,
+            diffusion_gemma.NAMES,
+            diffusion_gemma.TARGETS,
             decoders=("block_diffusion", "autoregressive"),
             defaults=GenerationConfig(),
             starts_with_bos=True,

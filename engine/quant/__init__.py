@@ -6,7 +6,7 @@ planned for, loaded and multiplied by the plain path. Kernels for it are rows of
 """
 
 from engine.quant.floats import E2M1_VALUES, FP4_F32, FP4_VALUES, NF4, NF4_F32, NF4_VALUES, NVFP4
-from engine.quant.integers import INT4, INT4_G64, INT8, INT8_G16, INT8_G32
+from engine.quant.integers import INT4, INT4_G64, INT8, INT8_G16, INT8_G32, UINT4
 from engine.quant.nibbles import TILE, join_nibbles, split_nibbles, to_blocks
 from engine.quant.precision import DEFAULT, PRECISIONS, Precision
 from engine.quant.scheme import (
@@ -20,7 +20,6 @@ from engine.quant.scheme import (
     register,
     unpack,
 )
-from engine.quant.uint4 import UINT4
 
 __all__ = [
     "AT_ONCE",

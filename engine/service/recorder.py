@@ -41,7 +41,7 @@ from engine.trace.recording import Recording
 from engine.trace.writer import TraceWriter
 
 if TYPE_CHECKING:
-    from engine.adapters.targets import Adapter
+    from engine.adapters.lora import Adapter
     from engine.text.tokenizer import Tokenizer
 
 TOP_K = 8  # candidates per position that every run reports

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from engine import catalog, store_files
+from engine.adapters.lora import attach, new_adapters
 from engine.adapters.peft_files import save_adapter
-from engine.adapters.targets import attach, new_adapters
 from engine.decoding.generate import generate
 from engine.errors import SafelightError, quoted
 from engine.events import GenerationFinished

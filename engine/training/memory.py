@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 
 from engine import catalog
-from engine.adapters.targets import size_of
+from engine.adapters.lora import size_of
 from engine.config import LayerConfig, ModelConfig
 from engine.errors import SafelightError
-from engine.models.diffusion_gemma.layout import TARGETS
+from engine.models.diffusion_gemma.config import TARGETS
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.folder import ModelFolder
 from engine.training.adapter import AdapterRecipe, AdapterRun

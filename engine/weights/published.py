@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from engine.errors import SafelightError, quoted
 from engine.files import read_json
 from engine.quant import INT8, NVFP4, Precision, Scheme
-from engine.weights import bitsandbytes, compressed_tensors, fp8, gptq, nvfp4
+from engine.weights import bitsandbytes, compressed_tensors, floats
 from engine.weights.layout import Expected, Layout, Names, State, TensorSource
 from engine.weights.matrices import Matrix, matrices, put_values, released
 from engine.weights.safetensors import FLOATING
@@ -161,18 +161,18 @@ def _declared(declared: dict[str, Any], source: str) -> Published:
             if compressed_tensors.read_scheme(declared, source)[0] == INT8:
                 return Published(INT8, compressed_tensors.plain_int8_tensors)
         case "compressed-tensors", "nvfp4-pack-quantized":
-            nvfp4.check_compressed_tensors(declared, source)
-            return Published(NVFP4, partial(nvfp4.tensors, names=nvfp4.COMPRESSED_TENSORS))
+            floats.check_compressed_tensors(declared, source)
+            return Published(NVFP4, partial(floats.nvfp4_tensors, names=floats.COMPRESSED_TENSORS))
         case ("compressed-tensors", "float-quantized" | "naive-quantized") | ("fp8" | "fbgemm_fp8", _):
             return _of_fp8(declared, source)
         case "modelopt", _:
             if str(declared.get("quant_algo")).startswith("FP8"):
                 return _of_fp8(declared, source)
-            nvfp4.check_modelopt(declared, source)
-            return Published(NVFP4, partial(nvfp4.tensors, names=nvfp4.MODELOPT))
+            floats.check_modelopt(declared, source)
+            return Published(NVFP4, partial(floats.nvfp4_tensors, names=floats.MODELOPT))
         case "auto-round" | "gptq", _:
-            scheme, size = gptq.read_scheme(declared, source)
-            return Published(scheme, partial(gptq.tensors, scheme=scheme, size=size), (".scales",))
+            scheme, size = compressed_tensors.read_gptq_scheme(declared, source)
+            return Published(scheme, partial(compressed_tensors.gptq_tensors, scheme=scheme, size=size), (".scales",))
         case "bitsandbytes", _:
             return Published(bitsandbytes.read_scheme(declared, source), None, bitsandbytes.SCALES)
     raise SafelightError(
@@ -183,8 +183,8 @@ def _declared(declared: dict[str, Any], source: str) -> Published:
 
 
 def _of_fp8(declared: dict[str, Any], source: str) -> Published:
-    tensors = partial(fp8.tensors, block=fp8.read_block(declared, source))
-    return Published(None, tensors, tuple(f".{name}" for name in fp8.SCALES))
+    tensors = partial(floats.fp8_tensors, block=floats.read_block(declared, source))
+    return Published(None, tensors, tuple(f".{name}" for name in floats.SCALES))
 
 
 def _are_floats(declared: dict[str, Any], source: str) -> bool:

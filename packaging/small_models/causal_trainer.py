@@ -13,8 +13,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from engine.adapters.draft import SCALING, TARGETS
-from engine.adapters.lora import LayerAdapter
-from engine.adapters.targets import attach, new_adapters
+from engine.adapters.lora import LayerAdapter, attach, new_adapters
 from engine.errors import SafelightError
 from engine.models.causal.network import CausalNetwork
 from small_models.causal_recipes import CausalRecipe

@@ -15,14 +15,14 @@ from torch import Tensor
 
 from engine import catalog
 from engine.adapters.draft import TARGETS
+from engine.adapters.lora import new_adapters
 from engine.adapters.peft_files import save_adapter
-from engine.adapters.targets import new_adapters
 from engine.config import GenerationConfig
 from engine.files import write_json
 from engine.fingerprint import fingerprint
 from engine.models.causal.config import CausalConfig
 from engine.models.causal.network import CausalNetwork
-from engine.models.diffusion_gemma.layout import TARGETS as LAYERS
+from engine.models.diffusion_gemma.config import TARGETS as LAYERS
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.registry import FAMILIES
 from engine.store_files import DRAFT_FOLDER

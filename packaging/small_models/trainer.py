@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from engine.adapters.targets import attach, new_adapters
-from engine.models.diffusion_gemma.layout import TARGETS
+from engine.adapters.lora import attach, new_adapters
+from engine.models.diffusion_gemma.config import TARGETS
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from small_models.decision_rows import Reads, question_ends
 from small_models.distillation import Teacher, answer_places, layer_loss, surprise_loss, take_weights

@@ -8,8 +8,7 @@ import torch
 
 from engine.config import GenerationConfig
 from engine.files import write_json
-from engine.models.diffusion_gemma.config import config_dict, generation_dict
-from engine.models.diffusion_gemma.layout import released_name
+from engine.models.diffusion_gemma.config import config_dict, generation_dict, released_name
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.weights.safetensors import save_whole
 from small_models.recipes import IMAGE_MARKS, TEXT_TOKENS, TOOL_MARKS

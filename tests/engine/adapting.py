@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from engine.adapters.lora import LayerAdapter
-from engine.adapters.targets import new_adapters
-from engine.models.diffusion_gemma.layout import TARGETS
+from engine.adapters.lora import LayerAdapter, new_adapters
+from engine.models.diffusion_gemma.config import TARGETS
 from engine.models.diffusion_gemma.network import DiffusionGemma
 
 SCALING = 1.5

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from engine.kernels import cpu_w4a8, native
-from engine.quant import INT4, INT4_G64, INT8, INT8_G16, INT8_G32, UINT4, Packed, nibbles, uint4
+from engine.quant import INT4, INT4_G64, INT8, INT8_G16, INT8_G32, UINT4, Packed, integers, nibbles
 
 UNIT = 16  # inputs of a row are a multiple of the longest vector
 CODES, GROUPS = (INT4, INT4_G64, UINT4), (INT8_G16, INT8_G32)
@@ -206,7 +206,7 @@ def to_blocks(weight: Packed, block: int) -> None:
     if library is None or library.native_block() != block or not (words is None or words.is_contiguous()):
         nibbles.to_blocks(codes, block)
         if words is not None:
-            words.copy_(uint4.for_blocks(words))
+            words.copy_(integers.for_blocks(words))
         return
     places = codes.data_ptr(), None if words is None else words.data_ptr()
     native.check(library.native_turn(*places, *weight.shape, torch.get_num_threads()), "a matrix")

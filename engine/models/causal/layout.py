@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from engine.adapters.targets import Targets
+from engine.adapters.lora import Targets
 from engine.weights.layout import Names
 
 _LAYERS = re.compile(r"layers\.\d+\.(self_attn\.[qkvo]_proj|mlp\.(gate|up|down)_proj)")

@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from engine.adapters.targets import Targets
+from engine.adapters.lora import Targets
 from engine.config import MAX_EXPERTS, ExpertRouting
 from engine.declared import check_real, check_whole
 from engine.errors import SafelightError, quoted

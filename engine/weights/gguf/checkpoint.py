@@ -28,7 +28,7 @@ from engine.errors import SafelightError
 from engine.files import open_regular, read_up_to
 from engine.kernels.native import matrices
 from engine.quant import INT8_G16, INT8_G32, UINT4, Packed, Scheme, empty, join_nibbles
-from engine.quant.uint4 import words_of
+from engine.quant.integers import words_of
 from engine.weights.gguf.header import GGUFHeader, TensorInfo
 from engine.weights.layout import Expected, Layout, Names, Place, State
 from engine.weights.safetensors import Header

@@ -11,7 +11,7 @@ import pytest
 import engine
 from engine import SafelightError
 from engine.adapters.peft_files import save_adapter
-from engine.models.diffusion_gemma.layout import TARGETS
+from engine.models.diffusion_gemma.config import TARGETS
 from tests.app.cli.calling import Capture, refused, run
 from tests.engine import tiny
 from tests.engine.adapting import random_adapters

@@ -11,13 +11,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engine import GenerationConfig, Model, SafelightError, load_adapter, load_model, unload_adapter
+from engine.adapters.lora import attach, new_adapters
 from engine.adapters.peft_files import save_adapter
-from engine.adapters.targets import attach, new_adapters
 from engine.decoding.step_program import StepProgram
 from engine.fingerprint import fingerprint
 from engine.layers.adapted import linear
 from engine.layers.kv_cache import PIECE
-from engine.models.diffusion_gemma.layout import TARGETS
+from engine.models.diffusion_gemma.config import TARGETS
 from engine.models.folder import quantize
 from engine.quant import unpack
 from tests.engine import packing, tiny

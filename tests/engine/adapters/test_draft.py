@@ -12,9 +12,8 @@ from torch import Tensor
 
 from engine import SafelightError
 from engine.adapters.draft import TARGETS, DraftAdapter, read_draft
-from engine.adapters.lora import LayerAdapter, LowRank
+from engine.adapters.lora import Adapters, LayerAdapter, LowRank, attach
 from engine.adapters.peft_files import save_adapter
-from engine.adapters.targets import Adapters, attach
 from engine.models.causal.network import CausalNetwork
 from engine.models.folder import quantize
 from engine.store_files import DRAFT_FOLDER as FOLDER

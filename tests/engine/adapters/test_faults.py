@@ -19,7 +19,7 @@ from engine.adapters.peft_files import save_adapter
 from engine.fingerprint import fingerprint
 from engine.layers.adapted import addition
 from engine.models import adapting
-from engine.models.diffusion_gemma.layout import TARGETS
+from engine.models.diffusion_gemma.config import TARGETS
 from tests.engine import tiny
 from tests.engine.adapting import random_adapters
 from tests.engine.small import write_checkpoint

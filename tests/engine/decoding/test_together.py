@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from engine import SafelightError
-from engine.adapters.targets import attach
+from engine.adapters.lora import attach
 from engine.decoding.performing import perform, perform_together
 from engine.decoding.protocols import Denoise, Pass, Prefill
 from engine.layers.kv_cache import SLACK

@@ -9,8 +9,7 @@ import torch
 from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion, PreTrainedTokenizerFast
 
 from engine import EMBEDDED, EmbeddedModel, Fork, Model, StepFinished, fork, load_model
-from engine.models.diffusion_gemma.config import read_config
-from engine.models.diffusion_gemma.layout import PROJECTOR, TOWER
+from engine.models.diffusion_gemma.config import PROJECTOR, TOWER, read_config
 from engine.weights.safetensors import Checkpoint
 from tests.engine.golden.reference import VISION, Reference
 

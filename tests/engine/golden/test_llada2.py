@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from engine import SafelightError
-from engine.adapters.targets import Place
+from engine.adapters.lora import Place
 from engine.catalog import shape
 from engine.files import read_json, write_json
 from engine.memory.plan import CONTEXT

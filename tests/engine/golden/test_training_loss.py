@@ -12,10 +12,10 @@ from transformers import DiffusionGemmaForBlockDiffusion, DynamicCache
 
 from engine import load_model
 from engine.adapters.config import tensor_name
+from engine.adapters.lora import Place, attach
 from engine.adapters.peft_files import AdapterFiles
-from engine.adapters.targets import Place, attach
-from engine.models.diffusion_gemma.layout import TARGETS as LAYERS
-from engine.models.diffusion_gemma.layout import released_name
+from engine.models.diffusion_gemma.config import TARGETS as LAYERS
+from engine.models.diffusion_gemma.config import released_name
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.training.loss import Draws, uniform_loss
 from engine.training.puzzles import TrainingBatch

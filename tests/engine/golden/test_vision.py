@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from transformers import Gemma4ImageProcessorPil, Gemma4VisionConfig, Gemma4VisionModel
 from transformers.models.gemma4.modeling_gemma4 import Gemma4MultimodalEmbedder
 
-from engine.models.diffusion_gemma.config import read_vision
-from engine.models.diffusion_gemma.layout import released_name
+from engine.models.diffusion_gemma.config import read_vision, released_name
 from engine.models.vision.reader import patches
 from engine.models.vision.tower import VisionTower
 from engine.pictures import ImageCost

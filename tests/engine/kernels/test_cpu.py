@@ -42,7 +42,7 @@ from engine.quant import (
     to_blocks,
     unpack,
 )
-from engine.quant.uint4 import for_blocks
+from engine.quant.integers import for_blocks
 from tests.engine.packing import released
 from tests.engine.tiny import tokens
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from engine.kernels.decode import E2M1_PTX, INT4_PTX, NF4_PTX, UINT4_PTX, split_pairs
 from engine.quant import NF4, NVFP4, SCHEMES, Packed, to_blocks, unpack
-from engine.quant.uint4 import UINT4, words_of
+from engine.quant.integers import UINT4, words_of
 
 WORD = 0xFFFFFFFF
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from engine import kernels
-from engine.adapters.targets import attach
+from engine.adapters.lora import attach
 from engine.config import GenerationConfig
 from engine.decoding.protocols import LaunchStep
 from engine.decoding.step_batch import launch_together

@@ -13,7 +13,7 @@ from engine.kernels import linear_w4a16
 from engine.kernels.table import FOUR_BIT, find
 from engine.layers.packed_linear import packed_weights
 from engine.quant import INT4, INT4_G64, NF4, NVFP4, UINT4, Scheme, pack, unpack
-from engine.quant.uint4 import rounded
+from engine.quant.integers import rounded
 from tests.engine import gguf_files
 
 

@@ -8,7 +8,7 @@ import torch
 from engine.kernels.cpu_decode import BLOCKS, BlockRows
 from engine.kernels.native import matrices
 from engine.quant import INT4, INT4_G64, INT8, NF4, UINT4, Packed, Scheme, pack, to_blocks
-from engine.quant.uint4 import for_blocks
+from engine.quant.integers import for_blocks
 
 DRAWS = torch.Generator().manual_seed(7)
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engine import kernels
-from engine.adapters.targets import attach
+from engine.adapters.lora import attach
 from engine.config import GenerationConfig
 from engine.decoding.step_program import StepProgram
 from engine.kernels import attention

@@ -19,8 +19,8 @@ from engine.models.causal import network as networks
 from engine.models.causal.config import CausalConfig, QueryScaling, Yarn
 from engine.models.causal.network import MAX_ROWS, CausalNetwork
 from engine.quant import INT4, INT4_G64, INT8, INT8_G16, INT8_G32, UINT4, Precision, Scheme, pack, to_blocks, unpack
-from engine.quant.uint4 import for_blocks
-from engine.quant.uint4 import rounded as uint4_values
+from engine.quant.integers import for_blocks
+from engine.quant.integers import rounded as uint4_values
 
 FULL, NEAR = "full_attention", "sliding_attention"
 VOCABULARY = 130

@@ -17,9 +17,8 @@ from torch import Tensor
 
 from engine import GenerationConfig, Model, SafelightError, catalog, load_model
 from engine.model_files import gguf_parts
-from engine.models.diffusion_gemma.config import config_dict, generation_dict
+from engine.models.diffusion_gemma.config import config_dict, generation_dict, released_name
 from engine.models.diffusion_gemma.gguf import read_generation, tensor_name
-from engine.models.diffusion_gemma.layout import released_name
 from engine.models.folder import quantize
 from engine.models.gguf_import import import_gguf, plan_import
 from engine.models.opening import plan_model

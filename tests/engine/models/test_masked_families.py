@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine import SafelightError
-from engine.adapters.targets import Place
+from engine.adapters.lora import Place
 from engine.files import write_json
 from engine.models.causal.config import CausalConfig
 from engine.models.folder import ModelFolder

@@ -11,7 +11,7 @@ import torch
 import engine
 from engine import Event, GenerationConfig, PrefillFinished
 from engine.adapters.peft_files import save_adapter
-from engine.models.diffusion_gemma.layout import TARGETS
+from engine.models.diffusion_gemma.config import TARGETS
 from engine.models.folder import quantize
 from engine.service import AdapterRequest, ChatRun, LoadRequest, LocalBackend, RunAdvanced, RunEnded, run_alone
 from tests.engine import packing, tiny

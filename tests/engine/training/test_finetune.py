@@ -17,10 +17,10 @@ from torch.nn import functional as F
 
 import engine
 from engine import GenerationConfig, SafelightError, kernels
-from engine.adapters.targets import attach, new_adapters
+from engine.adapters.lora import attach, new_adapters
 from engine.config import GELU, Activation
 from engine.layers.packed_linear import PackedLinear, packed_weights
-from engine.models.diffusion_gemma.layout import TARGETS
+from engine.models.diffusion_gemma.config import TARGETS
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.quant import INT4, INT8, NF4, Scheme, pack, unpack
 from engine.tasks import sudoku

@@ -13,7 +13,7 @@ from gguf.quants import dequantize
 
 from engine.kernels import native
 from engine.quant import INT8_G16, INT8_G32, UINT4, empty, unpack
-from engine.quant.uint4 import halves_of
+from engine.quant.integers import halves_of
 from engine.weights.gguf.checkpoint import KEPT, packed_of, read_in_c
 
 SCALES = {Kind.Q4_K: (0, 2), Kind.Q6_K: (208,), Kind.Q4_1: (0, 2)}  # places of a block's fp16 numbers; else its first
