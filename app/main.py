@@ -29,10 +29,9 @@ from app.self_test import SelfTest
 from app.settings.store import read_preferences, unread, user_settings
 from app.system import logs
 from app.system.crash_handler import CrashHandler, one_line
-from app.system.cycle_collector import CycleCollector
 from app.system.folders import Folders, ensure, folders
 from app.system.i18n import tr
-from app.system.interrupts import Interrupts
+from app.system.timers import CycleCollector, Interrupts
 from app.window.main_window import MainWindow
 from engine import SafelightError
 from engine.catalog import SMALL

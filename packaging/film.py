@@ -21,7 +21,7 @@ from stage import load, opened, settle, wait_for
 from app.chat.messages.calls import CallView
 from app.chat.welcome import FirstRun
 from app.export.gif import as_pillow
-from app.state.race.lanes import LaneSpec
+from app.state.race.prompts import LaneSpec
 from app.window.main_window import MainWindow
 from engine import BASE, GAPS, MINI, WEDLM
 from engine.catalog import SMALL

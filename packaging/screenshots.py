@@ -28,7 +28,7 @@ from app.bridge.engine_thread import EngineLink
 from app.bridge.server_link import ServerState
 from app.chat.messages.calls import CallView
 from app.library import Library, NewMessage
-from app.state.race.lanes import LaneSpec
+from app.state.race.prompts import LaneSpec
 from app.window.main_window import MainWindow
 from engine import BASE, MINI, SIGHT, SUDOKU, gallery
 from engine.tasks.drawings import picture_of

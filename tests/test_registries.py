@@ -15,7 +15,7 @@ import pytest
 from app.cli.main import COMMANDS, parser
 from app.cli.options import OPTIONS
 from app.export import FORMATS
-from app.settings.spec import SAMPLER
+from app.settings.values import SAMPLER
 from app.window.pages import PAGES, PageEntry
 from engine.decoders import ACCEPTANCE, DECODERS, REMASKING
 from engine.kernels import cpu_decode

@@ -22,8 +22,7 @@ from app.board.glyphs import BoardGlyphs, Drawn, Face, visible
 from app.canvas.geometry import Rect
 from app.canvas.paint import state_color
 from app.design.fonts import TEXT_BODY, px, ui_font
-from app.design.inks import set_inks
-from app.design.tokens import RADIUS, Theme, color, entropy_color, readable_on
+from app.design.tokens import RADIUS, Theme, color, entropy_color, readable_on, set_inks
 from app.state.run.canvas import CellState
 from app.state.sudoku.solve_frame import ShownCell, SolveFrame
 from engine.tasks.sudoku import PEERS

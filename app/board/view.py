@@ -18,8 +18,7 @@ from app.canvas.accessibility import expose_cells
 from app.canvas.grid_view import GridView
 from app.canvas.heat import Heat
 from app.design import themes
-from app.design.inks import set_inks
-from app.design.tokens import Theme, color
+from app.design.tokens import Theme, color, set_inks
 from app.state.run.canvas import BlockState, CellState
 from app.state.sudoku.board import BLANK, EMPTY, SIZE
 from app.state.sudoku.placing import Placed

@@ -10,8 +10,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.design import themes
 from app.design.fonts import caption_font, px
-from app.design.inks import set_inks
-from app.design.tokens import SPACE_2, color
+from app.design.tokens import SPACE_2, color, set_inks
 from app.state.run.answers import share_words
 from app.system.i18n import tr
 from engine.tasks.decisions.answers import LabelRead, TypedAnswer

@@ -14,8 +14,7 @@ from app.canvas.geometry import Rect, flow
 from app.design import themes
 from app.design.controls import folded
 from app.design.fonts import TEXT_SMALL, px, text_percent, ui_font
-from app.design.inks import set_inks
-from app.design.tokens import Theme, color, entropy_color
+from app.design.tokens import Theme, color, entropy_color, set_inks
 
 SAMPLE = 16  # pixels, at 100 %
 BAR = 96

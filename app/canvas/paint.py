@@ -20,8 +20,7 @@ from app.canvas.geometry import Geometry, Rect
 from app.canvas.glyphs import CellGlyphs, Glyph
 from app.canvas.heat import NONE, Heat, places
 from app.canvas.words import STATE_TIPS, STATE_WORDS
-from app.design.inks import set_inks
-from app.design.tokens import Theme, color, entropy_color, readable_on
+from app.design.tokens import Theme, color, entropy_color, readable_on, set_inks
 from app.state.run.canvas import BlockState, CellState
 from app.system.i18n import tr
 

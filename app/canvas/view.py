@@ -27,8 +27,7 @@ from app.canvas.paint import (
 from app.design import themes
 from app.design.focus_rings import is_ringed
 from app.design.fonts import TEXT_BODY, canvas_font, px, ui_font
-from app.design.inks import set_inks
-from app.design.tokens import FADE_MS, color
+from app.design.tokens import FADE_MS, color, set_inks
 from app.state.run.canvas import BlockState, Cell, CellState
 from app.state.run.lines import line_ends
 from app.system.i18n import tr

@@ -15,8 +15,8 @@ from PySide6.QtWidgets import QApplication, QStackedWidget, QWidget
 from app.chat.commands import TurnCommands, ViewOptions
 from app.chat.composer.composer import Composer
 from app.chat.markdown_view import PAD
+from app.chat.messages.action_row import VersionSwitch
 from app.chat.messages.scroller import FEW, SIDE, Scroller
-from app.chat.messages.versions import VersionSwitch
 from app.chat.welcome import ChatWelcome, centred
 from app.design.controls import Hairline, usable
 from app.design.drops import accept_drag

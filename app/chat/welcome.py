@@ -11,10 +11,10 @@ from PySide6.QtWidgets import QBoxLayout, QFrame, QHBoxLayout, QLabel, QScrollAr
 import engine
 from app.bridge.background import Background
 from app.design import motion, themes
+from app.design.chip_bar import SuggestionBar
 from app.design.controls import button, chain_tabs, flow_of, label, restyle, show_line
 from app.design.fonts import canvas_font, px
 from app.design.layouts import STRETCH, Gap, boxed, column_of, row_of
-from app.design.suggestion_bar import SuggestionBar
 from app.player.player import Player
 from app.state.run.canvas import BlockState
 from app.state.run.replay import Replay, read_run

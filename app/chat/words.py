@@ -1,14 +1,18 @@
-"""The sentences of the chat about an answer: its figures, its progress and doubts about it. Knows no Qt."""
+"""The sentences of the chat about an answer: its figures, its progress and doubts about it. Knows no Qt.
+
+A prompt is clearly not English by its script and a few function words, or it may be.
+"""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 
 from app.bridge.remote_access import only_text
-from app.settings.decoders import decoder_explanation
+from app.settings.values import decoder_explanation
 from app.state.chat.conversation import Answer
-from app.state.chat.language import is_foreign
 from app.state.run.canvas import BlockState, CanvasState
 from app.state.run.figures import rate_text
 from app.system.i18n import tr, trn
@@ -20,6 +24,35 @@ from engine.tasks import skills, wording
 from engine.tasks.checking import missing
 from engine.tasks.tool_questions import NO_TOOL, tool_for
 from engine.text.outline import spans
+
+READ = 2_000  # characters that are looked at
+FEW = 0.2  # share of foreign function words that is enough where there is no English one
+_ENGLISH = (
+    "the a an are of and to in for what how do does you i my me it this that with on can who where why which "
+    "write please make give be have not your about"
+)
+_OTHERS = (
+    "und ist nicht ich ein eine einen wie für mit auf warum bitte mir es sind kannst dir mich wer das der auch "
+    "est une je vous que qui dans avec pourquoi quel quelle nous bonjour merci "
+    "una qué cómo cuál por para dónde eres puedes hola gracias porque "
+    "che è sono perché cosa ciao quale dimmi gli della "
+    "uma não você qual obrigado são também "
+    "het een niet ik wat hoe waarom zijn voor"
+)
+"""Function words of German, French, Spanish, Italian, Portuguese and Dutch that are no English words."""
+
+
+def is_foreign(text: str) -> bool:
+    """Returns True if most letters are not Latin, or if foreign function words outnumber the English ones."""
+    text = unicodedata.normalize("NFC", text[:READ])
+    letters = [letter for letter in text if letter.isalpha()]
+    latin = sum(unicodedata.name(letter, "").startswith("LATIN") for letter in letters)
+    if 2 * latin < len(letters):
+        return True
+    words = re.findall(r"[^\W\d_]+", text.casefold())
+    foreign, english = (sum(word in known.split() for word in words) for known in (_OTHERS, _ENGLISH))
+    return foreign > english and (foreign >= 2 or foreign >= FEW * len(words))
+
 
 LONGEST_RIGHT = 60  # characters; a longer right answer is not shown
 

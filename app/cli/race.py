@@ -17,8 +17,7 @@ from app.cli.options import OPTIONS, check_changes, read_value
 from app.cli.stopping import STOPPED, stopping
 from app.cli.sudoku import givens_range
 from app.state.intervals import percent
-from app.state.race.lanes import LaneSpec
-from app.state.race.prompts import RacePrompt, own_prompts, sudoku_prompts
+from app.state.race.prompts import LaneSpec, RacePrompt, own_prompts, sudoku_prompts
 from app.state.race.running import RaceRun
 from app.state.race.scores import Interval, RaceResult, as_csv, as_json, results_of, scores_of
 from engine import SIGHT, SUDOKU, SafelightError

@@ -10,8 +10,7 @@ from PySide6.QtWidgets import QBoxLayout, QCheckBox, QSizePolicy, QStackedWidget
 
 from app.canvas.view import CanvasView
 from app.decisions.questions import QuestionList
-from app.design.choice_box import ChoiceBox
-from app.design.controls import Elided, FocusGroup, Hairline, button, chain_tabs, label, scroller, show_line
+from app.design.controls import ChoiceBox, Elided, FocusGroup, Hairline, button, chain_tabs, label, scroller, show_line
 from app.design.fonts import px
 from app.design.layouts import STRETCH, UNLIMITED, boxed, column_of, row_of
 from app.design.text_field import TextField, refusal

@@ -12,8 +12,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QLineEdit, QPushButton, QWidg
 
 from app.canvas.answer_bars import ReadBars
 from app.decisions import words
-from app.design.choice_box import ChoiceBox
-from app.design.controls import button, chain_tabs, discard, focus_in_view, label, restyle, show_line
+from app.design.controls import ChoiceBox, button, chain_tabs, discard, focus_in_view, label, restyle, show_line
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.state.decisions.drafts import FEWEST, KINDS, DraftProblem, Kind, QuestionDraft

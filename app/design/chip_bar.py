@@ -1,13 +1,15 @@
-"""Chips in rows, each with a button that removes it. Used for the files and the pictures of a prompt."""
+"""Chips in rows: the files and pictures of a prompt, each with a button that removes it, and suggested prompts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Signal, Slot
+from PySide6.QtCore import QSize, Qt, Signal, Slot
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
-from app.design.controls import discard, flow_of
+from app.design.controls import FlowLayout, button, chain_tabs, discard, flow_of
+from app.system.i18n import tr
 
 GAP = 8
 
@@ -54,3 +56,72 @@ class ChipBar(QWidget):
             self._removes[min(place, len(self._removes) - 1)].setFocus()
         else:
             self.emptied.emit()
+
+
+PADDING = 32  # pixels of padding and border of a chip, both sides
+
+
+class SuggestionBar(QWidget):
+    """Shows suggested prompts as chips; clicking one emits its prompt.
+
+    A suggestion is the text of its chip and its prompt. ``after`` is the control before the chips in the Tab order.
+    """
+
+    picked = Signal(str)
+
+    def __init__(self, after: QWidget | None = None) -> None:
+        super().__init__(accessibleName=tr("Suggested prompts"))
+        self._after = after
+        self._host: QWidget | None = None
+        self._suggestions: tuple[tuple[str, str], ...] = ()
+        self.chips: list[QPushButton] = []
+        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+
+    @property
+    def prompts(self) -> list[str]:
+        return [prompt for _, prompt in self._suggestions]
+
+    def offer(self, suggestions: Sequence[tuple[str, str]]) -> bool:
+        """Replaces the chips; returns True if they changed."""
+        if tuple(suggestions) == self._suggestions:
+            return False
+        if self._host is not None:
+            self._layout.removeWidget(self._host)
+            discard(self._host)
+        self._suggestions = tuple(suggestions)
+        self._host = QWidget()
+        flow = FlowLayout(self._host, GAP)
+        self.chips = []
+        for said, _ in self._suggestions:
+            chip = button(said, tr("Ask: {prompt}", prompt=said), role="chip", clicked=self._pick)
+            flow.addWidget(chip)
+            self.chips.append(chip)
+        self._layout.addWidget(self._host)
+        if self._after is not None:
+            chain_tabs(self._after, self.chips)
+        self._fit()
+        return True
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(0, super().minimumSizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        for chip, (said, _) in zip(self.chips, self._suggestions, strict=True):
+            room = self.width() - PADDING
+            shown = chip.fontMetrics().elidedText(said, Qt.TextElideMode.ElideRight, room)
+            chip.setText(shown)
+            chip.setToolTip("" if shown == said else said)
+
+    @Slot()
+    def _pick(self) -> None:
+        chip = self.sender()
+        assert isinstance(chip, QPushButton)
+        self.picked.emit(self.prompts[self.chips.index(chip)])

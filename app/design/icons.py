@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from PySide6.QtCore import QPointF, QSize, Qt, QTemporaryDir
 from PySide6.QtGui import QColor, QIcon, QImage, QPainter, QPen, QPixmap, QPolygonF
-from PySide6.QtWidgets import QAbstractButton
+from PySide6.QtWidgets import QAbstractButton, QToolButton, QWidget
 
 from app.design import themes
 from app.design.fonts import px
@@ -155,3 +155,19 @@ def draw_marks(theme: Theme) -> str:
                 painter.end()
                 image.save(folder.filePath(f"{name}{suffix}{'@2x' if scale == 2 else ''}.png"))
     return folder.path()
+
+
+BUTTON = 28  # pixels; the button is a square
+
+
+class DotsButton(QToolButton):
+    """A button with three dots."""
+
+    def __init__(self, name: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("role", "dots")
+        self.setAccessibleName(name)
+        self.setToolTip(name)
+        self.setFixedSize(BUTTON, BUTTON)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        set_icon(self, "dots-horizontal")

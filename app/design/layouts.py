@@ -1,4 +1,4 @@
-"""Builders of layouts: columns, rows and splitters of widgets and other layouts. Lengths are in pixels."""
+"""Builders of layouts: columns, rows and splitters; and the page of one column. Lengths are in pixels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLayout, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QFrame, QHBoxLayout, QLayout, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
 STRETCH = 1
 """A part that takes the space that is left; as any whole number, its share of it."""
@@ -73,3 +73,20 @@ def _filled(made: Made, parts: Sequence[Part], margins: Margins, spacing: int) -
             else:
                 made.addWidget(item, stretch, *alignment)
     return made
+
+
+WIDTH = 880  # maximum in pixels, so that lines stay readable
+
+
+class ColumnPage(QScrollArea):
+    """A page of one column. A subclass calls ``show_column`` once, with the parts of it."""
+
+    def __init__(self) -> None:
+        super().__init__(widgetResizable=True)
+        self._inside = QWidget(maximumWidth=WIDTH)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+
+    def show_column(self, *parts: Part, margins: Margins = (32, 24, 32, 32), spacing: int = 8) -> None:
+        self._inside.setLayout(column_of(*parts, STRETCH, margins=margins, spacing=spacing))
+        self.setWidget(boxed(row_of(STRETCH, (self._inside, 1000), STRETCH)))

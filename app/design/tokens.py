@@ -1,11 +1,12 @@
-"""The two themes: colours by meaning, spacing, and how long a change stays tinted. Knows neither text nor widgets."""
+"""The two themes: colours by meaning, spacing, and how long a change stays tinted; and what a painter draws with."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
 
-from PySide6.QtGui import QColor
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QBrush, QColor, QPainter, QPen
 
 # Spacing on a 4 px grid, in logical pixels.
 SPACE_1, SPACE_2, SPACE_3, SPACE_4, SPACE_6, SPACE_8 = 4, 8, 12, 16, 24, 32
@@ -134,3 +135,9 @@ def readable_on(background: QColor) -> QColor:
     """Returns near-black or near-white, whichever has the higher contrast."""
     # at 0.179 the contrast to black equals that to white
     return color("#000000") if luminance(background) > 0.179 else color("#ffffff")
+
+
+def set_inks(painter: QPainter, pen: QPen | QColor | Qt.PenStyle, brush: QBrush | QColor | Qt.BrushStyle) -> None:
+    """Sets the pen and the brush of a painter."""
+    painter.setPen(pen)
+    painter.setBrush(brush)

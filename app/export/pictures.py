@@ -1,4 +1,4 @@
-"""Draws pictures of frames with the app's canvas painter. Knows no clock and no file format but PNG.
+"""Draws pictures of frames with the painters of canvases and of boards. Knows no clock and no file format but PNG.
 
 A ``PictureSheet`` draws a frame between a heading and a legend. Its size depends only on the run and the options, so
 all frames of a video have the same size.
@@ -14,9 +14,13 @@ from pathlib import Path
 from PySide6.QtCore import QPointF, QRect, Qt
 from PySide6.QtGui import QFont, QFontMetrics, QFontMetricsF, QImage, QPainter
 
+from app.board.geometry import BoardGeometry
+from app.board.glyphs import BoardGlyphs
+from app.board.legend import running_entries
+from app.board.paint import BoardPaintOptions, paint_board
 from app.canvas.geometry import GAP, MARGIN, Geometry, line_lengths
 from app.canvas.glyphs import CellGlyphs, Glyph, glyph_of
-from app.canvas.legend import entry_width, paint_entry
+from app.canvas.legend import LegendEntry, entry_width, paint_entry
 from app.canvas.paint import (
     LegendKey,
     PaintOptions,
@@ -27,18 +31,70 @@ from app.canvas.paint import (
 )
 from app.design.fonts import TEXT_BODY, TEXT_CANVAS, TEXT_LEAD, TEXT_SMALL, canvas_font, ui_font
 from app.design.tokens import DARKROOM, PAPER, Theme, color
-from app.export.boards import Boards
-from app.export.run import Options, Share, chosen, header_of, missing
+from app.export.run import Options, Share, board_in, chosen, header_of, missing
 from app.state.run.answers import answer_words, answers_of
 from app.state.run.canvas import BlockState
 from app.state.run.lines import line_ends
 from app.state.run.replay import NOISE, Replay
 from app.state.run.task_words import round_words
-from app.state.sudoku.placing import is_puzzle
+from app.state.sudoku.placing import Placed, is_puzzle
+from app.state.sudoku.solve_frame import SolveFrame, frame
 from app.system.i18n import tr, trn
 from engine import Recording, SafelightError, step_number
 from engine.files import replacing
 from engine.tasks.decisions.questions import Decision
+
+CELL = 54  # pixels; nine of the first are as wide as the narrowest picture
+
+
+class Boards:
+    """The boards of a run. Without ``prompt`` no cell is marked as given, and there is no verdict."""
+
+    def __init__(self, run: Recording, replay: Replay, *, prompt: bool) -> None:
+        self._run, self._replay, self._prompt = run, replay, prompt
+        self._found: dict[int, Placed | None] = {}
+        self._glyphs = BoardGlyphs()
+        self._geometry = BoardGeometry(0, 0, CELL)
+
+    @property
+    def side(self) -> int:
+        """Side of a board in pixels."""
+        return self._geometry.side
+
+    @property
+    def entries(self) -> list[LegendEntry]:
+        """The legend of a board's marks."""
+        return running_entries(self._glyphs)
+
+    def find(self, block: int) -> Placed | None:
+        """Returns the place of the Sudoku in a block; None if it has none."""
+        if block not in self._found:
+            self._found[block] = board_in(self._run, self._replay.record(block), prompt=self._prompt)
+        return self._found[block]
+
+    def frame(self, place: int) -> SolveFrame | None:
+        """Returns the board's state at a frame; None if the block is not a Sudoku."""
+        block = self._replay.snapshot(place)
+        found = self.find(block.block_index)
+        return None if found is None else frame(found.puzzle, block, self._run.piece, found.positions)
+
+    def caption(self, shown: SolveFrame) -> list[str]:
+        """Returns the parts of a board's caption after its step."""
+        if shown.verdict is not None:
+            steps = trn("{count} step", "{count} steps", shown.steps)
+            return [steps, shown.verdict.text] if self._prompt else [tr("finished"), steps]
+        words = [tr("accepted {accepted} of {length}", accepted=shown.accepted, length=len(shown.cells))]
+        if shown.entropy is not None:
+            words.append(tr("mean entropy {entropy} nats", entropy=f"{shown.entropy:.3f}"))
+        return words
+
+    def paint(self, painter: QPainter, shown: SolveFrame, at: QPointF, theme: Theme) -> None:
+        """Paints a board with its top left corner at a point."""
+        painter.save()
+        painter.translate(at)
+        paint_board(painter, self._geometry, shown, theme, self._glyphs, BoardPaintOptions())
+        painter.restore()
+
 
 SHAPE = 1.6  # preferred width / height of a canvas
 RAGGED = 0.7  # penalty of a last row with gaps, in units of the logarithm of width / height

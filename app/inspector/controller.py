@@ -19,8 +19,7 @@ from app.inspector.continuations import Continuations
 from app.inspector.export_dialog import ExportDialog
 from app.inspector.page import CELL, InspectorPage
 from app.inspector.run_cards import RunKeeping
-from app.inspector.run_catalog import RECENT, Listed, RunCatalog
-from app.inspector.run_lists import first_offers, other_offers, run_tree
+from app.inspector.run_catalog import RECENT, Listed, RunCatalog, first_offers, other_offers, run_tree
 from app.inspector.run_pictures import pictures_of
 from app.inspector.words import Piece
 from app.player.player import Player

@@ -17,8 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.design.choice_box import ChoiceBox
-from app.design.controls import button, label, show_line
+from app.design.controls import ChoiceBox, button, label, show_line
 from app.design.fonts import px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.export import FORMATS, ExportFormat

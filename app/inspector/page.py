@@ -14,7 +14,7 @@ from app.design.fonts import px
 from app.design.layouts import Gap, boxed, column_of, row_of, splitter_of
 from app.design.tokens import SPACE_1, SPACE_2, SPACE_4
 from app.inspector.canvas.canvas import InspectorCanvas
-from app.inspector.canvas.prompt_pictures import PromptPictures
+from app.inspector.canvas.page_cells import PromptPictures
 from app.inspector.compare.view import Compare
 from app.inspector.keys import Keys, keeps
 from app.inspector.run_cards import InspectorWelcome

@@ -13,11 +13,10 @@ from PySide6.QtWidgets import QDialog, QGridLayout, QHBoxLayout, QMenu, QPushBut
 
 from app.bridge.background import Background
 from app.design import themes
-from app.design.column_page import ColumnPage
 from app.design.controls import button, discard, introduce, label
-from app.design.dots import BUTTON, DotsButton
 from app.design.fonts import px
-from app.design.layouts import STRETCH, Gap, column_of, row_of
+from app.design.icons import BUTTON, DotsButton
+from app.design.layouts import STRETCH, ColumnPage, Gap, column_of, row_of
 from app.design.question import ask, ask_name
 from app.inspector.run_pictures import PictureView, RunPicture
 from app.system.i18n import tr, trn

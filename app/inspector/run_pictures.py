@@ -23,8 +23,7 @@ from app.canvas.glyphs import CellGlyphs, Glyph, glyph_of
 from app.canvas.paint import PaintOptions, paint_block
 from app.design import themes
 from app.design.fonts import TEXT_CANVAS, canvas_font, px
-from app.design.inks import set_inks
-from app.design.tokens import color
+from app.design.tokens import color, set_inks
 from app.state.run.canvas import BlockState
 from app.state.run.lines import line_ends
 from app.state.run.replay import BlockRecord, Replay

@@ -15,10 +15,9 @@ from app.canvas.legend import Legend, LegendEntry
 from app.design import themes
 from app.design.controls import Hairline, button, label, scroller, show_line
 from app.design.fonts import caption_font, px
-from app.design.inks import set_inks
 from app.design.layouts import STRETCH, boxed, column_of, splitter_of
 from app.design.text_field import PlainText
-from app.design.tokens import SPACE_2, SPACE_4, Theme, color
+from app.design.tokens import SPACE_2, SPACE_4, Theme, color, set_inks
 from app.inspector.answers.panel import ReadAnswers
 from app.inspector.canvas.map import StepMap
 from app.inspector.cell.history import CellHistory

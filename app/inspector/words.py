@@ -9,8 +9,7 @@ from dataclasses import asdict
 from app.board.words import cell_name
 from app.canvas.glyphs import glyph_of
 from app.canvas.words import token_words
-from app.settings.decoders import OWN_DECODING, decoder_title, rule_title
-from app.settings.spec import ACCEPTANCE, SAMPLER
+from app.settings.values import ACCEPTANCE, OWN_DECODING, SAMPLER, decoder_title, rule_title
 from app.state.adapters import with_adapter
 from app.state.chat.attachment import apart
 from app.state.run.answers import question_words, share_words

@@ -14,8 +14,7 @@ from typing import Any
 from app.library import Library, LibraryError, NewMessage, StoredMessage, Summary, Whole, title_of
 from app.library.records import LONGEST_DETAILS, ROUNDS, details_of
 from app.library.records import Status as StoredStatus
-from app.settings.decoders import OWN_DECODING, DecodingChoice
-from app.settings.spec import SAMPLER
+from app.settings.values import OWN_DECODING, SAMPLER, DecodingChoice
 from app.state.chat.calls import rounds_from_json, rounds_to_json
 from app.state.chat.conversation import Answer, ChatState, Decode, Status, Turn
 from app.state.chat.versions import Versions

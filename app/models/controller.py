@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QMessageBox
 from app.context import AppContext
 from app.design.controls import focus_in_view
 from app.design.question import ask
-from app.models import hero_words, tasks, words
+from app.models import tasks, words
 from app.models.entries import FOLDERS, Action, ModelEntry, Place, entries, place_of, source_of
 from app.models.jobs import JobEnded, JobProgress, Jobs, ModelJob
 from app.models.listed import FoundModels, LocalFolders, is_place
@@ -276,7 +276,7 @@ class ModelsController(QObject):
         machine, recommended, hero = self.look.machine, self.look.recommended, self.page.hero
         if machine is None or recommended is None:
             return
-        hero.describe(hero_words.machine_line(machine), hero_words.note_line(recommended.note))
+        hero.describe(words.machine_line(machine), words.note_line(recommended.note))
         if self._places.get(recommended.key, "hero") != "hero":  # the other rows stay where they are
             for key in [key for key, place in self._places.items() if place == "hero"]:
                 self._places[key] = place_of(self._entries[key], recommended.key)

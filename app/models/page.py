@@ -9,10 +9,9 @@ from PySide6.QtCore import QDir, Qt, Signal, Slot
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QFileDialog, QVBoxLayout, QWidget
 
-from app.design.column_page import ColumnPage
 from app.design.controls import button, chain_tabs, flow_of, label, show_line
 from app.design.fonts import px
-from app.design.layouts import STRETCH, boxed, column_of, row_of
+from app.design.layouts import STRETCH, ColumnPage, boxed, column_of, row_of
 from app.design.notice import Notice
 from app.models.entries import Place
 from app.models.found_section import Folded, FoundSection

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QFrame, QLineEdit, QWidget
 
-from app.design.choice_box import ChoiceBox
-from app.design.controls import FocusGroup, button, chain_tabs, discard, flow_of, label, restyle, show_line
+from app.design.controls import ChoiceBox, FocusGroup, button, chain_tabs, discard, flow_of, label, restyle, show_line
 from app.design.layouts import Gap, column_of, row_of
 from app.design.notice import Notice
 from app.models.words import about_servers

@@ -1,16 +1,19 @@
-"""The sentences of the models page. Knows neither Qt nor torch."""
+"""The sentences of the models page, and those about this computer. Knows neither Qt nor torch."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.models.entries import Action, ModelEntry, Place
 from app.models.jobs import JobKind, JobProgress, Phase
-from app.state.models.recommendation import sold_size
+from app.state.models.recommendation import Note, sold_size
 from app.system.folders import shortened
 from app.system.i18n import tr, trn
+from app.system.memory_use import size
 from engine.hub_cache import repo_of
+from engine.memory.machine import Machine
 from engine.model_files import is_gguf
 
 if TYPE_CHECKING:
@@ -356,3 +359,44 @@ def server_offline(name: str) -> str:
         "Offline is on, and {host} is not this computer. Turn it off in the settings first.",
         host=name,
     )
+
+
+GET_CUDA = "uv pip install --reinstall torch --torch-backend auto"
+
+
+def machine_line(machine: Machine) -> str:
+    """Names the card and the memory of a computer."""
+    memory = tr("{size} of memory", size=size(machine.memory_bytes))
+    card = machine.card
+    if card is None:
+        return tr("No graphics card found · {memory}", memory=memory)
+    name = card.name or tr("{maker} graphics", maker=card.maker)
+    sold = tr("{size} GB", size=sold_size(card.total_bytes)) if card.total_bytes else ""
+    return " · ".join(filter(None, (", ".join(filter(None, (name, sold))), memory)))
+
+
+def note_line(note: Note) -> str:
+    """Says what is so with the card, and what to do about it."""
+    other = tr(
+        "Safelight is made for NVIDIA cards. Others are experimental: one that PyTorch supports is checked when a "
+        "model is loaded, else the processor computes."
+    )
+    if getattr(sys, "frozen", False):
+        get = tr("This copy of Safelight was built without CUDA; install the one with CUDA.")
+    else:
+        get = tr("Close Safelight, run “{command}”, and start it again.", command=GET_CUDA)
+    return {
+        "": "",
+        "no card": tr("Models run on the processor here. DiffusionGemma 26B is meant for an NVIDIA card of 24 GB."),
+        "no CUDA": tr("This NVIDIA card is not used yet: PyTorch is installed without CUDA. {get}", get=get),
+        "no driver": tr(
+            "PyTorch cannot use this NVIDIA card: its driver is missing or too old. Update it and restart Safelight."
+        ),
+        "AMD": tr("{other} An AMD card can be used through a server: see “Remote engines” below.", other=other),
+        "Intel": other,
+        "Apple": tr(
+            "A Mac's graphics are experimental: they are checked when a model is loaded, and if they are wrong, the "
+            "processor computes."
+        ),
+        "small card": tr("DiffusionGemma 26B needs a card of 24 GB; this model fits yours."),
+    }[note]

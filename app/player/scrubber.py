@@ -9,12 +9,11 @@ from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QSlider, QWidget
 
 from app.design import icons
-from app.design.choice_box import ChoiceBox
-from app.design.controls import button, introduce, label
+from app.design.controls import ChoiceBox, button, introduce, label
 from app.design.layouts import Gap, column_of, row_of
 from app.player.player import Player
 from app.settings.fields import choice_box
-from app.settings.spec import PACE
+from app.settings.values import PACE
 from app.state.run.replay import NOISE
 from app.system.i18n import tr
 from engine import step_number

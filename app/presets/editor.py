@@ -26,11 +26,9 @@ from app.design.fonts import px
 from app.design.layouts import STRETCH, Gap, boxed, column_of, row_of
 from app.design.question import ask
 from app.design.text_field import TextField, refusal
-from app.presets.preset import DEFAULT, Preset, free_name, problem
-from app.presets.store import PresetStore
-from app.settings.decoders import changes_in_words
+from app.presets.store import DEFAULT, Preset, PresetStore, free_name, problem
 from app.settings.fields import flag_box
-from app.settings.values import SettingsValues
+from app.settings.values import SettingsValues, changes_in_words
 from app.system.i18n import tr
 from engine import SafelightError
 from engine.settings import Switch

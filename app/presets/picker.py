@@ -5,11 +5,10 @@ from __future__ import annotations
 from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import QSizePolicy
 
-from app.design.choice_box import ChoiceBox
+from app.design.controls import ChoiceBox
 from app.design.fonts import px
 from app.presets.editor import PresetEditor
-from app.presets.preset import DEFAULT, Preset
-from app.presets.store import PresetStore
+from app.presets.store import DEFAULT, Preset, PresetStore
 from app.settings.values import SettingsValues
 from app.system.i18n import tr
 

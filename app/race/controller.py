@@ -13,7 +13,7 @@ from app.race.lanes import LaneChooser
 from app.race.page import RacePage, ShownRace
 from app.session.model_slot import ModelChoice
 from app.state.chat.prompts import prepare, suggestions
-from app.state.race.lanes import LaneSpec
+from app.state.race.prompts import LaneSpec
 from app.state.race.running import RaceRun
 from app.system.i18n import tr
 from app.system.timers import later

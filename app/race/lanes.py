@@ -11,12 +11,11 @@ from PySide6.QtWidgets import QWidget
 
 from app.bridge.background import Background
 from app.context import AppContext
-from app.design.choice_box import ChoiceBox
-from app.design.controls import button, label
+from app.design.controls import ChoiceBox, button, label
 from app.design.layouts import STRETCH, column_of, row_of
-from app.settings.decoders import decoder_title
+from app.settings.values import decoder_title
 from app.state.adapters import adapters_for, title_of_adapter, with_adapter
-from app.state.race.lanes import LaneSpec, usual_lanes
+from app.state.race.prompts import LaneSpec, usual_lanes
 from app.system.i18n import tr
 from engine.catalog import SMALL, installed
 from engine.service import is_remote

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QGridLayout, QSlider, QWidget
 from app.bridge.background import Background
 from app.context import Navigator
 from app.design import icons, motion, themes
+from app.design.chip_bar import SuggestionBar
 from app.design.controls import (
     Elided,
     FocusGroup,
@@ -28,12 +29,10 @@ from app.design.controls import (
 )
 from app.design.fonts import px
 from app.design.layouts import boxed, column_of, row_of
-from app.design.suggestion_bar import SuggestionBar
 from app.design.text_field import PromptField, framed, refusal
-from app.race.card import LaneCard
-from app.race.clock import RaceClock
-from app.state.race.headline import LaneEnd, headline, short_names
+from app.race.card import LaneCard, RaceClock
 from app.state.race.running import LaneFigures, LaneReading, RaceRun, read_lanes
+from app.state.race.scores import LaneEnd, headline, short_names
 from app.state.run.replay import Replay
 from app.system.i18n import tr
 from engine import Recording

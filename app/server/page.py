@@ -10,9 +10,8 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QFrame, QGridLayout, QLineEdit, QPushButton, QWidget
 
 from app.bridge.server_link import ServerState, is_unfinished
-from app.design.column_page import ColumnPage
 from app.design.controls import FlowLayout, FocusGroup, button, describe, discard, label, restyle, show_line
-from app.design.layouts import STRETCH, Gap, boxed, column_of, row_of
+from app.design.layouts import STRETCH, ColumnPage, Gap, boxed, column_of, row_of
 from app.design.notice import Notice
 from app.server import words
 from app.server.copying import CodeBox, CopyButton

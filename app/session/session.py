@@ -19,7 +19,7 @@ from app.bridge.engine_thread import EngineLink
 from app.bridge.pacing import RunHandle
 from app.library import Library, LibraryError
 from app.library.conversations import ConversationStore
-from app.presets.preset import DEFAULT
+from app.presets.store import DEFAULT
 from app.session.calling import Calling
 from app.session.saving import Saving, bring_in
 from app.settings.values import SettingsValues

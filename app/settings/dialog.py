@@ -24,8 +24,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.design.choice_box import ChoiceBox
-from app.design.controls import Hairline, button, label, restyle
+from app.design.controls import ChoiceBox, Hairline, button, label, restyle
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.tokens import Theme

@@ -8,9 +8,8 @@ from PySide6.QtCore import QLocale, Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QValidator, QWheelEvent
 from PySide6.QtWidgets import QCheckBox, QDoubleSpinBox, QLineEdit, QSpinBox
 
-from app.design.choice_box import ChoiceBox
-from app.settings.decoders import decoder_explanation, decoder_title
-from app.settings.spec import DECODER, SEED
+from app.design.controls import ChoiceBox
+from app.settings.values import DECODER, SEED, decoder_explanation, decoder_title
 from app.system.i18n import tr
 from engine.config import LARGEST_SEED
 from engine.settings import Choice, Setting, Switch

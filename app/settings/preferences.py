@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from app.settings.spec import REDUCED_MOTION, VIEW
+from app.settings.values import REDUCED_MOTION, VIEW
 from engine.config import MAX_THREADS
 from engine.settings import Choice, Declaration, Setting, Switch, declared
 

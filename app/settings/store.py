@@ -13,10 +13,8 @@ from pathlib import Path
 
 from PySide6.QtCore import QByteArray, QSettings, QStandardPaths
 
-from app.settings.decoders import DecodingChoice
 from app.settings.preferences import ITEMS, KEYS, Folder, Preferences
-from app.settings.spec import PACE, SAMPLER
-from app.settings.values import SettingsValues
+from app.settings.values import PACE, SAMPLER, DecodingChoice, SettingsValues
 from app.system.folders import set_aside, tighten
 from app.system.i18n import tr
 from engine import SafelightError

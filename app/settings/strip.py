@@ -1,4 +1,4 @@
-"""The sampler's drawer at the right: widgets derived from the declarations in ``app.settings.spec``."""
+"""The sampler's drawer at the right: widgets derived from the declarations in ``app.settings.values``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from app.design import themes
 from app.design.controls import Hairline, button, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, Part, boxed, column_of, row_of
-from app.settings.decoders import DecodingChoice
 from app.settings.fields import (
     NumberBox,
     SeedBox,
@@ -19,8 +18,7 @@ from app.settings.fields import (
     number_in,
     show_decoders,
 )
-from app.settings.spec import ACCEPTANCE, DECODER, MAIN, SAMPLER, SEED, TOKEN_THOUGHTS
-from app.settings.values import SettingsValues
+from app.settings.values import ACCEPTANCE, DECODER, MAIN, SAMPLER, SEED, TOKEN_THOUGHTS, DecodingChoice, SettingsValues
 from app.system.i18n import tr
 from engine import GenerationConfig
 from engine.decoders import BLOCK_DIFFUSION, BY_TOKEN

@@ -1,16 +1,155 @@
-"""The user's settings, as overrides of a model's defaults. Without Qt."""
+"""The settings of a generation, from the engine's declarations, and the user's overrides of a model's. Without Qt."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from app.settings.decoders import OWN_DECODING, DecodingChoice
+from app.system.i18n import tr
 from engine import GenerationConfig
-from engine.config import LARGEST_SEED
-from engine.decoders import BLOCK_DIFFUSION
+from engine.config import LARGEST_SEED, is_decoder
+from engine.decoders import ACCEPTANCE as RULES
+from engine.decoders import BLOCK_DIFFUSION, BY_TOKEN, DECODERS
+from engine.settings import Choice, Setting, Switch, declared
+
+
+@dataclass(frozen=True)
+class DecodingChoice:
+    """The decoding of runs, by fields of ``GenerationConfig``.
+
+    An empty ``decoder`` or ``acceptance`` is the model's own. A decoder that a model does not have counts as empty.
+    """
+
+    decoder: str = ""
+    token_thoughts: bool = False
+    acceptance: str = ""
+
+    @staticmethod
+    def read(stored: Mapping[str, object]) -> DecodingChoice:
+        """Reads a stored choice, by name; unreadable fields count as missing.
+
+        Earlier versions stored a decoder of thoughts and one of answers.
+        """
+        thought, answer = stored.get("thought_decoder"), stored.get("answer_decoder")
+        decoder = next((name for name in (answer, stored.get("decoder")) if name and is_decoder(name)), "")
+        by_token = stored.get("token_thoughts") in (True, "true") or thought == BY_TOKEN
+        rule = str(stored.get("acceptance"))
+        return DecodingChoice(
+            str(decoder), by_token and decoder in ("", BLOCK_DIFFUSION), rule if rule in RULES else ""
+        )
+
+    @property
+    def changes(self) -> dict[str, str | bool]:
+        """Returns the fields that differ from the model's own decoding, by name."""
+        own = asdict(OWN_DECODING)
+        return {name: value for name, value in asdict(self).items() if value != own[name]}
+
+    @property
+    def settings(self) -> frozenset[str]:
+        """Returns the names of the sampler settings that have an effect."""
+        own = settings_of(self.decoder)
+        if self.decoder not in ("", BLOCK_DIFFUSION):
+            return own
+        own |= {RULES[self.acceptance or next(iter(RULES))].threshold}
+        return own | settings_of(BY_TOKEN) - {"thinking_tokens"} if self.token_thoughts else own
+
+    def among(self, decoders: Sequence[str]) -> DecodingChoice:
+        """Returns the choice as it works with a model that has these decoders, its own first.
+
+        ``decoder`` is then named, unless the model has none."""
+        decoder = self.decoder if self.decoder in decoders else next(iter(decoders), "")
+        if decoder not in ("", BLOCK_DIFFUSION):
+            return DecodingChoice(decoder)
+        return replace(self, decoder=decoder, token_thoughts=self.token_thoughts and BY_TOKEN in decoders)
+
+
+OWN_DECODING = DecodingChoice()
+"""The model's own decoding."""
+
+
+_OF_ONE = {name for entry in DECODERS.values() for name in entry.settings} | {rule.threshold for rule in RULES.values()}
+
+
+def decoder_title(name: str) -> str:
+    """Returns a decoder's title; an unknown decoder is titled by its name."""
+    entry = DECODERS.get(name)
+    return name.replace("_", " ").capitalize() if entry is None else tr(entry.title)
+
+
+def decoder_explanation(name: str, decoders: Sequence[str] = ()) -> str:
+    """Describes a decoder next to the others that a model has; empty for an unknown one."""
+    entry = DECODERS.get(name)
+    if entry is None:
+        return ""
+    more = tr(entry.remark) if entry.remark and BLOCK_DIFFUSION in decoders else ""
+    return " ".join(filter(None, (tr(entry.explanation), more)))
+
+
+def rule_title(rule: str) -> str:
+    """Returns the title of an acceptance rule; an unknown one is titled by its name."""
+    return tr(RULES[rule].title) if rule in RULES else rule
+
+
+def settings_of(name: str) -> frozenset[str]:
+    """Returns the names of the sampler settings that a decoder uses. "" is block diffusion; an unknown decoder uses
+    all."""
+    entry = DECODERS.get(name or BLOCK_DIFFUSION)
+    own = _OF_ONE if entry is None else entry.settings
+    return frozenset(name for name in SAMPLER if name in own or name not in _OF_ONE)
+
+
+def changes_in_words(overrides: Mapping[str, float], decoding: DecodingChoice) -> str:
+    """Returns the settings that differ from a model's defaults, in one line; empty if none does."""
+    return " · ".join(_words(overrides, decoding))
+
+
+def _words(overrides: Mapping[str, float], decoding: DecodingChoice) -> Iterator[str]:
+    if decoding.decoder:
+        yield f"{tr(DECODER.label)} {decoder_title(decoding.decoder)}"
+    if decoding.token_thoughts:
+        yield tr(TOKEN_THOUGHTS.label)
+    if decoding.acceptance:
+        yield f"{tr(ACCEPTANCE.label)} {rule_title(decoding.acceptance)}"
+    for name, setting in SAMPLER.items():
+        if name in overrides:
+            yield f"{tr(setting.label)} {overrides[name]:,g}"
+
+
+SAMPLER = declared(GenerationConfig, Setting)
+"""By name, in the order in which files keep them."""
+MAIN = tuple(sorted((name for name, one in SAMPLER.items() if one.rank), key=lambda name: SAMPLER[name].rank))
+"""The settings that most people need, as the sampler shows them first; it folds the others."""
+SEED = Setting(
+    "Seed", "", "The same seed, settings and model give the same answer again.", 0, LARGEST_SEED, 1, name="seed"
+)
+
+
+VIEW = Choice(
+    "Canvas view",
+    "Raw shows the random tokens between steps; Calm shows the best guess at every place.",
+    (("raw", "Raw"), ("calm", "Calm")),
+    name="view",
+)
+DECODER, ACCEPTANCE = (declared(GenerationConfig, Choice)[name] for name in ("decoder", "acceptance"))
+TOKEN_THOUGHTS = declared(GenerationConfig, Switch)["token_thoughts"]
+PACE = Choice(
+    "Pace",
+    "At 1× a block takes two to four seconds, or longer if the model needs longer. "
+    "Full speed shows each step as soon as it is computed.",
+    (
+        ("0.25", "0.25×"),
+        ("0.5", "0.5×"),
+        ("1", "1×"),
+        ("2", "2×"),
+        ("4", "4×"),
+        ("inf", "Full speed"),
+    ),
+    name="pace",
+)
+REDUCED_MOTION = Switch("Reduced motion", "Changes appear at once, without fading.", name="reduced_motion")
+
 
 DRAWN_SEED_HIGH = 999_999
 """Random seeds are short, so that people can copy them."""

@@ -19,8 +19,7 @@ from app.state.chat.attachment import AttachedPicture
 from app.state.sudoku.board import Board, BoardCheck, check, generate
 from app.state.sudoku.solve_frame import entered
 from app.sudoku.board.column import Column
-from app.sudoku.board.run_board import RunBoard
-from app.sudoku.board.view import BoardView
+from app.sudoku.board.view import BoardView, RunBoard
 from app.sudoku.words import SAMPLE
 from app.system.i18n import tr
 from app.system.timers import later

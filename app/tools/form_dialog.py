@@ -8,8 +8,7 @@ from dataclasses import replace
 from PySide6.QtCore import Slot
 from PySide6.QtWidgets import QDialog, QFormLayout, QLineEdit, QWidget
 
-from app.design.choice_box import ChoiceBox
-from app.design.controls import button, label, restyle
+from app.design.controls import ChoiceBox, button, label, restyle
 from app.design.fonts import TEXT_SMALL, canvas_font, px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.text_field import LONGEST_LINE, TextField, refusal

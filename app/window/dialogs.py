@@ -27,7 +27,7 @@ from app.library.library import KEPT_DAYS
 from app.library.pictures import FOLDER
 from app.settings import store
 from app.settings.preferences import NUMBERS, SECTIONS, Preferences
-from app.settings.spec import SAMPLER, SEED
+from app.settings.values import SAMPLER, SEED
 from app.system.folders import Folders, ensure
 from app.system.i18n import tr
 from app.system.memory_use import size
@@ -213,8 +213,7 @@ class Dialogs(QObject):
     @Slot()
     def open_palette(self) -> None:
         """Opens the palette, which finds actions, conversations, models and settings by name."""
-        from app.window.dialogs import finds  # not needed at start
-        from app.window.palette import Palette, style
+        from app.window.palette import Palette, style  # not needed at start
 
         others = finds(self._context, self.open_setting, self.sampler_asked.emit)
         opened = Palette(self.actions, self._parent, others)
@@ -224,7 +223,7 @@ class Dialogs(QObject):
     @Slot()
     def open_shortcuts(self) -> None:
         """Shows the keys of the current page and those that work on every page."""
-        from app.window.shortcuts import ShortcutSheet, style  # not needed at start
+        from app.window.palette import ShortcutSheet, style  # not needed at start
 
         opened = ShortcutSheet(self.actions, self.page, self._parent, offered=("guide",))
         self._dress(opened, style)

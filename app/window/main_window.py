@@ -25,12 +25,11 @@ from app.system.i18n import tr
 from app.window import sidebar, statusbar
 from app.window.actions import all_actions
 from app.window.dialogs import Appearance, Dialogs
-from app.window.indicators import Indicators
 from app.window.pages import BY_NAME, PAGES, PageEntry, Pages
 from app.window.reopening import Reopening, attempt
 from app.window.sidebar import Sidebar
 from app.window.sidebar.controller import SidebarController
-from app.window.statusbar import StatusBar
+from app.window.statusbar import Indicators, StatusBar
 from app.window.topbar import TopBar
 
 AROUND = 22  # pixels above and below the text, together

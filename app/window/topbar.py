@@ -21,8 +21,7 @@ from PySide6.QtWidgets import (
 
 from app.context import CHAT
 from app.design import themes
-from app.design.choice_box import ChoiceBox
-from app.design.controls import introduce, label
+from app.design.controls import ChoiceBox, introduce, label
 from app.design.fonts import TEXT_BODY, TEXT_SMALL, px, ui_font
 from app.design.tokens import color
 from app.system.i18n import tr

@@ -23,9 +23,8 @@ from app.models.listed import LocalFolders
 from app.presets.store import PresetStore
 from app.settings import store
 from app.settings.preferences import Preferences
-from app.settings.spec import SAMPLER
 from app.settings.store import open_settings
-from app.settings.values import SettingsValues
+from app.settings.values import SAMPLER, SettingsValues
 from app.state.run.replay import Replay
 from engine import GenerationConfig, Recording, open_trace
 

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import QTabBar, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.context import CHAT, INSPECTOR, AppContext
-from app.design.suggestion_bar import SuggestionBar
+from app.design.chip_bar import SuggestionBar
 from app.settings.dialog import SettingsDialog
 from app.settings.preferences import Preferences
 from app.settings.values import SettingsValues

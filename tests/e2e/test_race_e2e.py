@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from app.context import INSPECTOR, RACE
 from app.inspector.export_dialog import ExportDialog
 from app.race.controller import RaceController
-from app.state.race.lanes import LaneSpec
+from app.state.race.prompts import LaneSpec
 from app.window.main_window import MainWindow
 from engine import MINI, open_trace
 

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QProgressBar, QSizePolicy, QWidget
 from app.bridge.background import Background
 from app.design.controls import label
 from app.design.layouts import column_of
-from app.state.chat.counting import problem, remark
+from app.state.chat.prompts import problem, remark
 from app.system.crash_handler import one_line
 from app.system.i18n import tr
 from app.system.timers import later

@@ -35,18 +35,16 @@ from app.chat.markdown_view.blocks import (
     Heading,
     Inline,
     Inlines,
+    MarkdownRow,
     Math,
     Paragraph,
     Table,
     ThematicBreak,
+    is_rtl,
     plain,
 )
-from app.chat.markdown_view.highlight import Part
-from app.chat.markdown_view.rows import MarkdownRow
-from app.chat.markdown_view.safe import is_rtl
 from app.chat.markdown_view.side_process import side_process
-from app.chat.markdown_view.slow import Job
-from app.chat.markdown_view.typeset import DrawnFormula
+from app.chat.markdown_view.slow import DrawnFormula, Job, Part
 from app.design import themes
 from app.design.fonts import TEXT_BODY, TEXT_LEAD, canvas_font, px, text_percent, ui_font
 from app.design.tokens import Theme, color

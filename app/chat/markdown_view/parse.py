@@ -28,9 +28,9 @@ from app.chat.markdown_view.blocks import (
     Table,
     Text,
     ThematicBreak,
+    safe,
 )
 from app.chat.markdown_view.latex import brackets, dollars
-from app.chat.markdown_view.safe import safe
 from app.system.i18n import tr
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from PySide6.QtGui import (
     QTextLine,
 )
 
-from app.chat.markdown_view.blocks import Code, Heading, Math, Paragraph, Table, Text, ThematicBreak
+from app.chat.markdown_view.blocks import Code, Heading, MarkdownRow, Math, Paragraph, Table, Text, ThematicBreak
 from app.chat.markdown_view.document import (
     CLOSE_GAP,
     GAP,
@@ -33,12 +33,10 @@ from app.chat.markdown_view.document import (
     math_document,
     table_document,
 )
-from app.chat.markdown_view.rows import MarkdownRow
 from app.chat.markdown_view.slow import Job
 from app.design.fonts import TEXT_SMALL, px
-from app.design.inks import set_inks
 from app.design.text_field import raw_text
-from app.design.tokens import color
+from app.design.tokens import color, set_inks
 from app.system.i18n import tr
 
 HEADER = 32  # pixels: height of a code block's header, with its language and its button

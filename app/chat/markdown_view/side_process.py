@@ -14,9 +14,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, Signal, Slot
 
 from app.chat.markdown_view import slow
-from app.chat.markdown_view.highlight import may_be_read
-from app.chat.markdown_view.slow import FormulaRequest, Job, Result
-from app.chat.markdown_view.typeset import DrawnFormula, may_be_drawn
+from app.chat.markdown_view.slow import DrawnFormula, FormulaRequest, Job, Result, may_be_drawn, may_be_read
 from app.system.timers import later
 
 SECONDS = 2 * slow.PATIENCE  # per job; after that a process that has not ended itself is killed

@@ -28,21 +28,16 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QMenu, QSizePolicy, QToolTip, QWidget
 
 from app.chat.markdown_view import PAD as PAD
-from app.chat.markdown_view.controls import Controls
+from app.chat.markdown_view.blocks import MarkdownRow, safe
+from app.chat.markdown_view.controls import Controls, LinkRing, ask_to_open
 from app.chat.markdown_view.document import Style
-from app.chat.markdown_view.links import LinkRing, ask_to_open
-from app.chat.markdown_view.reading import rows_of, shown_part
-from app.chat.markdown_view.rows import MarkdownRow
-from app.chat.markdown_view.safe import safe
 from app.chat.markdown_view.section import BETWEEN, Link, Section
-from app.chat.markdown_view.selection import Selection
-from app.chat.markdown_view.sheet import Sheet
+from app.chat.markdown_view.sheet import Selection, Sheet, rows_of, shown_part
 from app.chat.markdown_view.side_process import side_process
 from app.chat.markdown_view.slow import Job
 from app.design import themes
 from app.design.controls import button, chain_tabs, folded
-from app.design.inks import set_inks
-from app.design.tokens import color
+from app.design.tokens import color, set_inks
 from app.library.search import Term, spans
 from app.system.i18n import tr
 from app.system.timers import later

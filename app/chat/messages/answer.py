@@ -13,13 +13,10 @@ from app.bridge.pacing import RunView
 from app.canvas.view import CanvasView
 from app.chat.commands import TurnCommands, ViewOptions
 from app.chat.markdown_view.widget import PAD, MarkdownView
-from app.chat.messages.action_row import ActionRow
+from app.chat.messages.action_row import ActionRow, FiguresLine, Thinking, VersionSwitch, version_step
 from app.chat.messages.calls import CallsView
 from app.chat.messages.changing import AnswerChanging
-from app.chat.messages.figures import FiguresLine
 from app.chat.messages.replay import AnswerBoard, AnswerReplay
-from app.chat.messages.thinking import Thinking
-from app.chat.messages.versions import VersionSwitch, version_step
 from app.chat.words import doubt, figures_line, remarks, status_line, wants_retry
 from app.design.controls import FocusGroup, button, discard, label, show_stop
 from app.design.layouts import STRETCH, column_of, row_of

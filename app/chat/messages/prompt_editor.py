@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QTextCursor
 from PySide6.QtWidgets import QWidget
 
-from app.chat.composer.gaps import GapMarks
+from app.chat.composer.edit import GapMarks
 from app.chat.markdown_view.widget import PAD
 from app.design.controls import button, label
 from app.design.layouts import column_of, row_of

@@ -13,10 +13,9 @@ from app.board.view import FrameView
 from app.chat.commands import TurnCommands, ViewOptions
 from app.chat.composer.attachments import size_in_words
 from app.chat.markdown_view.widget import PAD, MarkdownView
-from app.chat.messages.action_row import ActionRow
+from app.chat.messages.action_row import ActionRow, VersionSwitch
 from app.chat.messages.answer import AnswerView
 from app.chat.messages.prompt_editor import PromptEditor
-from app.chat.messages.versions import VersionSwitch
 from app.design import themes
 from app.design.controls import button, describe, flow_of, label
 from app.design.fonts import px

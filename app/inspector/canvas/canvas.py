@@ -18,8 +18,7 @@ from PySide6.QtWidgets import QWidget
 from app.board.legend import BoardPane
 from app.canvas.accessibility import expose_cells
 from app.canvas.heat import Heat
-from app.design.choice_box import ChoiceBox
-from app.design.controls import button, label, scroller
+from app.design.controls import ChoiceBox, button, label, scroller
 from app.design.fonts import TEXT_CANVAS, canvas_font, px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.inspector.canvas.page_cells import SpannedBoard, SpannedCanvas

@@ -12,9 +12,8 @@ from PySide6.QtWidgets import QWidget
 from app.canvas.legend import Legend, LegendEntry
 from app.design import themes
 from app.design.fonts import caption_font, px
-from app.design.inks import set_inks
 from app.design.layouts import column_of
-from app.design.tokens import SPACE_2, SPACE_4, Theme, color, entropy_color, readable_on
+from app.design.tokens import SPACE_2, SPACE_4, Theme, color, entropy_color, readable_on, set_inks
 from app.inspector.timeline.steps_area import StepsArea
 from app.inspector.words import capital, history_in_words, moment_in_words
 from app.player.player import NOTHING, Player

@@ -16,8 +16,7 @@ from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QPolygonF
 
 from app.design.fonts import px
-from app.design.inks import set_inks
-from app.design.tokens import Theme, color, luminance
+from app.design.tokens import Theme, color, luminance, set_inks
 from app.state.run.cell_history import OUTSIDE, History, RankLine
 from app.system.i18n import tr
 

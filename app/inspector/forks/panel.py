@@ -17,16 +17,14 @@ from PySide6.QtWidgets import (
 )
 
 from app.canvas.words import token_words
-from app.design.choice_box import ChoiceBox
-from app.design.controls import Elided, button, describe, label, show_line
+from app.design.controls import ChoiceBox, Elided, button, describe, label, show_line
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.inspector.forks.spans import Spans, fit_rows
 from app.inspector.words import banned_in_words, capital, chance_words, pinned_in_words, put_in_words
 from app.player.player import NOTHING, Player
-from app.settings.decoders import DecodingChoice
 from app.settings.fields import SeedBox, number_box, number_in
-from app.settings.spec import SAMPLER, SEED
+from app.settings.values import SAMPLER, SEED, DecodingChoice
 from app.system.i18n import tr
 from engine import Fork, GenerationConfig, Mark, SafelightError, step_number
 from engine.forks import MASK_SETTINGS, SETTINGS

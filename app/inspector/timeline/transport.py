@@ -21,13 +21,11 @@ from PySide6.QtWidgets import QAbstractSlider, QPushButton, QSizePolicy, QToolTi
 
 from app.canvas.legend import Legend, LegendEntry
 from app.design import icons, themes
-from app.design.choice_box import ChoiceBox
-from app.design.controls import Elided, button, chain_tabs, describe, folded, introduce
+from app.design.controls import ChoiceBox, Elided, button, chain_tabs, describe, folded, introduce
 from app.design.focus_rings import is_ringed
 from app.design.fonts import TEXT_SMALL, px, ui_font
-from app.design.inks import set_inks
 from app.design.layouts import column_of, row_of
-from app.design.tokens import Theme, color
+from app.design.tokens import Theme, color, set_inks
 from app.inspector.keys import KEY_ACTIONS
 from app.inspector.timeline.overview import Overview
 from app.inspector.words import frame_words

@@ -1,10 +1,11 @@
-"""Suggests prompts by a model's traits, and brings prompts into the form it reads. Knows no Qt."""
+"""Suggests prompts by a model's traits, brings prompts into the form it reads, and counts their tokens. No Qt."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from app.state.chat.attachment import Attachment, with_attachments
 from app.system.i18n import tr, trn
@@ -12,6 +13,8 @@ from engine import SafelightError
 from engine.catalog import TALK, Traits
 from engine.service.small import puzzle_in
 from engine.tasks import skills, sudoku
+from engine.text.context_window import Fit
+from engine.text.message import Message, with_images
 
 
 class Suggestion(NamedTuple):
@@ -109,3 +112,46 @@ def prepare_with_files(
     if text.strip() or len(attachments) > 1:
         raise SafelightError(tr("This model reads one puzzle at a time: write it, or attach one file that holds it."))
     return prepare(traits, attachments[0].text), ()
+
+
+@dataclass(frozen=True)
+class PromptCount:
+    """Counts the tokens of messages. Two are equal if they count alike.
+
+    Args:
+        text: returns the tokens of messages without images, and of tools if there are any.
+        image: returns the tokens of an image from its width, height and budget; None if the model sees no images.
+        budget: most tokens of an image.
+        tools: that the model is offered, as chat templates take them.
+    """
+
+    text: Callable[..., int]
+    image: Callable[[int, int, int], int] | None
+    budget: int
+    tools: tuple[Mapping[str, Any], ...] = ()
+
+    def __call__(self, messages: Sequence[Message]) -> int:
+        images = (image for message in messages for image in message.get("images", ()))
+        seen = sum(self.cost(image["width"], image["height"]) for image in images)
+        bare = [with_images(message, ()) for message in messages]
+        return (self.text(bare, self.tools) if self.tools else self.text(bare)) + seen
+
+    def cost(self, width: int, height: int) -> int:
+        """Returns the tokens of an image of that size in pixels."""
+        return 0 if self.image is None else self.image(width, height, self.budget)
+
+
+def remark(found: Fit | None) -> str:
+    """Returns a remark to show before sending; empty if everything fits or nothing is known yet."""
+    if found is None or not found.dropped_turns:
+        return problem(found)
+    return problem(found) or trn(
+        "The oldest turn no longer fits and will be left out.",
+        "The oldest {count} turns no longer fit and will be left out.",
+        found.dropped_turns,
+    )
+
+
+def problem(found: Fit | None) -> str:
+    """Returns the reason why the prompt cannot be sent, in a sentence; empty if it can."""
+    return tr(found.problem) if found is not None and found.problem else ""

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from PySide6.QtCore import QObject, Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QPushButton, QWidget
 
-from app.design.choice_box import ChoiceBox
 from app.design.controls import (
+    ChoiceBox,
     FocusGroup,
     Hairline,
     button,

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QAbstractItemView, QFrame, QListView, QMenu, QWidg
 
 from app.design import themes
 from app.design.controls import introduce
-from app.design.dots import DotsButton
+from app.design.icons import DotsButton
 from app.design.tokens import SPACE_2
 from app.library import Summary
 from app.library.search import terms_of

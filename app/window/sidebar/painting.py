@@ -21,11 +21,10 @@ from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPen, QTextChar
 from PySide6.QtWidgets import QLineEdit, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from app.design import themes
-from app.design.dots import BUTTON
 from app.design.focus_rings import is_ringed
 from app.design.fonts import TEXT_BODY, TEXT_SMALL, px
-from app.design.inks import set_inks
-from app.design.tokens import RADIUS, SPACE_1, SPACE_2, SPACE_3, SPACE_4, color
+from app.design.icons import BUTTON
+from app.design.tokens import RADIUS, SPACE_1, SPACE_2, SPACE_3, SPACE_4, color, set_inks
 from app.library import Summary
 from app.library.listing import group
 from app.library.search import Term, spans

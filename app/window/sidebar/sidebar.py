@@ -10,8 +10,8 @@ from PySide6.QtWidgets import QFrame, QLineEdit, QSizePolicy, QStackedWidget, QW
 
 from app.design import themes
 from app.design.controls import Elided, button, introduce, label
-from app.design.dots import DotsButton
 from app.design.fonts import TEXT_BODY, px
+from app.design.icons import DotsButton
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.tokens import Theme
 from app.library import Summary

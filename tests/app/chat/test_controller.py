@@ -16,7 +16,7 @@ from app.chat.page import ChatPage
 from app.context import AppContext
 from app.design.notice import DetailsDialog
 from app.session.session import Session
-from app.settings.decoders import DecodingChoice
+from app.settings.values import DecodingChoice
 from app.state.run.pace import FULL_SPEED
 from engine import MINI, SUDOKU, WEDLM
 from engine.service import PromptRead

@@ -8,6 +8,9 @@ import sys
 import pytest
 
 from app.chat.markdown_view.blocks import (
+    DONE,
+    MAX_IN_ROW,
+    OPEN,
     Code,
     Formula,
     Heading,
@@ -19,13 +22,15 @@ from app.chat.markdown_view.blocks import (
     Table,
     Text,
     ThematicBreak,
+    cut,
+    flatten,
+    is_rtl,
     plain,
+    safe,
+    verbatim_rows,
 )
-from app.chat.markdown_view.highlight import parts
 from app.chat.markdown_view.parse import MAX_CELLS, MAX_IN_PARAGRAPH, Reading, opens, parse
-from app.chat.markdown_view.rows import DONE, MAX_IN_ROW, OPEN, cut, flatten, verbatim_rows
-from app.chat.markdown_view.safe import is_rtl, safe
-from app.chat.markdown_view.typeset import INK, MAX_NESTED, SIZE, may_be_drawn, typeset
+from app.chat.markdown_view.slow import INK, MAX_NESTED, SIZE, may_be_drawn, parts, typeset
 
 
 def letters(text: str) -> str:

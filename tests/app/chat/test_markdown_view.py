@@ -13,10 +13,9 @@ from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.markdown_view import widget
+from app.chat.markdown_view.controls import OpenLink
 from app.chat.markdown_view.document import InertDocument
-from app.chat.markdown_view.links import OpenLink
-from app.chat.markdown_view.reading import MAX_LINES, MAX_SHOWN, shown_part
-from app.chat.markdown_view.sheet import MAX_IN_SECTION
+from app.chat.markdown_view.sheet import MAX_IN_SECTION, MAX_LINES, MAX_SHOWN, shown_part
 from app.chat.markdown_view.widget import MarkdownView
 from app.design import themes
 from app.design.tokens import PAPER

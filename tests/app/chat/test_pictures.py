@@ -22,7 +22,7 @@ from app.library import pictures
 from app.pictures import bar
 from app.pictures.bar import PictureThumb, PictureWindow
 from app.session.model_slot import Ready
-from app.state.chat.counting import PromptCount
+from app.state.chat.prompts import PromptCount
 from engine.pictures import Picture
 from engine.text.message import image_digests, image_of
 from tests.engine.drawn import picture

@@ -12,10 +12,8 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.markdown_view import side_process as module
 from app.chat.markdown_view import slow
-from app.chat.markdown_view.highlight import parts
 from app.chat.markdown_view.side_process import SideProcess
-from app.chat.markdown_view.slow import FormulaRequest, ProgramRequest
-from app.chat.markdown_view.typeset import MAX_NESTED, DrawnFormula, typeset
+from app.chat.markdown_view.slow import MAX_NESTED, DrawnFormula, FormulaRequest, ProgramRequest, parts, typeset
 
 HEADS = [
     FormulaRequest("a^2", False),

@@ -13,8 +13,7 @@ from PySide6.QtGui import QColor, QImage
 from app.board.paint import given_ground
 from app.canvas.geometry import MARGIN
 from app.design.tokens import DARKROOM, PAPER, Theme
-from app.export.boards import CELL
-from app.export.pictures import PictureSheet, PictureStyle
+from app.export.pictures import CELL, PictureSheet, PictureStyle
 from app.export.run import Options
 from app.inspector.export_dialog import ExportDialog
 from app.player.player import Player

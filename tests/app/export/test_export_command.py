@@ -12,7 +12,7 @@ from PIL import Image
 from app.cli import export
 from app.cli.options import Parser
 from app.design.tokens import PAPER
-from app.export.boards import CELL
+from app.export.pictures import CELL
 from app.system.memory_use import size
 from engine import SafelightError, Trace, gallery
 

@@ -17,8 +17,7 @@ from app.design import motion, themes
 from app.design.tokens import PAPER
 from app.inspector.controller import InspectorController, build
 from app.inspector.page import InspectorPage
-from app.inspector.run_catalog import KeptRuns
-from app.inspector.run_lists import first_offers
+from app.inspector.run_catalog import KeptRuns, first_offers
 from app.player.player import NOTHING
 from app.server import words
 from app.state.run.answers import answers_of

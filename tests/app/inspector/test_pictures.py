@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from app.export import html
 from app.export.html import write
 from app.export.run import Options
-from app.inspector.canvas.prompt_pictures import PromptPictures
+from app.inspector.canvas.page_cells import PromptPictures
 from app.inspector.run_pictures import PictureView, picture_of
 from app.player.player import Player
 from engine import Trace

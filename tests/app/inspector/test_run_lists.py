@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from app.inspector.forks.panel import RunItem
-from app.inspector.run_lists import first_offers, other_offers, run_tree
+from app.inspector.run_catalog import first_offers, other_offers, run_tree
 from app.state.chat.attachment import Attachment, apart, with_attachments
 from engine import Fork, GalleryTrace, TraceHeader
 from engine.trace import Parent

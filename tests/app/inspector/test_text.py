@@ -8,9 +8,8 @@ from PySide6.QtGui import QTextCursor
 
 from app.design import themes
 from app.design.tokens import DARKROOM, PAPER, color
-from app.inspector.cell.text import RenderedText
+from app.inspector.cell.text import RenderedText, TextMap, read, shown, units
 from app.player.player import Player
-from app.state.run.text_map import TextMap, read, shown, units
 from engine import SafelightError
 from tests.app.inspector import made_up
 

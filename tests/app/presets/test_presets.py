@@ -15,18 +15,20 @@ from pytestqt.qtbot import QtBot
 from app.design.text_field import LONGEST_LINE
 from app.presets.editor import PresetEditor
 from app.presets.picker import EDIT, PresetPicker
-from app.presets.preset import (
+from app.presets.store import (
     BUILT_IN_IDS,
     DEFAULT,
+    FILE,
     LONGEST_NAME,
+    MAX,
+    MAX_BYTES,
     Preset,
+    PresetStore,
     built_in,
     free_name,
     problem,
 )
-from app.presets.store import FILE, MAX, MAX_BYTES, PresetStore
-from app.settings.decoders import DecodingChoice
-from app.settings.values import SettingsValues
+from app.settings.values import DecodingChoice, SettingsValues
 from app.system.locks import locked
 from engine import GenerationConfig, SafelightError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.race.clock import LONGEST_SECONDS, SHORTEST_SECONDS, RaceClock
+from app.race.card import LONGEST_SECONDS, SHORTEST_SECONDS, RaceClock
 
 FAST, SLOW = [0.0, 0.1, 0.2], [0.0, 0.15, 0.3, 0.45, 0.6]
 

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from app.context import AppContext
 from app.race.controller import RaceController
-from app.state.race.lanes import LaneSpec
+from app.state.race.prompts import LaneSpec
 from engine import BASE, MINI, WEDLM
 from engine.catalog import SMALL
 from tests.fake_engine import FakeEngine

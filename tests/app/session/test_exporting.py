@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from app.library import Library, LibraryError, NewMessage, Whole, store, transfer
 from app.library.conversations import ConversationStore
-from app.session.transfers import Exporting
+from app.window.sidebar.controller import Exporting
 
 
 @pytest.fixture

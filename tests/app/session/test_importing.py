@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from app.library import Library, LibraryError, NewMessage, transfer
 from app.library import library as whole_library
 from app.library.conversations import ConversationStore
-from app.session.transfers import Importing
+from app.window.sidebar.controller import Importing
 
 
 @pytest.fixture

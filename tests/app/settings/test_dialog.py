@@ -12,12 +12,10 @@ from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QPushButton, QSpi
 from pytestqt.qtbot import QtBot
 
 from app.settings import store
-from app.settings.decoders import DecodingChoice, settings_of
 from app.settings.dialog import SettingsDialog
 from app.settings.preferences import ITEMS, KEYS, SECTIONS, Act, Preferences
-from app.settings.spec import SAMPLER
 from app.settings.strip import SettingsStrip
-from app.settings.values import SettingsValues
+from app.settings.values import SAMPLER, DecodingChoice, SettingsValues, settings_of
 from app.system.folders import default_data_folder
 from engine import GenerationConfig
 from engine.decoders import ACCEPTANCE as RULES

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from app.state.chat.attachment import Attachment, fence_for, with_attachments
-from app.state.chat.counting import problem, remark
+from app.state.chat.prompts import problem, remark
 from app.system import i18n
 from engine.text.context_window import Fit, fit
 from tests.app.marked import Brackets

@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 
 from app.chat.words import figures_line, status_line
-from app.settings.spec import SAMPLER
-from app.settings.values import SettingsValues
+from app.settings.values import SAMPLER, SettingsValues
 from app.state.chat import prompts
 from app.state.chat.attachment import Attachment
 from app.state.chat.conversation import Answer, ChatState, Turn, user_message
 from app.state.chat.versions import Versions
 from app.state.run.stats import RunFigures
-from app.window.indicators import parameters
+from app.window.statusbar import parameters
 from engine import (
     MINI,
     SIGHT,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.state.race.headline import LaneEnd, headline, short_names
 from app.state.race.running import LaneFigures
+from app.state.race.scores import LaneEnd, headline, short_names
 
 
 def lane(name: str, seconds: float, forwards: int = 10, *, tokens: int = 20, **more: object) -> LaneEnd:

@@ -16,8 +16,7 @@ from app.settings.store import read_preferences
 from app.settings.values import SettingsValues
 from app.system import i18n
 from app.system.i18n import tr
-from app.window.palette import Palette
-from app.window.shortcuts import ShortcutSheet
+from app.window.palette import Palette, ShortcutSheet
 from engine.errors import Sentence
 from tests.app.marked import Brackets, unmarked
 

@@ -225,7 +225,7 @@ LATER = (
     "app.models.page",
     "app.settings.dialog",
     "app.window.palette",
-    "app.window.shortcuts",
+    "app.window.palette",
 )
 
 

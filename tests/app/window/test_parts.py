@@ -22,8 +22,7 @@ from app.system import i18n
 from app.system.crash_handler import CrashHandler
 from app.system.folders import default_data_folder
 from app.window.main_window import MainWindow
-from app.window.palette import Palette
-from app.window.shortcuts import ShortcutSheet
+from app.window.palette import Palette, ShortcutSheet
 from engine import MINI, PUBLISHED, SUDOKU
 from engine.catalog import installed
 from tests.app.marked import Brackets, unmarked

@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.context import CHAT, DECISIONS, INSPECTOR, MODELS, RACE, SERVER, SUDOKU
-from app.settings.decoders import DecodingChoice
+from app.settings.values import DecodingChoice
 from app.window.main_window import MainWindow
 from app.window.pages import PAGES, PLACES
 from app.window.topbar import MANAGE

@@ -289,7 +289,7 @@ def _make_paste(random: Random, _folder: Path) -> Attempt:
         from app.chat.messages.prompt_editor import PromptEditor
         from app.design.action import Action, Actions
         from app.presets.editor import PresetForm
-        from app.presets.preset import Preset
+        from app.presets.store import Preset
         from app.settings.values import SettingsValues
         from app.state.sudoku.placing import board_in
         from app.window.palette import Palette
