@@ -95,7 +95,6 @@ class Waiting(QObject):
 
     @Slot()
     def end(self) -> None:
-        """Gives up."""
         self._wanted = None
         self.ended.emit()
 
@@ -229,7 +228,6 @@ class AppContext(QObject):
 
     @property
     def model(self) -> LoadedModel | None:
-        """The loaded model; None if there is none."""
         return self.slot.model
 
     @property
@@ -262,7 +260,6 @@ class AppContext(QObject):
 
     @property
     def is_busy(self) -> bool:
-        """True if the engine is in use."""
         return any(busy.reason_to_wait() for busy in self._busy)
 
     def reason_to_wait(self) -> str:

@@ -43,7 +43,6 @@ class BoardGeometry:
 
     @cached_property
     def cells(self) -> tuple[Rect, ...]:
-        """The rectangles of all cells."""
         left, top, cell = self.left, self.top, self.cell
         return tuple(Rect(left + index % 9 * cell, top + index // 9 * cell, cell, cell) for index in range(SIZE))
 

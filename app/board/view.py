@@ -264,7 +264,6 @@ class BlockBoard(FrameView):
             self.set_block(None)
 
     def set_block(self, block: BlockState | None) -> None:
-        """Shows a block, or its new state."""
         self._block = block
         placed = self._placed
         self.set_frame(None if placed is None else frame(placed.puzzle, block, self._piece, placed.positions))

@@ -46,7 +46,6 @@ class Background(QObject):
 
     @property
     def is_busy(self) -> bool:
-        """True if a result is still to come."""
         return self._next is not None or (self._running is not None and not self._dropped)
 
     def ask(self, job: Job) -> None:

@@ -120,8 +120,6 @@ class AccessibleGrid(QAccessibleObject):
 
 
 class AccessibleCell(QAccessibleInterface):
-    """One cell of a grid."""
-
     def __init__(self, table: AccessibleGrid, index: int) -> None:
         super().__init__()
         self.table, self.index = table, index

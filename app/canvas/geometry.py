@@ -129,7 +129,6 @@ class Geometry:
 
     @cached_property
     def cells(self) -> tuple[Rect, ...]:
-        """The rectangle of every cell."""
         return tuple(self.rect_of(index) for index in range(self.count))
 
     def moving_from(self, before: Geometry, share: float) -> Geometry:

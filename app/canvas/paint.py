@@ -249,7 +249,6 @@ def _legend_text(entry: LegendKey) -> str:
 
 
 def legend_tip(entry: LegendKey) -> str:
-    """Returns what an entry of the legend means."""
     if isinstance(entry, CellState):
         return tr(STATE_TIPS[entry])
     return tr("The answer to a question is read here")

@@ -50,7 +50,6 @@ class Sending(QObject):
 
     @property
     def is_waiting(self) -> bool:
-        """True if a draft waits for its model."""
         return self._loading.is_on
 
     @Slot(str)
@@ -233,7 +232,6 @@ class ChatController(QObject):
 
     @Slot()
     def show_path(self) -> None:
-        """Shows the turns on the conversation's present path."""
         session, composer = self._session, self.page.composer
         if session.chat.active is not None:
             self.page.notice.hide()

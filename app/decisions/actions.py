@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 
 def actions(_context: AppContext, page: Lazy[DecisionsController]) -> list[Action]:
-    """Returns the actions for deciding."""
     section = tr("Decisions")
 
     def decide() -> None:

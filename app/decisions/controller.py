@@ -63,7 +63,6 @@ class DecisionsController(QObject):
         self.refresh()
 
     def enter(self) -> None:
-        """Moves the keyboard focus to the page."""
         self.page.enter()
 
     @property
@@ -215,7 +214,6 @@ class DecisionsController(QObject):
             self._context.navigator.inspect(trace, place=Replay(trace).place(Frame(read, 0)))
 
     def show(self) -> None:
-        """Opens the page."""
         self._context.navigator.show_page(DECISIONS)
         self.page.enter()
 

@@ -27,8 +27,6 @@ LEAST_COLUMN = 360
 
 
 class StateColumn(QWidget):
-    """The fields."""
-
     def __init__(self) -> None:
         super().__init__()
         self.examples = ChoiceBox()
@@ -54,7 +52,6 @@ class StateColumn(QWidget):
         self.state.overlong.connect(lambda _text: self.show_problem(refusal()))
 
     def offer(self, titles: Sequence[str]) -> None:
-        """Sets the titles of the examples."""
         self.examples.addItems(list(titles))
         self.examples.setCurrentIndex(-1)
 
@@ -224,7 +221,6 @@ class DecisionsPage(QWidget):
         self._arrange()
 
     def enter(self) -> None:
-        """Moves the keyboard focus to the text."""
         self.column.state.setFocus()
 
     def minimumSizeHint(self) -> QSize:
@@ -250,7 +246,6 @@ class DecisionsPage(QWidget):
 
     @Slot(int)
     def choose(self, question: int) -> None:
-        """Shows a question's canvas."""
         if self._reading is not None:
             self.questions.mark_chosen(question)
             self.strip.choose_question(question)

@@ -52,7 +52,6 @@ class QuestionList(QWidget):
 
     @property
     def drafts(self) -> tuple[QuestionDraft, ...]:
-        """The questions."""
         return tuple(card.draft for card in self.cards)
 
     def show_drafts(self, drafts: Sequence[QuestionDraft]) -> None:
@@ -195,7 +194,6 @@ class QuestionEditor(QWidget):
         self.instructions.textEdited.connect(self._type)
 
     def tab_stops(self) -> list[QWidget]:
-        """Returns the widgets of the Tab order."""
         options = (part for pair in zip(self.rows, self._removers, strict=True) for part in pair)
         return [self.kind, self.remove, self.done, self.instructions, *options, self.add_option]
 
@@ -345,11 +343,9 @@ class QuestionCard(QFrame):
             restyle(self, "chosen", chosen)
 
     def tab_stops(self) -> list[QWidget]:
-        """Returns the widgets of the Tab order."""
         return [self.edit] if self.editor is None else self.editor.tab_stops()
 
     def unfold(self) -> None:
-        """Shows the fields."""
         if self.editor is not None:
             return
         self.editor = QuestionEditor(self.draft)
@@ -362,7 +358,6 @@ class QuestionCard(QFrame):
         self.editor.show_problem(None)
 
     def fold(self) -> None:
-        """Hides the fields."""
         editor, self.editor = self.editor, None
         if editor is None:
             return

@@ -161,8 +161,6 @@ BUTTON = 28  # pixels; the button is a square
 
 
 class DotsButton(QToolButton):
-    """A button with three dots."""
-
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("role", "dots")

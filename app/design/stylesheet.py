@@ -202,7 +202,6 @@ QPlainTextEdit[role="code"] {{
 
 
 def _inspector(theme: Theme) -> str:
-    """Returns the rules of the inspector: transport and headings."""
     return f"""
 QWidget#transport, QWidget#inspector-head {{ background: {theme.surface}; }}
 QScrollArea#canvas-scroll, QScrollArea#canvas-scroll > QWidget > QWidget {{ background: {theme.surface_sunken}; }}

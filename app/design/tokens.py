@@ -138,6 +138,5 @@ def readable_on(background: QColor) -> QColor:
 
 
 def set_inks(painter: QPainter, pen: QPen | QColor | Qt.PenStyle, brush: QBrush | QColor | Qt.BrushStyle) -> None:
-    """Sets the pen and the brush of a painter."""
     painter.setPen(pen)
     painter.setBrush(brush)

@@ -100,7 +100,6 @@ def _between(one: QColor, other: QColor, share: float) -> QColor:
 
 
 def as_pillow(picture: QImage) -> Image.Image:
-    """Returns a Qt image as a Pillow image."""
     plain = picture.convertToFormat(QImage.Format.Format_RGBX8888)
     size = (plain.width(), plain.height())
     return Image.frombytes("RGB", size, bytes(plain.constBits()), "raw", "RGBX", plain.bytesPerLine())

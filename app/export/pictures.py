@@ -112,8 +112,6 @@ _CAPTION = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignBottom | Qt.TextFl
 
 @dataclass(frozen=True)
 class PictureStyle:
-    """The style in which frames are drawn."""
-
     theme: Theme
     scale: int = 1
     calm: bool = True
@@ -224,7 +222,6 @@ class PictureSheet:
         return [*lines, ("", small, 8, theme.ink)]
 
     def caption(self, place: int) -> str:
-        """Returns the caption of a frame."""
         block, decision = self.replay.snapshot(place), header_of(self.run, prompt=self.style.prompt).decision
         if decision is not None:
             return self._read_caption(place, decision)

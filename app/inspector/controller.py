@@ -217,7 +217,6 @@ class InspectorController(QObject):
             self.page.run_ended()
 
     def compare_runs(self, run: Recording, other: Recording) -> None:
-        """Opens a run and compares it with another."""
         self.inspect(run)
         if self.page.player.trace is run:
             self.compare.set_other(other)
@@ -344,5 +343,4 @@ class InspectorController(QObject):
 
 
 def build(context: AppContext) -> InspectorController:
-    """Builds the page for the window."""
     return InspectorController(context)

@@ -111,7 +111,6 @@ class ExportDialog(QDialog):
 
     @Slot()
     def _fit_format(self) -> None:
-        """Shows the controls that matter for the format."""
         format = self._format
         drawn = format.is_drawn
         shown = {
@@ -173,7 +172,6 @@ class ExportDialog(QDialog):
 
     @Slot()
     def start(self) -> None:
-        """Asks for a file, and writes it."""
         suffix = self._format.suffix
         kinds = f"{self.format.currentText().replace('(', '').replace(')', '')} (*{suffix})"
         named = str(self._folder() / self._name())

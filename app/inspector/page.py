@@ -320,7 +320,6 @@ class InspectorPage(QWidget):
 
     @Slot()
     def _figured(self) -> None:
-        """Updates the facts after new figures."""
         if self.overview.complete:
             self._describe()
         else:

@@ -126,7 +126,6 @@ class RunCatalog(QObject):
 
     @property
     def is_looking(self) -> bool:
-        """True if files are being read."""
         return self._looking.is_busy
 
     def look(self, of: Sequence[TraceHeader] = ()) -> None:

@@ -28,7 +28,6 @@ class Caption(NamedTuple):
 
 
 def caption(record: BlockRecord, frame: Frame, trace: Recording) -> Caption:
-    """Describes what happens at a frame."""
     if trace.header.decision is not None:
         return _read_caption(record, frame, trace, trace.header.decision)
     if record.has_masks:
@@ -48,7 +47,6 @@ def caption(record: BlockRecord, frame: Frame, trace: Recording) -> Caption:
 
 
 def _written_caption(record: BlockRecord, frame: Frame, trace: Recording) -> Caption:
-    """Describes a frame of a block with masks."""
     block = record.index + 1
     if frame.step == NOISE or not record.steps:
         before = int(record.begun.sum())

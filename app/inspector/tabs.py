@@ -144,8 +144,6 @@ class Curves(StepsArea):
 
 
 class Plots(QWidget):
-    """The plots with their legend."""
-
     def __init__(self, player: Player) -> None:
         super().__init__()
         self.area, self.legend = Curves(player), Legend()
@@ -274,8 +272,6 @@ class TaskView(QWidget):
 
 
 class EndWords(QWidget):
-    """The sentences. They follow the player."""
-
     def __init__(self, player: Player, overview: Overview) -> None:
         super().__init__(accessibleName=tr("The end of the run"))
         self._player, self._overview = player, overview

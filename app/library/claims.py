@@ -76,7 +76,6 @@ class Claims:
         return found
 
     def close(self) -> None:
-        """Releases all claims."""
         for conversation in list(self._held):
             self.release(conversation)
 

@@ -110,7 +110,6 @@ class PictureStore:
 
     @property
     def is_empty(self) -> bool:
-        """True if there are no files."""
         try:
             return self._folder is None or not any(self._folder.iterdir())
         except OSError:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 
 def actions(context: AppContext, _page: Lazy[ModelsController]) -> list[Action]:
-    """Actions on the loaded model."""
-
     def loaded() -> str:
         return "" if context.model is not None else tr("No model is loaded")
 

@@ -460,5 +460,4 @@ def _free(folder: Path) -> int:
 
 
 def build(context: AppContext) -> ModelsController:
-    """Returns the models page."""
     return ModelsController(context)

@@ -169,7 +169,6 @@ def _embedded(model: EmbeddedModel) -> ModelEntry:
 
 
 def _all_small(models: Iterable[EmbeddedModel]) -> ModelEntry:
-    """Returns the entry of the small models as one."""
     here = sum(_size(model.folder) for model in models if model.id in PARTS)
     purpose = tr("each prompt goes to the one that was made for it")
     return ModelEntry(
@@ -254,7 +253,6 @@ def _local(path: Path) -> ModelEntry:
 
 
 def _file_entry(path: Path) -> ModelEntry:
-    """Returns the entry of a GGUF file."""
     if not os.path.isfile(path):
         return ModelEntry(str(path), "local", "missing", model_title(path), tr("a GGUF file of your own"), path)
     here = sum(os.path.getsize(part) for part in gguf_parts(path) if os.path.isfile(part))

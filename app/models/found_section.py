@@ -168,7 +168,6 @@ class FoundSection(QWidget):
             self.rows[path].say(*words[path])
 
     def tab_order(self) -> list[QWidget]:
-        """Returns the focusable widgets, in order."""
         return [*(row.use for row in self.rows.values()), self.more, self.fold, *self._links.values()]
 
     def _show(self) -> None:

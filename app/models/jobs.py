@@ -212,7 +212,6 @@ class Jobs(QObject):
 
     @property
     def is_alive(self) -> bool:
-        """True if a thread is running."""
         return any(lane.worker.is_alive() for lane in self._lanes.values())
 
     def shutdown(self) -> None:

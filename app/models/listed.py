@@ -51,7 +51,6 @@ class FoundModels(QObject):
         section.dropped.connect(self.drop)
 
     def look(self) -> None:
-        """Begins a search."""
         self._jobs.submit(ModelJob("", "find", tasks.find(self._local.places())))
 
     def add(self, place: Path) -> None:
@@ -92,7 +91,6 @@ class FoundModels(QObject):
         self._section.say({path: self._plans.words(entry, self._holder()) for path, entry in shown.items()})
 
     def take(self, ended: JobEnded) -> None:
-        """Takes the result of a search."""
         self._found = ended.result if isinstance(ended.result, tuple) else ()
         for place in () if ended.failure else self._new:
             if not any(each.path.is_relative_to(place) for each in self._found):
@@ -230,7 +228,6 @@ class RemoteServers:
         access.keyed = frozenset(self._list(KEYED))
 
     def all(self) -> tuple[RemoteServer, ...]:
-        """Returns every server on the list."""
         return tuple(self._servers.values())
 
     def __getitem__(self, base: str) -> RemoteServer:
@@ -252,7 +249,6 @@ class RemoteServers:
             self._write()
 
     def choose(self, base: str, model: str) -> None:
-        """Chooses a model of a server."""
         self._servers[base] = replace(self._servers[base], model=model)
         self._write()
 

@@ -78,7 +78,6 @@ class MemoryPlans:
                 self._jobs.submit(ModelJob(entry.key, "plan", tasks.plan(entry, self._machine)))
 
     def take(self, ended: JobEnded) -> None:
-        """Stores the result of a planning job."""
         self._plans[ended.key] = cast("Plan", ended.result) if ended.failure is None else str(ended.failure)
 
     def forget(self, key: str) -> None:

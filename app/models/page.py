@@ -129,7 +129,6 @@ class ModelsPage(ColumnPage):
 
     @Slot()
     def _chain(self) -> None:
-        """Sets the order of the Tab key."""
         stops: dict[Place, list[QWidget]] = {place: [] for place in self._parts}
         for key, place in self._places.items():
             stops[place] += self.rows[key].tab_order()

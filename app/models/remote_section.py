@@ -30,8 +30,6 @@ def key_field(name: str) -> QLineEdit:
 
 @dataclass(frozen=True)
 class RemoteState:
-    """The state that a row shows."""
-
     status: str = ""
     purpose: str = ""
     detail: str = ""
@@ -136,7 +134,6 @@ class RemoteRow(QFrame):
             restyle(self, "loaded", state.is_loaded)
 
     def tab_order(self) -> tuple[QWidget, ...]:
-        """Returns the focusable widgets, in order."""
         acts = (self.models, self.load, self.unload, self.test, self.key, self.remove)
         return (*acts, self.key_field, self.save_key, self.forget_key)
 
@@ -169,8 +166,6 @@ class RemoteRow(QFrame):
 
 
 class RemoteSection(QWidget):
-    """Lists remote servers."""
-
     add_asked = Signal(str, str)  # an address and a key, which may be empty
 
     def __init__(self) -> None:
@@ -211,7 +206,6 @@ class RemoteSection(QWidget):
         discard(row)
 
     def chain(self) -> None:
-        """Sets the order of the Tab key."""
         rows = [widget for row in self.rows.values() for widget in row.tab_order()]
         chain_tabs(self, [*rows, self.address, self.key, self.add_button])
 

@@ -72,8 +72,6 @@ RECOMMENDED: tuple[Action, ...] = ("load", "download", "resume")  # what to do f
 
 @dataclass(frozen=True)
 class RowState:
-    """The state that a row shows besides its entry."""
-
     status: str
     memory: str = ""
     memory_tip: str = ""
@@ -210,7 +208,6 @@ class ModelRow(QFrame):
         _show(self.progress, "" if bar is not None else text)
 
     def tab_order(self) -> tuple[QWidget, ...]:
-        """Returns the focusable widgets, in order."""
         token = self.token
         fields = (token.edit, token.save, token.forget) if token is not None else ()
         return (self.notice.details, self.notice.dismiss, *fields, *self.buttons.values(), self.card)

@@ -201,7 +201,6 @@ class HubSection(QWidget):
         self._add(SHOWN)
 
     def tab_order(self) -> list[QWidget]:
-        """Returns the focusable widgets, in order."""
         return [self.words, self.search, *(row.use for row in self.rows.values()), self.more]
 
     @Slot()

@@ -136,7 +136,6 @@ def beginning_line(kind: JobKind, hub: str) -> str:
 
 
 def progress_line(progress: JobProgress) -> str:
-    """Describes the progress of a running job."""
     if progress.stage == "starting":
         return tr("Starting the program that does it (PyTorch)")
     if progress.stage == "waiting":
@@ -310,7 +309,6 @@ def facts_line(entry: ModelEntry) -> str:
 
 
 def about_servers() -> str:
-    """Explains remote engines."""
     return tr(
         "A model that another program or machine runs: another Safelight, vLLM, or any server that speaks OpenAI's "
         "protocol. What you ask is sent there."
@@ -318,7 +316,6 @@ def about_servers() -> str:
 
 
 def server_status(found: Reachability | None, *, is_trying: bool, is_loaded: bool, is_loading: bool) -> str:
-    """Returns a server's state in a few words."""
     if is_trying:
         return tr("○ Asking…")
     if is_loading:

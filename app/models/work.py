@@ -77,7 +77,6 @@ class RowStates:
 
     @property
     def holder(self) -> ModelEntry | None:
-        """Returns the entry of the loaded model."""
         return next((e for e in self.entries.values() if e.is_ready and e.load_id == self.loaded), None)
 
 

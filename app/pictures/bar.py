@@ -235,8 +235,6 @@ class PictureChip(QFrame):
 
 
 class PictureBar(ChipBar):
-    """A row of attached pictures, one chip each."""
-
     refused = Signal(object)  # list[str], a sentence for each picture that was not attached; may be empty
 
     def __init__(self) -> None:

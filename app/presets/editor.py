@@ -248,7 +248,6 @@ class PresetEditor(QDialog):
         self._say("")
 
     def _say(self, why: str) -> None:
-        """Shows what is wrong."""
         self.message.setText(why)
         self.message.setVisible(bool(why))
 

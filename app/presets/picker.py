@@ -58,7 +58,6 @@ class PresetPicker(ChoiceBox):
 
     @Slot()
     def refresh(self) -> None:
-        """Lists the store's present presets."""
         self.blockSignals(True)
         self.clear()
         for preset in self._store.presets:

@@ -51,7 +51,6 @@ class Preset:
         return self.replace(overrides=overrides_in_order(values.overrides.items()), decoding=values.decoding)
 
     def replace(self, **changes: object) -> Preset:
-        """Returns a copy with some fields changed."""
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
 
 

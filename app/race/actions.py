@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 
 def actions(_context: AppContext, page: Lazy[RaceController]) -> list[Action]:
-    """Returns the actions for races."""
     section = tr("Race")
 
     def race() -> None:

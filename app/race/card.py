@@ -165,8 +165,6 @@ class LaneBoard(BlockBoard):
 
 
 class LaneCard(QFrame):
-    """A card for one lane."""
-
     def __init__(self, place: int) -> None:
         """``place`` is the lane's index."""
         super().__init__()
@@ -213,7 +211,6 @@ class LaneCard(QFrame):
         self.setLayout(column_of(head, *shown, links, margins=(12, 8, 12, 8), spacing=6))
 
     def tab_stops(self) -> list[QWidget]:
-        """Returns the widgets of the Tab order."""
         return [self.canvas, self.board, self.text, self.inspect, self.compare, self.export]
 
     def set_run(self, trace: Recording | None, columns: int | None = None) -> None:

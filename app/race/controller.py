@@ -52,12 +52,10 @@ class RaceController(QObject):
         self._show_lanes()
 
     def enter(self) -> None:
-        """Moves the keyboard focus to the prompt."""
         self.page.field.setFocus()
 
     @property
     def is_busy(self) -> bool:
-        """True while a race is running."""
         return self.run is not None
 
     def reason_to_wait(self) -> str:
@@ -175,7 +173,6 @@ class RaceController(QObject):
         return tr("Loading {model} as well, {share}", model=loading.title, share=f"{loading.share:.0%}")
 
     def show(self) -> None:
-        """Opens the page."""
         self._context.navigator.show_page(RACE)
         self.enter()
 

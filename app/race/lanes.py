@@ -94,11 +94,9 @@ class LaneChooser(QWidget):
         self.refresh()
 
     def change(self, place: int, lane: LaneSpec) -> None:
-        """Replaces the lane at an index."""
         self.set_all((*self.specs[:place], lane, *self.specs[place + 1 :]))
 
     def set_all(self, specs: tuple[LaneSpec, ...]) -> None:
-        """Replaces all lanes."""
         if specs != self.specs:
             self.specs = specs
             self.refresh()

@@ -80,7 +80,6 @@ class ClockBar(QWidget):
 
     @Slot()
     def refresh(self) -> None:
-        """Shows the clock's current time."""
         clock = self._clock
         has_race = clock.end > 0
         self.slider.blockSignals(True)
@@ -259,7 +258,6 @@ class RacePage(QWidget):
 
     @Slot()
     def _arrange(self) -> None:
-        """Lays out the cards."""
         columns = 1 if self.width() < px(NARROW) else 2
         for place, card in enumerate(self.cards):
             self._grid.addWidget(card, place // columns, place % columns)
@@ -274,7 +272,6 @@ class RacePage(QWidget):
 
     @Slot()
     def refresh(self) -> None:
-        """Shows the progress of the running race."""
         race = self.shown
         if race is None:
             return

@@ -245,7 +245,6 @@ class SettingsDialog(QDialog):
         return shown
 
     def refresh(self) -> None:
-        """Shows the present preferences and values."""
         self._filling = True
         for item in self._shown:
             if isinstance(item, Act):

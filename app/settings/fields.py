@@ -33,7 +33,6 @@ class WholeBox(QSpinBox):
         super().wheelEvent(event) if self.hasFocus() else event.ignore()
 
     def put(self, value: float | None) -> None:
-        """Shows a number, or None."""
         self.setValue(self.minimum() if value is None else int(value))
 
 
@@ -56,7 +55,6 @@ class RealBox(QDoubleSpinBox):
         super().wheelEvent(event) if self.hasFocus() else event.ignore()
 
     def put(self, value: float | None) -> None:
-        """Shows a number."""
         self.setValue(self.minimum() if value is None else value)
 
     def textFromValue(self, value: float) -> str:
@@ -85,7 +83,6 @@ def _declare(box: NumberBox, setting: Setting) -> None:
 
 
 def number_box(setting: Setting) -> NumberBox:
-    """Returns a box for a declared number."""
     return WholeBox(setting) if setting.is_whole else RealBox(setting)
 
 

@@ -146,7 +146,6 @@ def write_open(settings: QSettings, part: str, is_open: bool) -> None:
 
 
 def read_conversation(settings: QSettings) -> int | None:
-    """Reads the id of the conversation shown last."""
     found = _number(settings, "window/conversation", 1, 2**53)
     return None if found is None else int(found)
 

@@ -163,7 +163,6 @@ class SettingsStrip(QWidget):
 
     @Slot()
     def refresh(self) -> None:
-        """Shows the present values after a change elsewhere."""
         if not self._filling:
             self.show_values(self._defaults)
 

@@ -197,7 +197,6 @@ class SettingsValues:
         self.speed = float(value)
 
     def value(self, name: str, defaults: GenerationConfig) -> float | None:
-        """Returns the effective value of a sampler setting."""
         found: float | None = self.overrides.get(name, getattr(defaults, name))
         return found
 

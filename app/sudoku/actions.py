@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 
 def actions(_context: AppContext, page: Lazy[SudokuController]) -> list[Action]:
-    """Returns the actions for puzzles."""
     section = tr("Sudoku")
 
     def solve() -> None:

@@ -211,7 +211,6 @@ class SudokuController(QObject):
         self.refresh()
 
     def enter(self) -> None:
-        """Moves the keyboard focus to the board."""
         self.page.setFocus()
 
     @Slot()
@@ -378,12 +377,10 @@ class SudokuController(QObject):
             self._context.navigator.inspect(run.trace)
 
     def toggle_keep(self) -> None:
-        """Turns keeping the given digits on or off."""
         self.show()
         self.page.column.keep.toggle()
 
     def show(self) -> None:
-        """Opens the page."""
         self._context.navigator.show_page(SUDOKU)
 
 

@@ -92,7 +92,6 @@ class SudokuPage(QWidget):
 
     @property
     def puzzle(self) -> Board:
-        """The entered board."""
         return self.board.board
 
     @property

@@ -59,11 +59,9 @@ def result_text(frame: SolveFrame | None, cost: RunCost, problem: str = "") -> s
 
 
 def bin_title(bin: Bin) -> str:
-    """Returns a bin's title for its button."""
     return bin_name(bin).capitalize()
 
 
 def bin_tip(bin: Bin) -> str:
-    """Returns the explanation of a bin."""
     givens = GIVENS[bin]
     return tr("A new puzzle with {low} to {high} givens and one solution", low=givens.low, high=givens.high)

@@ -128,7 +128,6 @@ class Appearance(QObject):
 
     @property
     def theme(self) -> Theme:
-        """Returns the theme in use."""
         return {"darkroom": DARKROOM, "paper": PAPER}.get(self.choice) or system_theme()
 
     @Slot(str)

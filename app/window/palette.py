@@ -64,8 +64,6 @@ QLabel[role="section"] {{ font-size: 14px; font-weight: 600; }}
 
 
 class MatchModel(QAbstractListModel):
-    """A list model of the matching actions."""
-
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
         self._rows: list[tuple[Action, str]] = []

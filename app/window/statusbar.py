@@ -67,7 +67,6 @@ QWidget#statusbar QLabel#offline, QWidget#statusbar QLabel#unsaved {{ color: {th
 
 
 def device_text(device: str) -> str:
-    """Returns a device's display name."""
     if device == "remote":
         return tr("Remote")
     kind, _, number = device.partition(":")
@@ -109,7 +108,6 @@ class StatusBar(QWidget):
         self._set_text("server", text)
 
     def show_offline(self, is_offline: bool) -> None:
-        """Shows if the network is switched off."""
         self._set_text("offline", tr("Offline") if is_offline else "")
 
     @Slot(str)
@@ -232,7 +230,6 @@ class Indicators(QObject):
 
     @Slot()
     def show_model(self) -> None:
-        """Shows which model is loaded or being loaded."""
         model, loading = self._context.model, self._context.loading
         if model is not None:
             self._topbar.chooser.show_model(model.path_or_id, model.title)

@@ -300,7 +300,6 @@ class TopBar(QWidget):
         self.sidebar.setVisible(page == CHAT)
 
     def open_chooser(self) -> None:
-        """Opens the list of models."""
         self.chooser.setFocus()
         self.chooser.showPopup()
 

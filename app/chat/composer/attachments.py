@@ -146,8 +146,6 @@ class AttachmentChip(QFrame):
 
 
 class AttachmentBar(ChipBar):
-    """A row of attached files, one chip each."""
-
     def __init__(self) -> None:
         super().__init__(tr("Attached files"))
         self.chips: list[AttachmentChip] = []

@@ -68,8 +68,6 @@ _ALIGNED: dict[Align, Qt.AlignmentFlag] = {
 
 
 class Formulas(QPyTextObject):
-    """Holds and draws the pictures of one document."""
-
     def __init__(self, document: QTextDocument) -> None:
         super().__init__(document)
         self._pictures: list[DrawnFormula] = []
@@ -331,8 +329,6 @@ def _block_format(row: MarkdownRow, *, first: bool) -> QTextBlockFormat:
 
 
 class _Writer:
-    """Writes inline parts into a document."""
-
     def __init__(self, document: InertDocument, style: Style) -> None:
         self._document = document
         self._style = style

@@ -94,7 +94,6 @@ class Section:
         return self._document is not None and not self._document.waiting.isdisjoint(jobs)
 
     def cursor(self, position: int) -> QTextCursor:
-        """Returns a cursor at a place in the text."""
         made = QTextCursor(self.document)
         made.setPosition(min(position, self.end))
         return made

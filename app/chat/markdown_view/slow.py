@@ -227,7 +227,6 @@ def _limit(seconds: float) -> None:
 
 
 def main() -> None:
-    """Answers jobs until the input ends."""
     with contextlib.suppress(ImportError, OSError, ValueError):  # a lower limit may already be set
         import resource  # not on Windows
 

@@ -42,7 +42,6 @@ class ActionRow(QWidget):
 
     @property
     def is_seen(self) -> bool:
-        """True if the buttons are painted."""
         return self._is_kept or self._is_pointed or any(control.hasFocus() for control in self._controls)
 
     def keep(self, kept: bool) -> None:

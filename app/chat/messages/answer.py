@@ -323,7 +323,6 @@ class AnswerView(QWidget):
 
     @Slot()
     def _show_replay(self) -> None:
-        """Updates the view after a replay began or ended."""
         self._show_parts()
         self._show_buttons()
 

@@ -34,7 +34,6 @@ def _short(text: str) -> str:
 
 
 def state_of(call: ToolCall) -> str:
-    """Returns the state of a call in words."""
     match call.status:
         case "waiting":
             return tr("comes next")

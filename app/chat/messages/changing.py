@@ -99,7 +99,6 @@ class ChangePanel(QWidget):
         self.wish.setFocus()
 
     def set_can_ask(self, can_ask: bool) -> None:
-        """Sets whether an answer can be written now."""
         for one in (*self.kinds, self.revise):
             one.setEnabled(can_ask)
 
@@ -163,7 +162,6 @@ class AnswerChanging(QWidget):
         return [stop for part in parts for stop in part.tab_stops()]
 
     def set_can_ask(self, can_ask: bool) -> None:
-        """Sets whether an answer can be requested now."""
         self._can_ask = can_ask
         if self.panel is not None:
             self.panel.set_can_ask(can_ask)

@@ -128,7 +128,6 @@ class RevisionReview(QWidget):
         self.none.setEnabled(bool(self._accepted))
 
     def _marked(self) -> str:
-        """Describes the marked change."""
         place = self._places[self._at]
         old, new = self._stretches[place].old, self._stretches[place].new
         state = tr("accepted") if place in self._accepted else tr("rejected")

@@ -93,7 +93,6 @@ class Scroller(QScrollArea):
 
     @property
     def views(self) -> dict[Hashable, QWidget]:
-        """The existing widgets, by their part."""
         return dict(self._views)
 
     def view(self, item: Hashable) -> QWidget | None:

@@ -41,7 +41,6 @@ RESERVED_TOKENS = 512  # most tokens that the cells are widened for when a block
 
 
 def title(layer: LayerName) -> str:
-    """Returns a layer's name in the user's language."""
     return {
         "state": tr("State"),
         "entropy": tr("Entropy"),
@@ -261,7 +260,6 @@ class InspectorCanvas(QWidget):
 
     @Slot()
     def refresh(self) -> None:
-        """Shows the current frame."""
         player = self._player
         frame, record, now = player.frame, player.block, player.snapshot
         if frame is None or record is None or now is None:

@@ -74,7 +74,6 @@ class CandidateTable(QTableWidget):
                     item.setToolTip(tips[place])
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Returns the texts of all rows."""
         return [
             tuple(item.text() if (item := self.item(row, column)) else "" for column in range(4))
             for row in range(self.rowCount())

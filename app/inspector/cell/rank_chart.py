@@ -161,7 +161,6 @@ class BumpChart(StepsArea):
         return picture
 
     def empty_text(self) -> str:
-        """Returns a hint for the empty chart."""
         if self.record is None:
             return tr("Open a run or ask for something; the history of each cell is shown here.")
         return tr("Select a cell to see its likeliest tokens by step, the one that was sampled, and what became of it.")

@@ -126,7 +126,6 @@ class Compare(QStackedWidget):
 
     @Slot()
     def show_chooser(self) -> None:
-        """Shows the runs to choose from."""
         if self.isVisible():
             self.wanted.emit()
         self.setCurrentWidget(self.chooser)

@@ -306,7 +306,6 @@ class ForkPanel(QWidget):
 
     @property
     def has_pin(self) -> bool:
-        """True if a change pins a cell."""
         return any(change.kind == PIN for change in self._changes)
 
     def draft(self) -> Fork | None:

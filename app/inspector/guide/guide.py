@@ -91,7 +91,6 @@ class GuideCard(QFrame):
         themes.settled.connect(self._fit)
 
     def reserve(self, sentences: Iterable[str]) -> None:
-        """Makes room for the longest of the sentences."""
         self._reserved = tuple(sentences)
         self._fit()
 
@@ -231,7 +230,6 @@ class Guide(QObject):
 
     @Slot()
     def note_export(self) -> None:
-        """Notes that the export dialog was closed."""
         if self._scene is not None:
             self._scene.is_exported = True
             self._look_soon()

@@ -121,7 +121,6 @@ class GuideScene:
         return player.trace is not self.run and self.is_open and has_ended
 
     def seen(self) -> GuideState:
-        """Returns the present state."""
         player, overview, forks = self._page.player, self._page.overview, self._page.change.forks
         record, frame, selection = player.block, player.frame, player.selection
         is_step = record is not None and frame is not None and 0 <= frame.step < record.steps
@@ -187,7 +186,6 @@ class GuideScene:
         reveal(self._buttons.get(step.control, self._page.canvas))
 
     def show_ring(self, ring: Ring, step: GuideStep) -> None:
-        """Rings the control of a step."""
         if step.control == BOARD:
             canvas = self._page.canvas
             ring.surround(canvas.board if canvas.shows_board else canvas.view, self._cell)

@@ -112,8 +112,6 @@ COUNTED = len(STEPS) - 1
 
 
 class Course:
-    """The place among the steps."""
-
     def __init__(self) -> None:
         self.place = 0
 

@@ -161,7 +161,6 @@ class InfluenceView(QWidget):
             self.set_busy(False)
 
     def set_busy(self, busy: bool) -> None:
-        """Shows if a measurement is running."""
         self._busy = busy
         self.measure.setText(tr("Measuring") if busy else tr("Measure"))
         self._enable()
@@ -175,7 +174,6 @@ class InfluenceView(QWidget):
         self._enable()
 
     def clear(self) -> None:
-        """Removes the measurement."""
         self.influence = None
         self._show_parts()
         self.setAccessibleDescription(self.teaching.text())

@@ -149,7 +149,6 @@ class Overview(QObject):
             self._timer.start(milliseconds)
 
     def _read(self, block: int) -> None:
-        """Computes a block's figures."""
         replay = self._player.replay
         assert replay is not None
         self._made_of[block] = self.steps[block], replay.committed(block)

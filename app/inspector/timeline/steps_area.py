@@ -137,7 +137,6 @@ class StepsArea(QAbstractScrollArea):
         painter.fillRect(rect.left() - 1, rect.top(), rect.width() + 1, px(4), color(themes.current().accent))
 
     def paint_ring(self, painter: QPainter) -> None:
-        """Paints the ring of the keyboard focus."""
         if is_ringed(self):
             ring = color(themes.current().focus)
             width, height = self.viewport().width(), self.viewport().height()

@@ -224,7 +224,6 @@ def paint_diamond(painter: QPainter, middle: QPointF, theme: Theme) -> None:
 
 
 def key_entries() -> tuple[LegendEntry, ...]:
-    """Returns the key of the timeline's marks."""
     return (
         LegendEntry(tr("end of a block"), _draw_end),
         LegendEntry(tr("stopped early"), lambda painter, rect, theme: paint_diamond(painter, rect.center(), theme)),
@@ -292,7 +291,6 @@ class Transport(QWidget):
         chain_tabs(self.timeline, [*self.buttons.values(), self.speed])
 
     def run(self, action: str) -> None:
-        """Runs an action by its id."""
         player = self._player
         match action:
             case "first":

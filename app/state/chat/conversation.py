@@ -124,7 +124,6 @@ class Answer:
         return made
 
     def fold(self, event: Event, decode: Decode) -> None:
-        """Applies one event of the run."""
         self.canvas.fold(event)
         self.stats.count(event)
         self._draft.fold(event)
@@ -280,7 +279,6 @@ class ChatState:
 
     @property
     def active(self) -> Answer | None:
-        """The answer that is running."""
         return self._asked.answer if self._asked is not None and self._asked.answer.is_active else None
 
     def path_to(self, message: int) -> list[tuple[Versions[Any], int]]:

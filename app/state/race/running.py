@@ -121,7 +121,6 @@ class LaneRun:
         return "" if self.trace is None else self.trace.text
 
     def fold(self, event: Event) -> None:
-        """Applies the lane's next event."""
         self.canvas.fold(event)
         match event:
             case StepFinished():
@@ -149,7 +148,6 @@ class LaneRun:
             self.moments[-1] = self.figures
 
     def take(self, reply: RunStarted | RunAdvanced | LanePassed | RunEnded) -> None:
-        """Applies the lane's next reply."""
         match reply:
             case RunStarted(_, trace):
                 self.trace = trace
@@ -178,7 +176,6 @@ class RaceRun:
         return RaceRun(request, [LaneRun(lane) for lane in request.lanes])
 
     def take(self, reply: ServiceReply) -> None:
-        """Applies a reply to the race."""
         match reply:
             case RunStarted() | RunAdvanced() | LanePassed() | RunEnded():
                 self.loading = None

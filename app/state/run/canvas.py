@@ -270,7 +270,6 @@ class BlockState:
         return made
 
     def fold_step(self, event: StepFinished) -> None:
-        """Applies the next denoising step."""
         accepted = event.accepted_mask
         self._fold_predictions(event)
         if self.argmax_canvas is None:
@@ -321,7 +320,6 @@ class BlockState:
         self.shown = event.canvas
 
     def fold_commit(self, event: CanvasCommitted) -> None:
-        """Applies the commit of the block."""
         self.shown = event.tokens
         self.text_length = event.text_length
         self.reason = event.reason

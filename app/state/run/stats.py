@@ -68,7 +68,6 @@ class RunStats:
     counted_tokens: int = 0  # reported by the backend for text that arrived without token ids
 
     def fold(self, event: Event) -> None:
-        """Applies the next event of the run."""
         self.canvases.fold(event)
         self.count(event)
 

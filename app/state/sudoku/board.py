@@ -151,11 +151,9 @@ class BoardEntry:
         return self.replace(self.board.with_digit(self.cursor, digit))
 
     def clear_all(self) -> BoardEntry:
-        """Empties the board."""
         return self.replace(EMPTY)
 
     def replace(self, board: Board) -> BoardEntry:
-        """Replaces the board in one change."""
         if board == self.board:
             return self
         return BoardEntry(board, self.cursor, (*self.past, (self.board, self.cursor))[-HISTORY:])

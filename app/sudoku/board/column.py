@@ -208,13 +208,11 @@ class PictureNote(QWidget):
         self.show()
 
     def show_doubts(self, count: int) -> None:
-        """Shows the number of cells in doubt."""
         doubts = trn("{count} cell is unsure: check it.", "{count} cells are unsure: check them.", count)
         self.words.setText(doubts if count else tr("Compare the board with the picture before you solve it."))
 
     @Slot()
     def clear(self) -> None:
-        """Removes the picture."""
         self._drop_thumb()
         self.hide()
 

@@ -51,7 +51,6 @@ class BoardView(FrameView):
 
     @property
     def board(self) -> Board:
-        """The entered puzzle."""
         return self.entry.board
 
     @property

@@ -137,7 +137,6 @@ class ConversationList(QListView):
         self._place_button()
 
     def show_terms(self, query: str) -> None:
-        """Highlights the terms of a search."""
         self.painting.terms = terms_of(query)
         self.viewport().update()
 
@@ -147,7 +146,6 @@ class ConversationList(QListView):
         self.scheduleDelayedItemsLayout()
 
     def open_first(self) -> None:
-        """Opens the first conversation, if any."""
         first = self.rows.summary(self.rows.nearest(0))
         if first is not None:
             self.chosen.emit(first.id, "open")
@@ -304,6 +302,5 @@ class ConversationList(QListView):
 
 
 def _is_text(event: QKeyEvent) -> bool:
-    """True if a key writes a character."""
     held = event.modifiers() & ~(Qt.KeyboardModifier.ShiftModifier | Qt.KeyboardModifier.KeypadModifier)
     return held == Qt.KeyboardModifier.NoModifier and event.text().isprintable() and bool(event.text())

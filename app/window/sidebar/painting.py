@@ -164,7 +164,6 @@ class RowPainter(QStyledItemDelegate):
         return QSize(0, self._found_row if row.snippet else self._plain_row)
 
     def button_rect(self, row: QRect) -> QRect:
-        """Returns the rectangle of a row's menu button."""
         return QRect(row.right() - BUTTON - SPACE_1 + 1, row.top() + (self._plain_row - BUTTON) // 2, BUTTON, BUTTON)
 
     def _title_rect(self, row: QRect) -> QRect:

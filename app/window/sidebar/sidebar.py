@@ -111,7 +111,6 @@ class UndoBar(QFrame):
 
     @Slot()
     def undo(self) -> None:
-        """Undoes the latest deletion."""
         if self._deleted:
             ids, _said = self._deleted.pop()
             self._show()
