@@ -142,11 +142,6 @@ class Navigator(Protocol):
         """Opens the Race page, and lets two to four models answer a prompt there."""
 
 
-def platform_reduces_motion() -> bool:
-    """Returns True if the desktop asks for no animations."""
-    return QApplication.style().styleHint(QStyle.StyleHint.SH_Widget_Animation_Duration) == 0
-
-
 class AppContext(QObject):
     """One engine with one model at a time, one session, one set of settings. Must be closed before it is destroyed.
 
@@ -174,7 +169,8 @@ class AppContext(QObject):
     ) -> None:
         super().__init__()
         self.backend, self.settings, self.library, self.folders = backend, settings, library, folders
-        self._reduces_motion = platform_reduces_motion()
+        hint = QStyle.StyleHint.SH_Widget_Animation_Duration
+        self._reduces_motion = QApplication.style().styleHint(hint) == 0  # the desktop asks for no animations
         self.values = store.read_values(settings, self._reduces_motion)
         self.preferences = store.read_preferences(settings)
         self.remote = remote or RemoteAccess()

@@ -94,10 +94,10 @@ class FrameView(GridView):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._glyphs = BoardGlyphs()
-        self._run: SolveFrame | None = None
+        self.frame: SolveFrame | None = None  # the shown frame of a run; None if there is none
         self._blank = entered(EMPTY.cells)
         self._shares: Sequence[float] | None = None
-        self._doubts: frozenset[int] = frozenset()  # cells that the user should check, while no run is shown
+        self.doubts: frozenset[int] = frozenset()  # cells that the user should check, while no run is shown
         self._drawn: list[Drawn] | None = None  # cached texts; None after a change
         self._drawn_in: Theme | None = None
         self._geometry = BoardGeometry.within(PREFERRED, PREFERRED)
@@ -106,18 +106,13 @@ class FrameView(GridView):
         expose_cells(self)
 
     @property
-    def frame(self) -> SolveFrame | None:
-        """The shown frame of a run; None if there is none."""
-        return self._run
-
-    @property
     def shown(self) -> SolveFrame:
         """The painted frame: that of the run, or an empty board."""
-        return self._blank if self._run is None else self._run
+        return self._blank if self.frame is None else self.frame
 
     def set_frame(self, frame: SolveFrame | None) -> None:
         """Shows a frame of a run; None shows an empty board."""
-        before, self._run = self._run, frame
+        before, self.frame = self.frame, frame
         if before is frame:
             return
         if before is not None and frame is not None and before.puzzle == frame.puzzle and frame.step >= before.step:
@@ -184,7 +179,7 @@ class FrameView(GridView):
     def _paint(self, painter: QPainter, area: QRect) -> None:
         theme = themes.current()
         painter.fillRect(area, color(theme.surface))
-        doubts = self._doubts if self._run is None else ()
+        doubts = self.doubts if self.frame is None else ()
         options = BoardPaintOptions(
             self._selected, self._hovered, self.hasFocus(), self._tint, self._tinted, self._shares, doubts
         )
@@ -237,35 +232,24 @@ class BlockBoard(FrameView):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._placed: Placed | None = None
+        self.placed: Placed | None = None  # the puzzle and the positions of its cells; None if no board is shown
         self._piece: Callable[[int], str] = str
         self._cells: dict[int, int] = {}  # by position
-        self._block: BlockState | None = None
+        self.block: BlockState | None = None  # the shown one, as it was when it was set
         self._heat: Heat | None = None
         self._is_led = False  # True while another view sets the selected or hovered cell
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
 
-    @property
-    def placed(self) -> Placed | None:
-        """The puzzle and the positions of its cells; None if no board is shown."""
-        return self._placed
-
-    @property
-    def block(self) -> BlockState | None:
-        """The shown block, as it was when it was set."""
-        return self._block
-
     def place(self, placed: Placed | None, piece: Callable[[int], str]) -> None:
         """Sets the puzzle with the canvas positions of its cells, and the function for the text of a token."""
         self._piece = piece
-        if placed != self._placed:
-            self._placed = placed
+        if placed != self.placed:
+            self.placed = placed
             self._cells = {} if placed is None else {place: cell for cell, place in enumerate(placed.positions)}
             self.set_block(None)
 
     def set_block(self, block: BlockState | None) -> None:
-        self._block = block
-        placed = self._placed
+        self.block, placed = block, self.placed
         self.set_frame(None if placed is None else frame(placed.puzzle, block, self._piece, placed.positions))
 
     def set_heat(self, heat: Heat | None) -> None:
@@ -273,7 +257,7 @@ class BlockBoard(FrameView):
         if heat is self._heat or (heat is not None and heat.same_as(self._heat)):
             return
         self._heat = heat
-        placed = self._placed
+        placed = self.placed
         if heat is None or placed is None or max(placed.positions) >= len(heat.shares):
             self.set_shares(None)
         else:
@@ -281,8 +265,8 @@ class BlockBoard(FrameView):
 
     def cell_details(self, index: int) -> list[str]:
         lines = super().cell_details(index)
-        if self._heat is not None and self._heat.words is not None and self._placed is not None:
-            lines.append(self._heat.words(self._placed.positions[index]))
+        if self._heat is not None and self._heat.words is not None and self.placed is not None:
+            lines.append(self._heat.words(self.placed.positions[index]))
         return lines
 
     def cell_of(self, position: int) -> int:
@@ -302,7 +286,7 @@ class BlockBoard(FrameView):
         self._is_led = False
 
     def _position(self, cell: int) -> int:
-        return -1 if cell < 0 or self._placed is None else self._placed.positions[cell]
+        return -1 if cell < 0 or self.placed is None else self.placed.positions[cell]
 
     def _select(self, index: int) -> None:
         before = self.selected

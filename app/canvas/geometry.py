@@ -150,10 +150,6 @@ class Geometry:
         bottom = max(r.y + r.height for r in rects) + border
         return Rect(left, top, right - left, bottom - top)
 
-    @property
-    def legend_top(self) -> int | None:
-        return self.legend[0].y if self.legend else None
-
     def rect_of(self, index: int) -> Rect:
         """Returns the rectangle of a cell. Raises IndexError for a cell outside the canvas."""
         row, column = self.place_of(index)

@@ -75,12 +75,8 @@ class CellGlyphs:
     def character_width(self) -> float:
         return self._metrics["plain"].horizontalAdvance("0")
 
-    @property
-    def line_height(self) -> float:
-        return self._metrics["plain"].height()
-
     def cell_height(self) -> int:
-        return 4 * math.ceil((self.line_height + 8) / 4)
+        return 4 * math.ceil((self._metrics["plain"].height() + 8) / 4)
 
     def cell_width(self, texts: Sequence[str], least: int = 0) -> int:
         """Returns the width in pixels that fits the longest text, in whole characters up to ``MAX_CHARACTERS``."""

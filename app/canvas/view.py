@@ -52,7 +52,7 @@ class CanvasView(GridView):
         self._calm = True
         self._heat: Heat | None = None
         self._columns: int | None = None
-        self._block: BlockState | None = None  # a snapshot: the reducer keeps changing its own block
+        self.block: BlockState | None = None  # a snapshot: the reducer keeps changing its own block
         self._ends: tuple[int, ...] = ()  # positions after which a line of text ends
         self._framed: tuple[int, ...] = ()  # positions of a decision's slots
         self._first_slot = 1  # the question number of the first slot
@@ -74,7 +74,7 @@ class CanvasView(GridView):
         """
         self._piece, self._special, self._is_other_run = piece, special, True
         self._glyph_of_token.clear()
-        self._ends = () if self._block is None else line_ends(self._block, piece)
+        self._ends = () if self.block is None else line_ends(self.block, piece)
         self._widen(afresh=True)
 
     def set_font(self, font: QFont) -> None:
@@ -133,8 +133,8 @@ class CanvasView(GridView):
 
     def set_block(self, block: BlockState | None) -> None:
         """Shows a block in its present state. Does nothing if nothing that is shown has changed."""
-        before, self._block = self._block, copy.copy(block)
-        now = self._block
+        before, self.block = self.block, copy.copy(block)
+        now = self.block
         same = _same_canvas(before, now) and not self._is_other_run
         self._is_other_run = False  # blocks of masks begin alike in all runs
         later = same and before is not None and now is not None and now.step >= before.step
@@ -156,11 +156,6 @@ class CanvasView(GridView):
             self._glide_from(grid)
         self._describe()
         self.update()
-
-    @property
-    def block(self) -> BlockState | None:
-        """The block shown, in the state in which it was last set."""
-        return self._block
 
     @property
     def grid(self) -> Geometry:
@@ -215,14 +210,14 @@ class CanvasView(GridView):
         ``afresh`` allows them to shrink.
         """
         texts: list[str] = []
-        if self._block is not None:
-            glyphs = [self._glyph(token) for token in set(self._block.tokens(calm=self._calm).tolist())]
+        if self.block is not None:
+            glyphs = [self._glyph(token) for token in set(self.block.tokens(calm=self._calm).tolist())]
             texts = [glyph.text for glyph in glyphs if glyph.kind == "text"]  # a sign is no wider than a letter
         self._cell_width = self._glyphs.cell_width(texts, 0 if afresh else self._cell_width)
         self._relayout()
 
     def _lay_out(self, width: int) -> Geometry:
-        count = self._block.length if self._block is not None else 0
+        count = self.block.length if self.block is not None else 0
         return Geometry.from_width(
             width,
             count,
@@ -248,10 +243,10 @@ class CanvasView(GridView):
         return next((legend_tip(entry) for entry, rect in entries if QRect(*rect).contains(point)), "")
 
     def _legend(self) -> tuple[LegendKey, ...]:
-        return legend_entries(self._block, self._framed) if self._has_legend else ()
+        return legend_entries(self.block, self._framed) if self._has_legend else ()
 
     def _describe(self) -> None:
-        text = words.of_block(self._block)
+        text = words.of_block(self.block)
         if text != self.accessibleDescription():
             self.setAccessibleDescription(text)
 
@@ -275,7 +270,7 @@ class CanvasView(GridView):
 
     def _paint(self, painter: QPainter, area: QRect) -> None:
         painter.fillRect(area, color(themes.current().surface_sunken))
-        if self._block is None:
+        if self.block is None:
             self._paint_empty(painter)
         else:
             options = PaintOptions(
@@ -291,7 +286,7 @@ class CanvasView(GridView):
             grid = self._geometry
             if self._glide.state() == QVariantAnimation.State.Running and self._came_from.count == grid.count:
                 grid = grid.moving_from(self._came_from, float(self._glide.currentValue()))
-            paint_block(painter, grid, self._block, themes.current(), self._glyphs, self._glyph, options, area)
+            paint_block(painter, grid, self.block, themes.current(), self._glyphs, self._glyph, options, area)
         heat = self._heat
         bar = None if heat is None else (f"{heat.name}  {heat.low}".rstrip(), heat.high)
         paint_legend(painter, self._geometry, themes.current(), self._glyphs, self._legend(), bar)
@@ -304,7 +299,7 @@ class CanvasView(GridView):
         font.setPixelSize(px(TEXT_BODY))
         painter.setFont(font)
         painter.setPen(color(themes.current().faint_ink))
-        bottom = self._geometry.legend_top or self.height()
+        bottom = self._geometry.legend[0].y if self._geometry.legend else self.height()
         area = self.rect().adjusted(MARGIN, MARGIN, -MARGIN, 0)
         area.setBottom(bottom - MARGIN)
         painter.drawText(area, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, tr(EMPTY_TEXT))
@@ -345,9 +340,9 @@ class CanvasView(GridView):
 
     def _cell(self, index: int) -> tuple[Cell, str]:
         """Returns a cell as shown, and its token's text."""
-        if self._block is None:
+        if self.block is None:
             raise IndexError("the canvas is empty")
-        cell = self._block.cell(index, self._calm)
+        cell = self.block.cell(index, self._calm)
         return cell, self._piece(cell.token)
 
 

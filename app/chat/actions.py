@@ -34,27 +34,15 @@ def actions(context: AppContext, page: Lazy[ChatController]) -> list[Action]:
         can = page().commands.can_change(turns[-1])
         return "" if can else tr("Only answers that were written by block diffusion are changed in part")
 
-    def insert_gap() -> None:
-        page().page.composer.edit.insert_gap()
-
     def revise() -> None:
         view = page().page.view_of(session.chat.turns[-1])
         if view is not None:
             view.answer.changing.open_panel()
 
-    def again() -> None:
-        page().commands.again(session.chat.turns[-1])
-
-    def revise_draft() -> None:
-        page().sending.revise()
-
     def inspect() -> None:
         turn = session.chat.turns[-1]
         view = page().page.view_of(turn)
         page().commands.inspect(turn.answer, -1 if view is None else view.answer.replay.place)
-
-    def attach() -> None:
-        page().page.composer.choose_files()
 
     in_composer = page_keys(
         CHAT,
@@ -76,18 +64,31 @@ def actions(context: AppContext, page: Lazy[ChatController]) -> list[Action]:
         *in_composer,
         *in_answer,
         Action("write", tr("Write a prompt"), section, lambda: page().enter(), ("Ctrl+L",)),
-        Action("gap", tr("Insert a gap to be filled in"), section, insert_gap, ("Ctrl+G",)),
-        Action("attach", tr("Attach files"), section, attach, ("Ctrl+Shift+A",)),
+        Action(
+            "gap",
+            tr("Insert a gap to be filled in"),
+            section,
+            lambda: page().page.composer.edit.insert_gap(),
+            ("Ctrl+G",),
+        ),
+        Action("attach", tr("Attach files"), section, lambda: page().page.composer.choose_files(), ("Ctrl+Shift+A",)),
         Action(
             "stop", tr("Stop the answer, or skip it"), section, lambda: page().stop(), ("Escape",), runs, is_quiet=True
         ),
-        Action("again", tr("Regenerate the last answer"), section, again, ("Ctrl+R",), repeats),
+        Action(
+            "again",
+            tr("Regenerate the last answer"),
+            section,
+            lambda: page().commands.again(session.chat.turns[-1]),
+            ("Ctrl+R",),
+            repeats,
+        ),
         Action("revise", tr("Revise the last answer, or a part"), section, revise, ("Ctrl+Shift+R",), changes),
         Action(
             "revise-draft",
             tr("Revise what is in the message box"),
             section,
-            revise_draft,
+            lambda: page().sending.revise(),
             ("Ctrl+Shift+Return",),
         ),
         Action("inspect", tr("Inspect the last answer"), section, inspect, ("Ctrl+I",), inspects),

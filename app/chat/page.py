@@ -155,7 +155,7 @@ class ChatPage(QWidget):
         kept = [view for view in self._views() if view.turn in path]
         self.scroller.set_items(path, follow=is_other or chat.active is not None)
         for view in kept:
-            view.answer.set_model(self._models.get(view.turn.answer))
+            view.answer.model = self._models.get(view.turn.answer)
             view.answer.refresh()
             self._show_state(view)
         self._pages.setCurrentWidget(self.scroller if path else self.welcome)
@@ -197,7 +197,7 @@ class ChatPage(QWidget):
         view = self.view_of(self._path[-1]) if self._path else None
         if view is not None:
             held = self.scroller.hold()
-            view.answer.set_model(self._models.get(view.turn.answer))
+            view.answer.model = self._models.get(view.turn.answer)
             has_settled = view.answer.refresh(share)
             self._show_state(view)
             if has_settled:

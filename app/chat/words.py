@@ -240,7 +240,11 @@ def doubt(prompt: str, answer: Answer) -> Caveat | None:
             return Caveat(said)
         if answer.rounds or not wording.is_taught(prompt):
             return None
-    text = _wrong(prompt, answer) if wording.is_taught(prompt) else _untaught()
+    untaught = tr(
+        "This small model does a few kinds of tasks, each in its own wording, and this is none of them: "
+        "what it wrote is a guess."
+    )
+    text = _wrong(prompt, answer) if wording.is_taught(prompt) else untaught
     return Caveat(text) if text and not answer.is_empty else None  # of an empty one that is said anyway
 
 
@@ -263,10 +267,3 @@ def _should_be(right: str) -> str:
     if "\n" in right or len(right) > LONGEST_RIGHT:
         return tr("Checked by a program: this is wrong.")
     return tr("Checked by a program: this is wrong, it should be “{right}”.", right=right)
-
-
-def _untaught() -> str:
-    return tr(
-        "This small model does a few kinds of tasks, each in its own wording, and this is none of them: "
-        "what it wrote is a guess."
-    )

@@ -8,7 +8,7 @@ from PySide6.QtCore import QSize, Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
-from app.design.controls import FlowLayout, button, chain_tabs, discard, flow_of
+from app.design.controls import FlowLayout, button, chain_tabs, discard, flow_of, grow_with_width
 from app.system.i18n import tr
 
 GAP = 8
@@ -25,9 +25,7 @@ class ChipBar(QWidget):
         super().__init__(accessibleName=name)
         self._host: QWidget | None = None
         self._removes: list[QPushButton] = []
-        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
-        policy.setHeightForWidth(True)
-        self.setSizePolicy(policy)
+        grow_with_width(self, QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
         self._layout = QVBoxLayout(self)
         self._layout.setContentsMargins(0, 0, 0, 0)
         self.hide()
@@ -35,7 +33,6 @@ class ChipBar(QWidget):
     def _place(self, chips: Sequence[QFrame], removes: Sequence[QPushButton]) -> None:
         """Replaces all chips; each gets its button."""
         if self._host is not None:
-            self._layout.removeWidget(self._host)
             discard(self._host)
         self._host = flow_of(*chips, gap=GAP)
         self._removes = list(removes)
@@ -75,9 +72,7 @@ class SuggestionBar(QWidget):
         self._host: QWidget | None = None
         self._suggestions: tuple[tuple[str, str], ...] = ()
         self.chips: list[QPushButton] = []
-        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
-        policy.setHeightForWidth(True)
-        self.setSizePolicy(policy)
+        grow_with_width(self, QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         self._layout = QVBoxLayout(self)
         self._layout.setContentsMargins(0, 0, 0, 0)
 
@@ -90,7 +85,6 @@ class SuggestionBar(QWidget):
         if tuple(suggestions) == self._suggestions:
             return False
         if self._host is not None:
-            self._layout.removeWidget(self._host)
             discard(self._host)
         self._suggestions = tuple(suggestions)
         self._host = QWidget()

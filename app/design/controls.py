@@ -84,6 +84,13 @@ def label(text: str = "", role: str = "", *, name: str = "", wrap: bool = False,
     return made
 
 
+def grow_with_width(widget: QWidget, horizontal: QSizePolicy.Policy, vertical: QSizePolicy.Policy) -> None:
+    """Sets the size policy of a widget whose height depends on its width."""
+    policy = QSizePolicy(horizontal, vertical)
+    policy.setHeightForWidth(True)
+    widget.setSizePolicy(policy)
+
+
 def show_line(line: QLabel, text: str) -> None:
     """Shows a text in a label that takes no room without one."""
     line.setText(text)

@@ -187,7 +187,7 @@ class Continuations(QObject):
         context, needed = self._context, self.needed()
         model = self._model if self._has_its_model else None
         offer = "" if needed is None else context.slot.title_of(needed.path_or_id)
-        self._forks.set_encoder(None if model is None else model.encode)
+        self._forks.token.encode = None if model is None else model.encode
         self._forks.block(self.refusal_to_fork(can=self._able.forks), "" if self._never() else offer)
         infilling = self.refusal_to_infill(can=self._able.infill)
         never = self._unfit("infills") or self._never()

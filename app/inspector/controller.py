@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -51,7 +52,8 @@ class InspectorController(QObject):
         self._live: dict[str, Recording] = {}  # runs of this session, by id
         self._gallery: tuple[engine.GalleryTrace, ...] = self._read_or_say(lambda: engine.gallery(), ())
         gallery = [one.path for one in self._gallery]
-        self._catalog = RunCatalog(context.folders.traces, gallery, self, self._hidden_runs)
+        of_deleted = partial(self._read_or_say, context.library.hidden_runs, frozenset[str]())
+        self._catalog = RunCatalog(context.folders.traces, gallery, self, of_deleted)
         self.keeping = RunKeeping(page.welcome.runs, context.folders.traces, context.say)
         self.keeping.changed.connect(self._catalog.look)
         self._catalog.changed.connect(self._list_changed)
@@ -118,10 +120,6 @@ class InspectorController(QObject):
         except SafelightError as error:
             self._context.say(str(error))
             return otherwise
-
-    def _hidden_runs(self) -> frozenset[str]:
-        """Returns the runs of deleted conversations."""
-        return self._read_or_say(self._context.library.hidden_runs, frozenset())
 
     @Slot()
     def offer(self) -> None:

@@ -51,13 +51,10 @@ class Captions(QWidget):
         self.on = button("", tr("Next event"), role="plain", tip=tr("Next event (N)"), clicked=lambda: self.go(1))
         icons.set_icon(self.back, "chevron-left")
         icons.set_icon(self.on, "chevron-right")
-        row = row_of(margins=(SPACE_4, 0, SPACE_4, SPACE_2), spacing=SPACE_1)
-        self.setLayout(row)
         for made in (self.back, self.on):
             made.setObjectName("transport-button")
-            row.addWidget(made)
-        row.addSpacing(SPACE_2)
-        row.addWidget(self.text, 1)
+        parts = (self.back, self.on, Gap(SPACE_2), (self.text, 1))
+        self.setLayout(row_of(*parts, margins=(SPACE_4, 0, SPACE_4, SPACE_2), spacing=SPACE_1))
         player.opened.connect(self._show)
         player.grown.connect(self._show)
         player.placed.connect(self._show)
@@ -123,7 +120,7 @@ class InspectorPage(QWidget):
         super().__init__(parent, focusPolicy=Qt.FocusPolicy.StrongFocus, accessibleName=tr("Inspector"))
         self.setObjectName("inspector")
         self._waiting = later(self, self._take_in)
-        self._live = False
+        self.is_live = False  # the open run is still running
         self._share = 1.0  # of the latest step of a live run that is shown
         self.titles: Mapping[str, str] = {}  # titles of the gallery's runs, by the path of their file
         self.player = Player(self)
@@ -171,11 +168,6 @@ class InspectorPage(QWidget):
         self.overview.known.connect(self._figured)
         themes.settled.connect(self._fit_side)
         self.keys.watch(self.views)
-
-    @property
-    def is_live(self) -> bool:
-        """True if the open run is still running."""
-        return self._live
 
     @Slot()
     def _fit_side(self) -> None:
@@ -227,26 +219,26 @@ class InspectorPage(QWidget):
 
     def open_trace(self, trace: Recording, place: int | None = None) -> None:
         """Opens a finished run at its last frame, or at ``place``; -1 is its first step."""
-        self._live = False
+        self.is_live = False
         self._open(trace, place)
 
     def follow_live(self, trace: Recording) -> None:
         """Opens a live run. ``refresh`` must be called when it grows."""
-        self._live = True
+        self.is_live = True
         self._open(trace, None)
 
     @Slot(float)
     def refresh(self, share: float = 1.0) -> None:
         """Reports that the live run has grown. ``share`` of its latest step is shown. May be called for each event."""
         self._share = share
-        if self._live and not self._waiting.isActive():
+        if self.is_live and not self._waiting.isActive():
             self._waiting.start(REFRESH_MS)
 
     @Slot()
     def run_ended(self) -> None:
         """Reports that the live run has ended; all of it is shown. Does nothing if no live run is open."""
-        if self._live:
-            self._live = False
+        if self.is_live:
+            self.is_live = False
             self._share = 1.0
             self._waiting.stop()
             self._take_in()
@@ -257,12 +249,12 @@ class InspectorPage(QWidget):
             return
         before = self.player.place
         self.player.refresh(self._share)
-        if self.player.place != before or not self._live:
+        if self.player.place != before or not self.is_live:
             self._describe()
 
     def close_trace(self) -> None:
         """Closes the run and returns to the list of runs."""
-        self._live = False
+        self.is_live = False
         self._waiting.stop()
         self.player.open(None)
         self.show_view(0)
@@ -310,7 +302,7 @@ class InspectorPage(QWidget):
             parts.append(made_in_words(trace.header, trace.piece))
         if title != prompt:
             parts.append(prompt)
-        if self._live:
+        if self.is_live:
             parts.append(tr("in progress"))
         elif self.overview.complete and trace.header.decision is None:
             parts += end_in_short(trace.result, len(self.overview.doubts))

@@ -131,22 +131,16 @@ class InspectorWelcome(RunPage):
         self.runs = RunCards()
         self.open = button(tr("Open a file…"), tr("Open a recorded run from a file"), role="plain")
         title = label(tr("See why the text became what it is"), "display", wrap=True)
-        texts = (title, label(_introduction(), "lead", wrap=True), label(_reading(), "caption", wrap=True))
+        introduction = tr(
+            "A diffusion model begins with random tokens and decides all places at once, in steps: it keeps what it is "
+            "sure of and tries the rest again. Go through a recorded run step by step, both ways. No model is needed."
+        )
+        reading = tr(
+            "Choose a cell to see its history. Space plays; the left and right arrows go a step, with Shift to the "
+            "next change of the cell."
+        )
+        texts = (title, label(introduction, "lead", wrap=True), label(reading, "caption", wrap=True))
         self.show_column(*texts, Gap(8), self.open, Gap(16), self.runs, margins=(24, 40, 24, 24), spacing=12)
-
-
-def _introduction() -> str:
-    return tr(
-        "A diffusion model begins with random tokens and decides all places at once, in steps: it keeps what it is "
-        "sure of and tries the rest again. Go through a recorded run step by step, both ways. No model is needed."
-    )
-
-
-def _reading() -> str:
-    return tr(
-        "Choose a cell to see its history. Space plays; the left and right arrows go a step, with Shift to the next "
-        "change of the cell."
-    )
 
 
 class RunChooser(RunPage):
@@ -158,16 +152,13 @@ class RunChooser(RunPage):
         self.open_file = button(tr("Open a file…"), tr("Compare with a run from a file"), role="plain")
         self.back = button(tr("Back to the comparison"))
         self.back.hide()
-        texts = label(tr("Compare with another run"), "title", wrap=True), label(_comparing(), wrap=True)
+        comparing = tr(
+            "Both runs are shown side by side and go through their steps together. Cells that differ are marked. "
+            "Choose one with another seed, another setting, a change, or another adapter."
+        )
+        texts = label(tr("Compare with another run"), "title", wrap=True), label(comparing, wrap=True)
         buttons = row_of(self.open_file, self.back, STRETCH, spacing=16)
         self.show_column(*texts, buttons, Gap(8), self.runs, margins=(24, 24, 24, 24), spacing=12)
-
-
-def _comparing() -> str:
-    return tr(
-        "Both runs are shown side by side and go through their steps together. Cells that differ are marked. "
-        "Choose one with another seed, another setting, a change, or another adapter."
-    )
 
 
 class Offer(NamedTuple):
@@ -295,7 +286,6 @@ class RunCards(QWidget):
     def _build(self) -> None:
         place = next((place for place, card in enumerate(self.cards) if card.hasFocus()), -1)
         if self._host is not None:
-            self._column.removeWidget(self._host)
             discard(self._host)
         self._host = QWidget()
         self.cards = []

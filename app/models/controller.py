@@ -25,7 +25,7 @@ from app.models.remote_controller import RemoteController
 from app.models.rows import ModelRow
 from app.models.search_section import HubSearch
 from app.models.work import ModelWork, RowStates, TokenStore
-from app.system.i18n import tr
+from app.system.i18n import tr, trn
 from app.system.secret import HUB_TOKEN, Secret
 from engine import PUBLISHED, PublishedModel, SafelightError
 from engine.errors import ClosedError
@@ -318,7 +318,8 @@ class ModelsController(QObject):
         about = " · ".join(filter(None, (tr("They come with Safelight"), status)))
         self.page.small.say(tr("The small models one by one"), about)
         untried = sum(place == "experimental" for place in self._places.values())
-        self.page.experimental.say(words.experimental_title(untried), tr("Nobody here has run their published weights"))
+        title = trn("{count} experimental model to download", "{count} experimental models to download", untried)
+        self.page.experimental.say(title, tr("Nobody here has run their published weights"))
 
     @Slot(str)
     def _show(self, key: str) -> None:

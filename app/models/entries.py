@@ -128,7 +128,7 @@ def entries(
             stored.append(entry)
         if len(stored) >= FOLDERS:
             break
-    return (*found, *stored, *(_local(path) for path in local))
+    return (*found, *stored, *(added_entry(path) for path in local))
 
 
 Place = Literal["hero", "own", "small", "catalog", "experimental"]
@@ -241,10 +241,6 @@ def _stored(path: Path) -> ModelEntry | None:
 
 def added_entry(path: Path) -> ModelEntry:
     """Returns the entry of a folder or a file of the user's."""
-    return _local(path)
-
-
-def _local(path: Path) -> ModelEntry:
     if is_gguf(path):
         return _file_entry(path)
     if not os.path.isfile(path / "config.json"):

@@ -56,11 +56,6 @@ def found_line(model: FoundModel) -> str:
     return " · ".join((f"{store[:1].upper()}{store[1:]}", model.family, amount(model.bytes)))
 
 
-def refused_title(count: int) -> str:
-    """Returns the text of the line that stands for models that cannot run here."""
-    return trn("{count} other cannot run here", "{count} others cannot run here", count)
-
-
 def refused_lines(refused: Sequence[FoundModel]) -> list[str]:
     """Says why models cannot run here, a line for each kind of reason."""
     lines = []
@@ -150,7 +145,7 @@ class FoundSection(QWidget):
         self._models = tuple(each for each in found if each.runs)
         refused = [each for each in found if not each.runs]
         self.folded.setVisible(bool(refused))
-        self.folded.say(refused_title(len(refused)), "")
+        self.folded.say(trn("{count} other cannot run here", "{count} others cannot run here", len(refused)), "")
         self.refused.setText("\n".join(refused_lines(refused)))
         for place in self._links.keys() - set(places):
             drop(self._links.pop(place))

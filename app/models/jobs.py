@@ -58,13 +58,9 @@ class Control:
     cancel: threading.Event = field(default_factory=threading.Event)
     _last_report: list[float] = field(default_factory=lambda: [0.0])
 
-    @property
-    def stopped(self) -> bool:
-        return self.pause.is_set() or self.cancel.is_set()
-
     def is_set(self) -> bool:
-        """Returns ``stopped``, so that this object can be passed as a cancel flag."""
-        return self.stopped
+        """Returns True if it should stop; named so that this object can be passed as a cancel flag."""
+        return self.pause.is_set() or self.cancel.is_set()
 
     def report(
         self,
@@ -137,12 +133,12 @@ _left_behind: list[_Lane] = []  # kept alive, as their threads still use them
 def _done(job: ModelJob, control: Control) -> JobEnded:
     """Runs a job; an exception becomes part of the result."""
     try:
-        return JobEnded(job.key, job.kind, job.work(control), stopped=control.stopped)
+        return JobEnded(job.key, job.kind, job.work(control), stopped=control.is_set())
     except SafelightError as error:
-        return JobEnded(job.key, job.kind, failure=error, stopped=control.stopped)
+        return JobEnded(job.key, job.kind, failure=error, stopped=control.is_set())
     except Exception as error:  # the app must survive whatever the libraries raise
         failure = SafelightError(tr("Something went wrong: {text}", text=spoken(error)))
-        return JobEnded(job.key, job.kind, None, failure, traceback.format_exc(), control.stopped)
+        return JobEnded(job.key, job.kind, None, failure, traceback.format_exc(), control.is_set())
 
 
 class Jobs(QObject):

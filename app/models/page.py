@@ -14,7 +14,7 @@ from app.design.fonts import px
 from app.design.layouts import STRETCH, ColumnPage, boxed, column_of, row_of
 from app.design.notice import Notice
 from app.models.entries import Place
-from app.models.found_section import Folded, FoundSection
+from app.models.found_section import Folded, FoundSection, drop
 from app.models.remote_section import RemoteSection
 from app.models.rows import ModelRow
 from app.models.search_section import HubSection
@@ -105,10 +105,7 @@ class ModelsPage(ColumnPage):
         self.shown.emit()
 
     def remove_row(self, key: str) -> None:
-        row = self.rows.pop(key)
-        row.hide()
-        row.setParent(None)
-        row.deleteLater()
+        drop(self.rows.pop(key))
 
     def arrange(self, places: Mapping[str, Place]) -> None:
         """Puts the rows in their parts of the page, in order; rows that are already in place are not moved."""

@@ -80,7 +80,7 @@ class RemoteController(QObject):
             return
         server, found = self.servers[base], self._found.get(base)
         held = (self._context.model, self._context.loading)
-        is_loaded, is_loading = (each is not None and _base_of(each.path_or_id) == base for each in held)
+        is_loaded, is_loading = (each is not None and each.path_or_id.partition("#")[0] == base for each in held)
         is_trying = self.jobs.phase(base, "probe") is not None
         self._section.rows[base].show_state(
             RemoteState(
@@ -182,7 +182,3 @@ class RemoteController(QObject):
         is_loaded = model is not None and model.path_or_id == self.servers[base].path
         if names and self.servers[base].model not in names and not is_loaded:
             self._choose(base, names[0])
-
-
-def _base_of(path: str) -> str:
-    return path.partition("#")[0]

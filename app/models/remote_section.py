@@ -202,8 +202,7 @@ class RemoteSection(QWidget):
         self._rows.addWidget(row)
 
     def remove_row(self, base: str) -> None:
-        row = self.rows.pop(base)
-        discard(row)
+        discard(self.rows.pop(base))
 
     def chain(self) -> None:
         rows = [widget for row in self.rows.values() for widget in row.tab_order()]

@@ -7,7 +7,7 @@ from functools import partial
 
 from PySide6.QtCore import Qt, QUrl, Signal, Slot
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QFrame, QLabel, QLineEdit, QProgressBar, QPushButton, QWidget
+from PySide6.QtWidgets import QFrame, QLineEdit, QProgressBar, QPushButton, QWidget
 
 from app.design.controls import Elided, button, describe, flow_of, introduce, label, restyle, show_line
 from app.design.layouts import Gap, column_of, row_of
@@ -118,14 +118,13 @@ class ModelRow(QFrame):
             tip=tip,
             clicked=lambda: QDesktopServices.openUrl(QUrl(page)),
         )
-        self.buttons: dict[Action, QPushButton] = {action: self._button(action) for action in ACTIONS}
+        self.buttons: dict[Action, QPushButton] = {
+            action: button("", role="plain" if action in MAIN else "link", clicked=partial(self._press, action))
+            for action in ACTIONS
+        }
         self._lay_out()
         self.card.setVisible(bool(page))  # not before it has a parent: it would be a window of its own
         self.show_state(entry, RowState(""))
-
-    def _button(self, action: Action) -> QPushButton:
-        made = button("", role="plain" if action in MAIN else "link", clicked=partial(self._press, action))
-        return made
 
     def _lay_out(self) -> None:
         heading = row_of((self.title, 1), (self.status, 0, Qt.AlignmentFlag.AlignTop), spacing=16)
@@ -143,14 +142,13 @@ class ModelRow(QFrame):
             self.running,
             self.progress,
             self.notice,
+            *((self.token,) if self.token is not None else ()),
+            Gap(4),
+            strip,
             margins=(20, 16, 20, 16),
             spacing=4,
         )
         self.setLayout(column)
-        if self.token is not None:
-            column.addWidget(self.token)
-        column.addSpacing(4)
-        column.addWidget(strip)
 
     def show_state(self, entry: ModelEntry, state: RowState) -> None:
         """Shows the whole state again; the focus stays in the row if its button disappears."""
@@ -160,11 +158,11 @@ class ModelRow(QFrame):
         self.title.setText(entry.title)
         introduce(self, entry.title, state.status)
         self.status.setText(state.status)
-        _show(self.purpose, entry.purpose[:1].upper() + entry.purpose[1:])
-        _show(self.facts, facts_line(entry))
-        _show(self.memory, state.memory)
+        show_line(self.purpose, entry.purpose[:1].upper() + entry.purpose[1:])
+        show_line(self.facts, facts_line(entry))
+        show_line(self.memory, state.memory)
         describe(self.memory, state.memory_tip)
-        _show(self.disk, state.disk)
+        show_line(self.disk, state.disk)
         describe(self.disk, download_tip(entry))
         self.show_progress(state.bar, state.progress)
         if self.token is not None:
@@ -205,7 +203,7 @@ class ModelRow(QFrame):
         introduce(self.bar, tr("Progress of {title}", title=self.entry.title), text)
         self.running.set_whole(text)
         self.running.setVisible(bar is not None)
-        _show(self.progress, "" if bar is not None else text)
+        show_line(self.progress, "" if bar is not None else text)
 
     def tab_order(self) -> tuple[QWidget, ...]:
         token = self.token
@@ -220,7 +218,3 @@ class ModelRow(QFrame):
 
     def _press(self, action: Action, _checked: bool = False) -> None:
         self.action_requested.emit(self.entry.key, action)
-
-
-def _show(widget: QLabel, text: str) -> None:
-    show_line(widget, text)

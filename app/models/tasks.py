@@ -71,7 +71,7 @@ def convert(source: Path, destination: Path) -> Work:
             pack(source, destination, "auto", choose("auto").device, control.report, control)
             return True
         except SafelightError:
-            if not control.stopped:
+            if not control.is_set():
                 raise
             if control.cancel.is_set():
                 _discard_conversion(destination)

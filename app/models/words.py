@@ -295,11 +295,6 @@ def place_title(place: Place) -> str:
     }[place]
 
 
-def experimental_title(count: int) -> str:
-    """Returns the text of the row that stands for the models whose weights nobody here has run."""
-    return trn("{count} experimental model to download", "{count} experimental models to download", count)
-
-
 def facts_line(entry: ModelEntry) -> str:
     """Lists how a model writes, its licence, its date, and whether its weights were ever run by us."""
     writes = {"": "", "diffusion": tr("diffusion"), "word by word": tr("word by word")}[entry.writes]

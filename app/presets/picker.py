@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QSizePolicy
 from app.design.controls import ChoiceBox
 from app.design.fonts import px
 from app.presets.editor import PresetEditor
-from app.presets.store import DEFAULT, Preset, PresetStore
+from app.presets.store import DEFAULT, PresetStore
 from app.settings.values import SettingsValues
 from app.system.i18n import tr
 
@@ -25,7 +25,7 @@ class PresetPicker(ChoiceBox):
         """``values`` are the sampler's, which a preset is made of."""
         super().__init__()
         self._store, self._values = store, values
-        self._current = store.find(DEFAULT)
+        self.current = store.find(DEFAULT)
         self._changed = False
         self.editor: PresetEditor | None = None
         self.setObjectName("preset")
@@ -39,14 +39,9 @@ class PresetPicker(ChoiceBox):
         self.activated.connect(self._take)
         self.refresh()
 
-    @property
-    def current(self) -> Preset:
-        """The preset in use."""
-        return self._current
-
     def show_preset(self, id: str) -> None:
         """Shows the preset in use, or the default if the id is unknown, without a signal."""
-        self._current = self._store.find(id)
+        self.current = self._store.find(id)
         self._changed = False
         self.refresh()
 
@@ -61,7 +56,7 @@ class PresetPicker(ChoiceBox):
         self.blockSignals(True)
         self.clear()
         for preset in self._store.presets:
-            in_use = preset.id == self._current.id
+            in_use = preset.id == self.current.id
             name = tr("{name}, changed", name=preset.name) if in_use and self._changed else preset.name
             self.addItem(name, preset.id)
         self.insertSeparator(self.count())
@@ -75,13 +70,13 @@ class PresetPicker(ChoiceBox):
         if self.editor is not None:
             self.editor.raise_()
             return
-        self.editor = PresetEditor(self._store, self._values, self._current.id, self.window())
+        self.editor = PresetEditor(self._store, self._values, self.current.id, self.window())
         self.editor.changed.connect(self.refresh)
         self.editor.finished.connect(self._edited)
         self.editor.open()
 
     def _show_index(self) -> None:
-        self.setCurrentIndex(max(0, self.findData(self._current.id)))
+        self.setCurrentIndex(max(0, self.findData(self.current.id)))
 
     @Slot(int)
     def _take(self, index: int) -> None:
@@ -91,15 +86,15 @@ class PresetPicker(ChoiceBox):
             self.edit_presets()
             return
         self.show_preset(id)
-        self.chosen.emit(self._current)
+        self.chosen.emit(self.current)
 
     @Slot()
     def _edited(self) -> None:
-        was, used = self._current, self._current.id
+        was, used = self.current, self.current.id
         if self.editor is not None:
             used = self.editor.made or used
             self.editor.deleteLater()
             self.editor = None
         if self._store.find(used) != was:
             self.show_preset(used)
-            self.chosen.emit(self._current)
+            self.chosen.emit(self.current)

@@ -124,24 +124,19 @@ class PresetStore:
         self.problem = ""
         self.set_aside: Path | None = None
         self._locked = ""  # why the file must not be written
-        self._own: tuple[Preset, ...] = ()
+        self.own: tuple[Preset, ...] = ()  # the user's, in order
         try:
-            self._own, _ = self._read()
+            self.own, _ = self._read()
         except SafelightError as error:
             self.problem = self._locked = str(error)
-        if self.set_aside is not None and self._own:
+        if self.set_aside is not None and self.own:
             with contextlib.suppress(SafelightError):  # retried when a preset is changed
                 self._change(lambda own: own)
 
     @property
-    def own(self) -> tuple[Preset, ...]:
-        """The user's own presets, in order."""
-        return self._own
-
-    @property
     def presets(self) -> tuple[Preset, ...]:
         """The built-in presets, then the user's."""
-        return (*built_in(), *self._own)
+        return (*built_in(), *self.own)
 
     def find(self, id: str) -> Preset:
         """Returns the preset with an id, or the default if it no longer exists."""
@@ -172,7 +167,7 @@ class PresetStore:
         """Changes the presets in the file; afterwards ``own`` includes what other windows have changed."""
         with self._writing():
             theirs, is_whole = self._read()
-            changed = change(list(theirs if is_whole else self._own))
+            changed = change(list(theirs if is_whole else self.own))
             if len(changed) > MAX:
                 raise SafelightError(
                     tr("There are already {count} presets, the most that are kept. Delete one first.", count=MAX)
@@ -181,7 +176,7 @@ class PresetStore:
             if len(text) >= MAX_BYTES or count_signs(text) > MAX_VALUES:
                 raise SafelightError(tr("The presets are too long to save. Shorten the longest system prompt."))
             write_text(self.path, text + "\n", private=True)
-        self._own = tuple(changed)
+        self.own = tuple(changed)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

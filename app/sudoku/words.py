@@ -40,11 +40,11 @@ class RunCost:
     @property
     def words(self) -> str:
         """A text like "7 steps, 0.12 s"."""
-        return tr("{steps}, {seconds} s", steps=steps_text(self.steps), seconds=f"{self.seconds:.2f}")
-
-
-def steps_text(count: int) -> str:
-    return trn("{count} step", "{count} steps", count)
+        return tr(
+            "{steps}, {seconds} s",
+            steps=trn("{count} step", "{count} steps", self.steps),
+            seconds=f"{self.seconds:.2f}",
+        )
 
 
 def result_text(frame: SolveFrame | None, cost: RunCost, problem: str = "") -> str:

@@ -225,7 +225,7 @@ class MainWindow(QMainWindow):
         self.sidebar.list.typed.connect(self._type)
         self.strip.changed.connect(context.apply_values)
         self.strip.advanced.toggled.connect(functools.partial(store.write_open, context.settings, "advanced"))
-        self.status.server_asked.connect(self._show_server)
+        self.status.server_asked.connect(functools.partial(self.show_page, SERVER))
         self.dialogs.sampler_asked.connect(self._show_sampler)
 
     def _show_parts(self) -> None:
@@ -277,10 +277,6 @@ class MainWindow(QMainWindow):
         edit = self.pages.chat().page.composer.edit
         edit.setFocus()
         QApplication.sendEvent(edit, QKeyEvent(event.type(), event.key(), event.modifiers(), event.text()))
-
-    @Slot()
-    def _show_server(self) -> None:
-        self.show_page(SERVER)
 
     @Slot(bool)
     def _toggle_sidebar(self, is_open: bool) -> None:

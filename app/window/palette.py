@@ -91,9 +91,6 @@ class MatchModel(QAbstractListModel):
 class ActionDelegate(QStyledItemDelegate):
     """Paints an action: its title, its section or why it is disabled, and its key."""
 
-    def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent)
-
     def sizeHint(self, _option: QStyleOptionViewItem, _index: Index) -> QSize:
         return QSize(120, max(36, 4 * round((2 * px(TEXT_SMALL) + 12) / 4)))
 
@@ -152,7 +149,7 @@ class Palette(QDialog):
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._row = ActionDelegate(self.list)
         self.list.setItemDelegate(self._row)
-        self.list.clicked.connect(self._clicked)
+        self.list.clicked.connect(self._run_current)
         self.list.selectionModel().currentChanged.connect(self._describe_current)
         self.hint = label("", "caption", wrap=True, name=tr("Hint"))
         self._column = column_of(self.field, self.list, self.hint, margins=(12, 12, 12, 12), spacing=8)
@@ -217,9 +214,6 @@ class Palette(QDialog):
         self.field.setAccessibleDescription(str(index.data(Qt.ItemDataRole.AccessibleTextRole)))
 
     @Slot()
-    def _clicked(self) -> None:
-        self._run_current()
-
     def _run_current(self) -> None:
         action = self.current
         if action is None:
@@ -283,6 +277,7 @@ class ShortcutSheet(QDialog):
         heading = label(tr("Keyboard shortcuts"), "title")
         heading.setContentsMargins(24, 0, 24, 0)
         self.setLayout(column_of(heading, (self.area, 1), foot, margins=(0, 16, 0, 0), spacing=8))
+        themes.settled.connect(self._fit)
         self._fit()
 
     def _offer(self, action: Action) -> QPushButton:
@@ -303,11 +298,7 @@ class ShortcutSheet(QDialog):
             keys.addWidget(made)
         self._grid.addLayout(keys, row, 1)
 
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:
-            self._fit()
-
+    @Slot()
     def _fit(self) -> None:
         room = self.screen().availableSize()
         self.resize(min(px(520), room.width() - 32), min(px(560), room.height() - 64))

@@ -90,7 +90,8 @@ class StatusBar(QWidget):
         self.setLayout(row)
         row.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)  # the window may be narrower than the texts
         for field in FIELDS:
-            made = self._server() if field.name == "server" else label()
+            server = field.name == "server"
+            made = button("", tr("Local server"), clicked=self.server_asked) if server else label()
             made.setObjectName(field.name)
             made.setToolTip(tr(field.meaning))
             made.hide()
@@ -99,9 +100,6 @@ class StatusBar(QWidget):
         row.addStretch(1)
         self._saved = later(self, self._forget_saved)
         self._fit_height()
-
-    def _server(self) -> QPushButton:
-        return button("", tr("Local server"), role="link", clicked=self.server_asked)
 
     def show_server(self, text: str) -> None:
         """Shows that the local server is on; hides it for an empty text."""

@@ -6,10 +6,9 @@ import functools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QModelIndex, QPersistentModelIndex, QRect, QSize, Qt, Signal, Slot
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QFont, QFontMetrics, QPainter, QResizeEvent
 from PySide6.QtWidgets import (
-    QHBoxLayout,
     QMenu,
     QSizePolicy,
     QStyle,
@@ -23,6 +22,7 @@ from app.context import CHAT
 from app.design import themes
 from app.design.controls import ChoiceBox, introduce, label
 from app.design.fonts import TEXT_BODY, TEXT_SMALL, px, ui_font
+from app.design.layouts import STRETCH, Gap, row_of
 from app.design.tokens import color
 from app.system.i18n import tr
 from app.window.pages import BY_NAME, PAGES, PLACES
@@ -238,24 +238,13 @@ class TopBar(QWidget):
         self.settings = _tool(tr("Settings"), tr("Settings"), tr("Open the settings (Ctrl+,)"), checkable=False)
         self.settings.clicked.connect(self.settings_asked)
 
-        self._row = row = QHBoxLayout(self)
-        row.setContentsMargins(12, 0, 16, 0)
-        row.setSpacing(WIDE_GAP)
         self._mark = label("●", "mark", name="")
         self._name = label("Safelight", "wordmark")
-        for widget in (self.sidebar, self._mark, self._name):
-            row.addWidget(widget)
-        row.addSpacing(8)
-        for tool in self.places.values():
-            row.addWidget(tool)
-        row.addWidget(self.place_menu)
-        row.addSpacing(8)
-        row.addWidget(self.chooser)
-        row.addSpacing(4)
-        row.addWidget(self.facts)
-        row.addStretch(1)
-        row.addWidget(self.strip)
-        row.addWidget(self.settings)
+        places, tools = (*self.places.values(), self.place_menu), (self.strip, self.settings)
+        first = row_of(self.sidebar, self._mark, self._name, Gap(8), *places, Gap(8), self.chooser)
+        self._row = row_of(first, Gap(4), self.facts, STRETCH, *tools, margins=(12, 0, 16, 0), spacing=WIDE_GAP)
+        self.setLayout(self._row)
+        themes.settled.connect(self._fit)
         self.show_page(CHAT)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -263,11 +252,7 @@ class TopBar(QWidget):
         self._fit()
         self.resized.emit()
 
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:  # the size of all text was changed
-            self._fit()
-
+    @Slot()
     def _fit(self) -> None:
         """Hides the parts that do not fit."""
         self.setFixedHeight(max(HEIGHT, self.chooser.sizeHint().height() + 2 * AROUND))

@@ -71,12 +71,6 @@ def read_text_file(path: str | Path) -> Attachment:
     return _as_text(name, data, max(kind.st_size, len(data)))
 
 
-def text_as_file(name: str, text: str) -> Attachment:
-    """Returns a text as an attachment of this name. Raises SafelightError as ``read_text_file`` does."""
-    data = text.encode("utf-8", "replace")
-    return _as_text(name, data, len(data))
-
-
 def _as_text(name: str, data: bytes, size: int) -> Attachment:
     if len(data) > LIMIT:
         raise SafelightError(
@@ -201,7 +195,8 @@ class AttachmentBar(ChipBar):
         taken = {attachment.name for attachment in self.attachments}
         numbers = itertools.chain([""], itertools.count(2))
         names = (tr("pasted{number}.txt", number=number) for number in numbers)
-        attachment = text_as_file(next(name for name in names if name not in taken), text)
+        data = text.encode("utf-8", "replace")
+        attachment = _as_text(next(name for name in names if name not in taken), data, len(data))
         for there in self.attachments:
             if there.text == attachment.text:
                 raise SafelightError(tr("{name} is attached already.", name=there.name))

@@ -198,12 +198,6 @@ class Section:
         rect = QRectF(min(left, right), line.y(), abs(right - left), line.height()).translated(corner)
         return rect & QRectF(self.inner) if self.is_boxed else rect
 
-    def word_at(self, position: int) -> tuple[int, int]:
-        """Returns the start and end of the word around a position."""
-        cursor = self.cursor(position)
-        cursor.select(QTextCursor.SelectionType.WordUnderCursor)
-        return cursor.selectionStart(), cursor.selectionEnd()
-
     def copied(self, start: int, end: int) -> str:
         """Returns the text between two positions, with formulas as source and lists with markers."""
         if (start, end) == (0, END):  # all of it, which needs no document

@@ -173,8 +173,9 @@ class Selection:
 
     def select_word(self, place: Place) -> None:
         number, position = place
-        start, end = self._sheet.sections[number].word_at(position)
-        self.anchor, self.cursor = (number, start), (number, end)
+        cursor = self._sheet.sections[number].cursor(position)
+        cursor.select(QTextCursor.SelectionType.WordUnderCursor)
+        self.anchor, self.cursor = (number, cursor.selectionStart()), (number, cursor.selectionEnd())
 
     def extend(self, operation: QTextCursor.MoveOperation) -> None:
         """Moves the end that follows the keyboard, also to the section before or after this one."""

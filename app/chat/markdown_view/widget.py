@@ -36,7 +36,7 @@ from app.chat.markdown_view.sheet import Selection, Sheet, rows_of, shown_part
 from app.chat.markdown_view.side_process import side_process
 from app.chat.markdown_view.slow import Job
 from app.design import themes
-from app.design.controls import button, chain_tabs, folded
+from app.design.controls import button, chain_tabs, folded, grow_with_width
 from app.design.tokens import color, set_inks
 from app.library.search import Term, spans
 from app.system.i18n import tr
@@ -93,9 +93,7 @@ class MarkdownView(QWidget):
         self.show_all.setParent(self)
         self.show_all.hide()
         themes.changed.connect(self._restyle)
-        policy = QSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
-        policy.setHeightForWidth(True)
-        self.setSizePolicy(policy)
+        grow_with_width(self, QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
 
     def text(self) -> str:
         """Returns the text as it was given: the Markdown source."""

@@ -49,7 +49,7 @@ class AnswerView(QWidget):
         super().__init__()
         self.turn = turn
         self._rebuilt = rebuilt
-        self._model = model
+        self.model = model  # the one that wrote the shown answer; None if its tokens can no longer be decoded
         self._options = options
         self._drawn: Answer | None = None  # the answer that the canvases show
         self._can_ask = True
@@ -161,7 +161,8 @@ class AnswerView(QWidget):
         self.canvas_toggle.toggled.connect(self._show_parts)
         self.details.toggled.connect(self._show_buttons)
         self.text.rebuilt.connect(self._rebuilt)
-        self.replay.changed.connect(self._show_replay)
+        self.replay.changed.connect(self._show_parts)
+        self.replay.changed.connect(self._show_buttons)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Goes through the versions: ← and → on the text, Ctrl+Z and Ctrl+Shift+Z on any part."""
@@ -203,10 +204,6 @@ class AnswerView(QWidget):
         for view in self.canvases:
             options.apply(view)
 
-    def set_model(self, model: LoadedModel | None) -> None:
-        """Sets the model that wrote the shown answer; None if its tokens can no longer be decoded."""
-        self._model = model
-
     def set_state(self, *, can_ask: bool, is_busy: bool, is_last: bool, skips: bool) -> None:
         """Sets which actions are possible now.
 
@@ -239,7 +236,7 @@ class AnswerView(QWidget):
             self._rounds = len(answer.rounds)
             self._drop_canvases()
         before, self._settled = self._settled, len(answer.settled)
-        blocks = answer.canvas.blocks if self._model is not None else []
+        blocks = answer.canvas.blocks if self.model is not None else []
         first = max(0, len(self.canvases) - 1)  # earlier ones are committed and do not change
         while len(self.canvases) < len(blocks):
             self._add_canvas()
@@ -285,8 +282,8 @@ class AnswerView(QWidget):
         if not block.committed and isinstance(trace, RunView):
             shown = shown.laid_out_on(trace.coming(block.block_index))
         view.set_block(shown)
-        if self._model is not None:
-            self.board.show_block(self._asked, shown, self._model.piece)
+        if self.model is not None:
+            self.board.show_block(self._asked, shown, self.model.piece)
 
     def settle(self) -> None:
         """Shows the end of the run: a stopped run keeps its canvas, a finished one becomes text."""
@@ -304,10 +301,10 @@ class AnswerView(QWidget):
         return with_attachments(self.turn.prompt, self.turn.attachments)
 
     def _add_canvas(self) -> None:
-        assert self._model is not None
+        assert self.model is not None
         view = CanvasView()
-        view.set_piece(self._model.piece, self._model.is_special)
-        view.setColumns(self._model.traits.canvas_columns)
+        view.set_piece(self.model.piece, self.model.is_special)
+        view.setColumns(self.model.traits.canvas_columns)
         self._options.apply(view)
         view.setAccessibleName(tr("Canvas of block {number}", number=len(self.canvases) + 1))
         self.canvases.append(view)
@@ -316,15 +313,9 @@ class AnswerView(QWidget):
 
     def _drop_canvases(self) -> None:
         for view in self.canvases:
-            self._canvas_column.removeWidget(view)
             discard(view)
         self.canvases.clear()
         self._settled = 0
-
-    @Slot()
-    def _show_replay(self) -> None:
-        self._show_parts()
-        self._show_buttons()
 
     @Slot()
     def _show_parts(self) -> None:
@@ -339,7 +330,7 @@ class AnswerView(QWidget):
         self.board.setVisible(is_board and not is_replayed)
         text, thoughts = answer.text, answer.thinking
         if shows_canvas or answer.is_active:
-            decode = None if self._model is None else self._model.decode
+            decode = None if self.model is None else self.model.decode
             text, thoughts = answer.so_far(decode) if is_developing else ("", "")
         if is_board and self.board.is_alone:
             text = ""

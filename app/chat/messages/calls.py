@@ -166,6 +166,5 @@ class CallsView(QWidget):
     def _clear(self) -> None:
         for view in (*self.texts, *self.calls):
             if isValid(view):
-                self._column.removeWidget(view)
                 discard(view)
         self.texts, self.calls, self._drawn = [], [], []

@@ -17,7 +17,7 @@ from app.chat.messages.action_row import ActionRow, VersionSwitch
 from app.chat.messages.answer import AnswerView
 from app.chat.messages.prompt_editor import PromptEditor
 from app.design import themes
-from app.design.controls import button, describe, flow_of, label
+from app.design.controls import button, describe, flow_of, grow_with_width, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.text_field import fits
@@ -94,10 +94,6 @@ class PromptView(QWidget):
         self.prose.set_text(turn.prompt)
         self._show_prompt(True)
         self.prose.rebuilt.connect(rebuilt)
-
-    @property
-    def is_editing(self) -> bool:
-        return self.editor is not None
 
     def tab_stops(self) -> list[QWidget]:
         stops: list[QWidget] = [self.versions.before, self.versions.after, self.edit, self.copy, self.delete]
@@ -212,14 +208,12 @@ class TurnView(QWidget):
         self.prompt = PromptView(turn, options, commands, rebuilt)
         self.answer = AnswerView(turn, model, options, commands, rebuilt)
         self.setLayout(column_of(self.prompt, self.answer, STRETCH, margins=(0, ABOVE, 0, BELOW), spacing=BETWEEN))
-        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
-        policy.setHeightForWidth(True)
-        self.setSizePolicy(policy)
+        grow_with_width(self, QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
 
     @property
     def stays(self) -> bool:
         """True if deleting the widgets would lose something: an edit, a change, a running answer or a replay."""
-        is_edited = self.prompt.is_editing or not self.answer.changing.isHidden()
+        is_edited = self.prompt.editor is not None or not self.answer.changing.isHidden()
         return is_edited or self.turn.answer.is_active or self.answer.replay.is_on
 
     def tab_stops(self) -> list[QWidget]:

@@ -105,7 +105,6 @@ class ReadAnswers(QWidget):
     @Slot()
     def _open(self) -> None:
         for row in self.rows:
-            self._column.removeWidget(row)
             discard(row)
         self.rows = []
         trace = self._player.trace

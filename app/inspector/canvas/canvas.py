@@ -80,13 +80,8 @@ def _nothing(seen: Seen) -> Shares:
     return np.full(seen.now.length, np.nan, dtype=np.float32)
 
 
-def _most_entropy(record: BlockRecord) -> float:
-    counted = record.entropy[:, record.counted]
-    return float(counted.max()) if counted.size else 0.0
-
-
 def _entropy(seen: Seen) -> Heat:
-    most = _most_entropy(seen.record)
+    most = float(seen.record.entropy[:, seen.record.counted].max(initial=0.0))
     entropy = seen.now.known_entropy
     shares = _nothing(seen) if entropy is None else _divided(entropy, most)
     return Heat(

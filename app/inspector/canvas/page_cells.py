@@ -95,13 +95,12 @@ class PageArrows(GridView):
         modifiers = event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
         if modifiers == Qt.KeyboardModifier.ControlModifier and key in _MOVES:
             super().keyPressEvent(QKeyEvent(event.type(), key, Qt.KeyboardModifier.NoModifier))
-        elif not modifiers and (key in (Qt.Key.Key_Up, Qt.Key.Key_Down) or self._lets_go(key)):
+        elif not modifiers and (
+            key in (Qt.Key.Key_Up, Qt.Key.Key_Down) or (key == Qt.Key.Key_Escape and self.selected != NOTHING)
+        ):
             super().keyPressEvent(event)
         else:
             event.ignore()
-
-    def _lets_go(self, key: Qt.Key) -> bool:
-        return key == Qt.Key.Key_Escape and self.selected != NOTHING
 
 
 class Cells(PageArrows, CanvasView):

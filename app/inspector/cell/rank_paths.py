@@ -87,17 +87,12 @@ def line_colors(theme: Theme) -> tuple[QColor, ...]:
     return tuple(made)
 
 
-def color_of_tokens(bio: History, theme: Theme) -> dict[int, QColor]:
-    """Returns the colours of the tokens that have their own."""
-    return {line.token: shade for line, shade in zip(bio.lines[:COLORED], line_colors(theme), strict=False)}
-
-
 def paint_history(painter: QPainter, plot: Plot, bio: History, theme: Theme, text: Text, font: QFont) -> None:
     """Paints everything except the cursor and the row names. The caller paints the background."""
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setFont(font)
     _paint_rules(painter, plot, theme)
-    shades = color_of_tokens(bio, theme)
+    shades = {line.token: shade for line, shade in zip(bio.lines[:COLORED], line_colors(theme), strict=False)}
     _paint_lines(painter, plot, bio.lines[COLORED:], color(theme.noise))
     for line in reversed(bio.lines[:COLORED]):  # the likeliest on top
         _paint_lines(painter, plot, [line], shades[line.token])

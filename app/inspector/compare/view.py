@@ -7,11 +7,12 @@ from collections.abc import Generator, Sequence
 from typing import TypeVar
 
 import numpy as np
-from PySide6.QtCore import QEvent, Qt, Signal, Slot
+from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QBoxLayout, QStackedWidget, QWidget
 
 from app.board.legend import BoardLegend
+from app.design import themes
 from app.design.controls import Hairline, button, flow_of, label
 from app.design.fonts import TEXT_BODY, px
 from app.design.layouts import boxed, column_of, row_of
@@ -106,6 +107,7 @@ class Compare(QStackedWidget):
         player.grown.connect(self._grown)
         player.selected.connect(self._select)
         player.hovered.connect(self._point)
+        themes.settled.connect(self._fit_again)
 
     @property
     def is_choosing(self) -> bool:
@@ -299,11 +301,10 @@ class Compare(QStackedWidget):
         self._arrange()
         self._show()
 
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange and hasattr(self, "chooser"):
-            self._fitted = ()
-            self._show()
+    @Slot()
+    def _fit_again(self) -> None:
+        self._fitted = ()
+        self._show()
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)

@@ -193,10 +193,6 @@ class ForkPanel(QWidget):
         self._player.placed.connect(self._show_place)
         self._player.selected.connect(self._show_place)
 
-    def set_encoder(self, encode: Encode | None) -> None:
-        """Sets the function from text to tokens; None without a model, when only recorded candidates can be chosen."""
-        self.token.encode = encode
-
     def block(self, reason: str, offer: str = "") -> None:
         """Sets the reason why no fork can run now; empty if one can. ``offer`` is the model to load first."""
         self._blocked, self._offer = reason, offer

@@ -131,7 +131,7 @@ class Guide(QObject):
     ) -> None:
         super().__init__(page)
         self._context, self._page, self._continuations, self._open_run = context, page, continuations, open_run
-        self._course = Course()
+        self.course = Course()
         self._scene: GuideScene | None = None
         self._before: Before | None = None
         self.card, self.ring = GuideCard(), Ring(self._page)
@@ -154,11 +154,6 @@ class Guide(QObject):
     def is_on(self) -> bool:
         return self._scene is not None
 
-    @property
-    def course(self) -> Course:
-        """The place among the steps."""
-        return self._course
-
     @Slot()
     def start(self) -> None:
         """Begins, or begins again, with the first step. Does nothing if the recorded run cannot be opened."""
@@ -166,7 +161,7 @@ class Guide(QObject):
         run = self._opened_run()
         if run is None:
             return
-        self._before, self._course.place = before, 0
+        self._before, self.course.place = before, 0
         self._scene = GuideScene(self._context, self._page, self._continuations, run)
         self.card.resize(self._page.width(), self.card.height())  # room is made for lines of this width
         self.card.reserve([step.words(GuideState(steps=48, changed_steps=11, changed_cells=50)) for step in STEPS])
@@ -212,19 +207,19 @@ class Guide(QObject):
         """Does what the step asks for; if that is impossible, goes on without it."""
         if self._scene is None:
             return
-        if self._course.is_at_end:
+        if self.course.is_at_end:
             self.leave()
             self._context.navigator.show_page(CHAT)
         elif self._problem():
-            self._course.go(1)
+            self.course.go(1)
             self._begin_step()
         else:
-            self._scene.use(self._course.step)
+            self._scene.use(self.course.step)
             self._look_soon()
 
     @Slot()
     def _back(self) -> None:
-        if self._scene is not None and self._course.go(-1):
+        if self._scene is not None and self.course.go(-1):
             self._continuations.stop()
             self._begin_step()
 
@@ -246,7 +241,7 @@ class Guide(QObject):
             return
         if not self._scene.is_open:
             self._end()
-        elif self._course.notice(self._scene.seen()):
+        elif self.course.notice(self._scene.seen()):
             self._begin_step()
         else:
             self._say()
@@ -254,7 +249,7 @@ class Guide(QObject):
     def _begin_step(self) -> None:
         if self._scene is None:
             return
-        self._scene.prepare(self._course.step)
+        self._scene.prepare(self.course.step)
         self._say()
         self._settling.start()
         if QApplication.focusWidget() in (None, self._page):  # the page takes the focus when it opens a run
@@ -263,14 +258,14 @@ class Guide(QObject):
     @Slot()
     def _scroll(self) -> None:
         if self._scene is not None:
-            self._scene.scroll_to(self._course.step)
+            self._scene.scroll_to(self.course.step)
 
     def _problem(self) -> str:
-        is_run = self._scene is not None and self._course.step.is_pinned
+        is_run = self._scene is not None and self.course.step.is_pinned
         return self._scene.problem() if is_run and self._scene is not None else ""
 
     def _say(self) -> None:
-        scene, course = self._scene, self._course
+        scene, course = self._scene, self.course
         if scene is None:
             return
         problem, waiting = self._problem(), self._continuations.reason_to_wait()

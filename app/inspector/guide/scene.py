@@ -35,27 +35,22 @@ class Ring(QWidget):
     def __init__(self, host: QWidget) -> None:
         super().__init__(host)
         self._host = host
-        self._target: QWidget | None = None
+        self.target: QWidget | None = None  # the ringed widget
         self._part: Callable[[QWidget], QRect] = whole
         self._watched: list[QWidget] = []
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self._placing = later(self, self._place)
         self.hide()
 
-    @property
-    def target(self) -> QWidget | None:
-        """The ringed widget."""
-        return self._target
-
     def surround(self, target: QWidget | None, part: Callable[[QWidget], QRect] = whole) -> None:
         """Rings a descendant of the host, or the part of it that ``part`` returns; None removes the ring."""
-        if target is not None and (target, part) == (self._target, self._part):
+        if target is not None and (target, part) == (self.target, self._part):
             self._placing.start()
             return
         for widget in self._watched:
             widget.removeEventFilter(self)
         self._watched = []
-        self._target, self._part = target, part
+        self.target, self._part = target, part
         while target is not None:
             target.installEventFilter(self)
             self._watched.append(target)
@@ -70,7 +65,7 @@ class Ring(QWidget):
 
     @Slot()
     def _place(self) -> None:
-        target = self._target
+        target = self.target
         part = QRect() if target is None or not target.isVisible() else self._part(target)
         if target is None or part.isEmpty():
             self.hide()

@@ -58,16 +58,12 @@ class ShownInfluence:
         """The number of positions that moved."""
         return int((self.others > 0).sum())
 
-    @property
-    def _decades(self) -> float:
-        """The length of the scale, from ``FLOOR`` to the largest value, in powers of ten."""
-        return max(math.log10(max(self.most, FLOOR) / FLOOR), 1e-9)
-
     def shares(self) -> NDArray[np.float64]:
         """Returns positions on the scale (C,), 0 to 1; NaN for positions that did not move."""
         others = self.others
         moved = np.where(others > 0, others, np.nan)
-        found: NDArray[np.float64] = np.clip(np.log10(moved / FLOOR) / self._decades, 0.0, 1.0)
+        decades = max(math.log10(max(self.most, FLOOR) / FLOOR), 1e-9)  # the length of the scale, from ``FLOOR``
+        found: NDArray[np.float64] = np.clip(np.log10(moved / FLOOR) / decades, 0.0, 1.0)
         return found
 
 

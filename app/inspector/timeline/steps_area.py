@@ -31,11 +31,6 @@ from app.state.run.replay import NOISE, BlockRecord, Frame
 from engine import step_number
 
 
-def numbered_steps(steps: int, every: int) -> list[int]:
-    """Returns the steps to label with their number: the first, and multiples of ``every`` not too near to it."""
-    return [step for step in range(steps) if not step or (step_number(step) % every == 0 and 2 * step > every)]
-
-
 class StepsArea(QAbstractScrollArea):
     """The base class of charts over steps. A subclass sets the widths of columns, and paints."""
 
@@ -150,7 +145,9 @@ class StepsArea(QAbstractScrollArea):
         every = next((n for n in (1, 2, 5, 10, 20, 50) if n * self.column >= wide), 100)
         painter.setFont(caption_font())
         painter.setPen(color(themes.current().faint_ink))
-        for step in numbered_steps(self.steps, every):
+        for step in range(self.steps):
+            if step and (step_number(step) % every or 2 * step <= every):  # the first, and multiples not too near to it
+                continue
             middle = self.x_of(step) + self.column // 2
             if middle < self.gutter() or middle + wide < clip.left() or middle - wide > clip.right():
                 continue

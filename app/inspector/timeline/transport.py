@@ -24,7 +24,7 @@ from app.design import icons, themes
 from app.design.controls import ChoiceBox, Elided, button, chain_tabs, describe, folded, introduce
 from app.design.focus_rings import is_ringed
 from app.design.fonts import TEXT_SMALL, px, ui_font
-from app.design.layouts import column_of, row_of
+from app.design.layouts import Gap, column_of, row_of
 from app.design.tokens import Theme, color, set_inks
 from app.inspector.keys import KEY_ACTIONS
 from app.inspector.timeline.overview import Overview
@@ -271,7 +271,6 @@ class Transport(QWidget):
         self._show()
 
     def _lay_out(self) -> None:
-        row = row_of(spacing=4)
         for action in KEY_ACTIONS:
             if not action.icon:
                 continue
@@ -281,12 +280,8 @@ class Transport(QWidget):
             made.setFocusPolicy(Qt.FocusPolicy.TabFocus)
             made.clicked.connect(partial(self.run, action.id))
             self.buttons[action.id] = made
-            row.addWidget(made)
-        row.addSpacing(4)
-        row.addWidget(self.speed)
-        row.addSpacing(12)
-        row.addWidget(self.frame, 1)
-        row.addWidget(self.key, 1)
+        words = ((self.frame, 1), (self.key, 1))
+        row = row_of(*self.buttons.values(), Gap(0), self.speed, Gap(8), *words, spacing=4)
         self.setLayout(column_of(self.timeline, row, margins=(16, 4, 16, 8), spacing=0))
         chain_tabs(self.timeline, [*self.buttons.values(), self.speed])
 

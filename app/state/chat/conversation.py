@@ -132,22 +132,19 @@ class Answer:
         elif isinstance(event, CanvasCommitted):
             self.settled.append(self.draft(decode))
         elif isinstance(event, GenerationFinished):
-            self._read(self.draft(decode))
+            self.text, self.thinking = self.draft(decode)
             self.status = "stopped" if event.reason == "cancelled" else "done"
 
     def fail(self, message: str, decode: Decode) -> None:
         """Ends the answer with an error; its text so far is kept."""
         self.status = "failed"
         self.error = message
-        self._read(self.draft(decode))
+        self.text, self.thinking = self.draft(decode)
 
     def stop(self, decode: Decode) -> None:
         """Ends the answer as stopped; its text so far is kept."""
         self.status = "stopped"
-        self._read(self.draft(decode))
-
-    def _read(self, reply: Reply) -> None:
-        self.text, self.thinking = reply
+        self.text, self.thinking = self.draft(decode)
 
     @property
     def tokens(self) -> list[int]:

@@ -132,15 +132,12 @@ class LaneRun:
             case GenerationFinished():
                 self._committed, self._open = len(event.tokens), 0
                 self._steps, self._seconds = event.steps, event.seconds
-                self._drop_padding(len(event.tokens))
+                most = len(event.tokens)  # before its end token was known, padding counted as text
+                self.moments = [replace(one, tokens=min(one.tokens, most)) for one in self.moments]
         if isinstance(event, CanvasStarted | StepFinished | CanvasCommitted):
             self.moments.append(self.figures)
         else:
             self._mend_moment()
-
-    def _drop_padding(self, tokens: int) -> None:
-        """Bounds the tokens of all frames by the text's: before its end token was known, padding counted as text."""
-        self.moments = [replace(one, tokens=min(one.tokens, tokens)) for one in self.moments]
 
     def _mend_moment(self) -> None:
         """Updates the figures of the latest frame, which were not complete when it came."""

@@ -236,7 +236,7 @@ class Replay:
                 if kind == "step":
                     self._add(Frame(self.blocks - 1, step), place)
                 elif kind == "commit" and not self.is_decision:
-                    self._add(Frame(self.blocks - 1, self._next_step()), place)
+                    self._add(Frame(self.blocks - 1, self.frames[-1].step + 1 if self.frames else 0), place)
                     self._committed.add(self.blocks - 1)
             if kind == "slots":
                 self._reads.append(place)
@@ -266,9 +266,6 @@ class Replay:
             if frame is None or (event.block_index, NOISE) < (frame.block, frame.step):
                 found.append(event)
         return found
-
-    def _next_step(self) -> int:
-        return self.frames[-1].step + 1 if self.frames else 0
 
     def _add(self, frame: Frame, source: int) -> None:
         self._places[frame] = len(self.frames)

@@ -67,26 +67,17 @@ def verdict(puzzle: str, answer: str) -> SolveVerdict:
         against = {cell for cell in range(SIZE) if answer[cell] != known[0][cell]}
     else:
         against = changed | missing | {cell for pair in judged.conflicts for cell in pair if puzzle[cell] == BLANK}
-    wrong = len(against - missing - changed)
-    parts = [_missing(len(missing - changed))] if missing - changed else []
-    if wrong:
-        sure = known is not None and len(known) == 1
-        parts.append(_wrong(wrong, puzzle.count(BLANK)) if sure else _clashing(wrong))
+    wrong, empty, parts = len(against - missing - changed), len(missing - changed), []
+    if empty:
+        parts.append(trn("{count} cell without a digit", "{count} cells without a digit", empty))
+    if wrong and known is not None and len(known) == 1:
+        said = "{count} of {blanks} blanks wrong"
+        parts.append(trn(said, said, wrong, blanks=puzzle.count(BLANK)))
+    elif wrong:
+        parts.append(trn("{count} blank in conflict", "{count} blanks in conflict", wrong))
     parts += [_changed(len(changed))] if changed else []
     kind: VerdictKind = "incomplete" if missing else "wrong"
     return SolveVerdict(kind, False, tr("Not solved: {what}.", what=", ".join(parts)), tuple(sorted(against)))
-
-
-def _missing(count: int) -> str:
-    return trn("{count} cell without a digit", "{count} cells without a digit", count)
-
-
-def _wrong(count: int, blanks: int) -> str:
-    return trn("{count} of {blanks} blanks wrong", "{count} of {blanks} blanks wrong", count, blanks=blanks)
-
-
-def _clashing(count: int) -> str:
-    return trn("{count} blank in conflict", "{count} blanks in conflict", count)
 
 
 def _changed(count: int) -> str:

@@ -56,34 +56,29 @@ class BoardView(FrameView):
     @property
     def shown(self) -> SolveFrame:
         """The painted frame: the run's, or else the entered puzzle's."""
-        return self._entered if self._run is None else self._run
+        return self._entered if self.frame is None else self.frame
 
     @property
     def is_read_only(self) -> bool:
         """True if no digits can be entered now, as while a run is shown."""
-        return self._read_only or self._run is not None
+        return self._read_only or self.frame is not None
 
     def set_puzzle(self, board: Board) -> None:
         """Replaces the puzzle, in one change that can be undone, and removes the shown run."""
         self.set_frame(None)
         self._take(self.entry.replace(board))
 
-    @property
-    def doubts(self) -> frozenset[int]:
-        """The cells in doubt. Writing a digit into one, even the same digit, removes its doubt."""
-        return self._doubts
-
     def set_doubts(self, cells: Iterable[int]) -> None:
-        """Marks cells as in doubt, and selects the first of them."""
-        self._doubts = frozenset(cells)
-        if self._doubts:
-            self._select(min(self._doubts))
+        """Marks cells as in doubt, and selects the first of them. Writing a digit into one removes its doubt."""
+        self.doubts = frozenset(cells)
+        if self.doubts:
+            self._select(min(self.doubts))
         self._redraw()
         self.doubts_changed.emit()
 
     def cell_name(self, index: int) -> str:
         name = super().cell_name(index)
-        is_doubtful = index in self._doubts and self._run is None
+        is_doubtful = index in self.doubts and self.frame is None
         return tr("{cell}, unsure", cell=name) if is_doubtful else name
 
     def set_read_only(self, read_only: bool) -> None:
@@ -108,15 +103,15 @@ class BoardView(FrameView):
         if self.is_read_only:
             return
         self._take(self.entry.put(digit))
-        if self.entry.cursor in self._doubts:
-            self._doubts -= {self.entry.cursor}
+        if self.entry.cursor in self.doubts:
+            self.doubts -= {self.entry.cursor}
             self._redraw()
             self.doubts_changed.emit()
 
     @Slot()
     def copy(self) -> None:
         """Copies the puzzle, or the shown run's answer, to the clipboard as 81 characters."""
-        text = self.board.text() if self._run is None else self._run.answer
+        text = self.board.text() if self.frame is None else self.frame.answer
         QGuiApplication.clipboard().setText(text)
 
     @Slot()
@@ -150,7 +145,7 @@ class BoardView(FrameView):
     def _take(self, entry: BoardEntry) -> None:
         before, self.entry = self.entry, entry
         if sum(old != new for old, new in zip(before.board.cells, entry.board.cells, strict=True)) > 1:
-            self._doubts = frozenset()
+            self.doubts = frozenset()
             self.replaced.emit()
         if entry.board != before.board:
             self._entered = entered(entry.board.cells)

@@ -199,13 +199,13 @@ class SidebarController(QObject):
         self.sidebar, self._session, self._say = sidebar, session, say
         self._query = ""
         self._exporting = Exporting(session.library, self)
-        self._exporting.failed.connect(self._show_problem)
+        self._exporting.failed.connect(say)
         self._exporting.exported.connect(confirm_export)
         self._importing = Importing(session.library, self)
         self._importing.imported.connect(self._open_imported)
-        self._importing.failed.connect(self._show_problem)
+        self._importing.failed.connect(say)
         self._erasing = Erasing(session.library, self)
-        self._erasing.failed.connect(self._show_problem)
+        self._erasing.failed.connect(say)
         self._erasing.erased.connect(self.refresh)
         self._lapsing = Erasing(session.library, self)  # at the start; what fails then is tried at the next one
         self._lapsing.erased.connect(self.refresh)
@@ -315,10 +315,6 @@ class SidebarController(QObject):
     @Slot(int)
     def _open_imported(self, conversation: int) -> None:
         self._change(lambda: self._session.open(conversation))
-
-    @Slot(str)
-    def _show_problem(self, problem: str) -> None:
-        self._say(problem)
 
     def _change(self, work: Callable[[], None]) -> bool:
         """Runs a change; returns True if it succeeded, and shows the error if not."""

@@ -102,9 +102,7 @@ class ConversationRows(QAbstractListModel):
         row = self.rows[index.row()]
         if isinstance(row, str):
             return row if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole) else None
-        if role == Qt.ItemDataRole.DisplayRole:
-            return shown_title(row)
-        if role == Qt.ItemDataRole.ToolTipRole:
+        if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole):
             return shown_title(row)
         if role == Qt.ItemDataRole.EditRole:
             return row.title
@@ -195,9 +193,8 @@ class RowPainter(QStyledItemDelegate):
         box = rect.adjusted(0, 1, 0, -1)
         is_selected = self.shows_selection and bool(state & QStyle.StateFlag.State_Selected)
         if is_open or is_hovered or is_selected:
-            painter.setPen(Qt.PenStyle.NoPen)
             shade = theme.selection if is_selected else theme.line if is_open else theme.surface_raised
-            painter.setBrush(color(shade))
+            set_inks(painter, Qt.PenStyle.NoPen, color(shade))
             painter.drawRoundedRect(box, RADIUS, RADIUS)
         if is_open:
             painter.fillRect(QRect(box.left(), box.top() + SPACE_2, 3, box.height() - 2 * SPACE_2), color(theme.accent))

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from PySide6.QtCore import QEvent, Qt, Signal, Slot
 from PySide6.QtGui import QAccessible, QAccessibleEvent, QKeyEvent, QKeySequence, QShortcut
-from PySide6.QtWidgets import QFrame, QLineEdit, QSizePolicy, QStackedWidget, QWidget
+from PySide6.QtWidgets import QFrame, QLineEdit, QPushButton, QSizePolicy, QStackedWidget, QWidget
 
 from app.design import themes
 from app.design.controls import Elided, button, introduce, label
@@ -151,18 +151,12 @@ QFrame#undo {{ background: {theme.surface_raised}; border: none; border-left: 2p
 
 
 class EmptyState(QWidget):
-    """A heading and a sentence shown instead of an empty list, with a button if there is an action."""
+    """A heading and a sentence shown instead of an empty list, with the buttons of what can be done."""
 
-    def __init__(self, heading: str, sentence: str, action: str = "") -> None:
+    def __init__(self, heading: str, sentence: str, *actions: QPushButton) -> None:
         super().__init__()
-        self.heading = label(heading, "setting", wrap=True)
-        self.sentence = label(sentence, "caption", wrap=True)
-        self.action = button(action) if action else None
-        column = column_of(self.heading, self.sentence, margins=(12, 16, 12, 16), spacing=8)
-        self.setLayout(column)
-        if self.action is not None:
-            column.addWidget(self.action)
-        column.addStretch(1)
+        texts = (label(heading, "setting", wrap=True), label(sentence, "caption", wrap=True))
+        self.setLayout(column_of(*texts, *actions, STRETCH, margins=(12, 16, 12, 16), spacing=8))
 
 
 class Sidebar(QWidget):
@@ -197,8 +191,9 @@ class Sidebar(QWidget):
         self.nothing_yet = EmptyState(
             tr("No conversations yet"), tr("What you ask is kept here, on this computer and nowhere else.")
         )
+        self.clear_search = button(tr("Clear the search"), clicked=self._clear_search)
         self.nothing_found = EmptyState(
-            tr("Nothing found"), tr("No title or message has all of these words."), tr("Clear the search")
+            tr("Nothing found"), tr("No title or message has all of these words."), self.clear_search
         )
         self._stack = QStackedWidget()
         for page in (self.list, self.nothing_yet, self.nothing_found):
@@ -233,8 +228,6 @@ class Sidebar(QWidget):
         self.deleted.erase_asked.connect(self.erase_asked)
         self.deleted.closed.connect(self.leave_deleted)
         self.undo.undone.connect(self.undo_asked)
-        if self.nothing_found.action is not None:
-            self.nothing_found.action.clicked.connect(self._clear_search)
 
     def show_conversations(self, summaries: Sequence[Summary], current: int | None, now: float) -> None:
         """Shows conversations in the given order, under headers.

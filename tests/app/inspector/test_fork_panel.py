@@ -114,7 +114,7 @@ def test_typed_text_must_be_one_token(panel, player):
     panel.token.setEditText("xy")
     panel.pin.click()
     assert "Load the model of this run" in panel.problem.text()
-    panel.set_encoder(lambda text: [ord(letter) - 97 for letter in text])
+    panel.token.encode = lambda text: [ord(letter) - 97 for letter in text]
     panel.pin.click()
     assert panel.problem.text() == "'xy' is 2 tokens; it must be one."
     panel.token.setEditText("x")

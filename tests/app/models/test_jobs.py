@@ -25,7 +25,7 @@ def jobs(qtbot: QtBot) -> Iterator[Jobs]:  # noqa: ARG001 - it makes the applica
 def waiting(gate: threading.Event) -> object:
     def work(control: Control) -> object:
         while not gate.wait(0.005):
-            if control.stopped:
+            if control.is_set():
                 return "stopped"
         return "done"
 

@@ -318,7 +318,7 @@ def test_empty_states_say_what_is_so(sidebar, told):
     QTest.keyClick(sidebar.search, Qt.Key.Key_Return)
     sidebar.show_conversations([], None, NOW)
     assert sidebar.nothing_found.isVisible()
-    sidebar.nothing_found.action.click()
+    sidebar.clear_search.click()
     assert told.all[-1] == ("searched", "")
     sidebar.show_conversations(some(2), None, NOW)
     assert sidebar.list.isVisible()
