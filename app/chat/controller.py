@@ -43,16 +43,32 @@ class Sending(QObject):
         self._loading = Waiting(context, self)
         self._loading.ended.connect(lambda: composer.wait(False))
         self.take_back = self._loading.end  # the text stays in the composer as a draft
-        composer.submitted.connect(self.send)
+        composer.edit.submitted.connect(self.enter)
+        composer.send.clicked.connect(self._press)
         composer.changed.connect(self.take_back)
-        composer.taken_back.connect(self.take_back)
         context.session.returned.connect(self._put_back)
 
     @property
     def is_waiting(self) -> bool:
         return self._loading.is_on
 
-    @Slot(str)
+    @Slot()
+    def enter(self) -> None:
+        """Sends what was typed, with what an input method still composes."""
+        composer = self._composer
+        composer.edit.commit()
+        if composer.pictures.is_reading:
+            composer.say(tr("A picture is still being read; send the prompt in a moment."))
+        elif not self.is_waiting and composer.send.isEnabled():
+            self.send(composer.text)
+
+    @Slot()
+    def _press(self) -> None:
+        if self.is_waiting:
+            self.take_back()
+        else:
+            self.enter()
+
     def send(self, text: str) -> None:
         """Sends the draft to the model; if the model is still loading, lets the draft wait for it."""
         composer = self._composer

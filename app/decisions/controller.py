@@ -9,7 +9,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Slot
 
 from app.bridge.background import Background
-from app.bridge.pacing import RunHandle
+from app.bridge.engine_thread import RunHandle
 from app.context import DECISIONS, AppContext
 from app.decisions import words
 from app.decisions.page import DecisionsPage

@@ -9,7 +9,7 @@ import numpy as np
 from PySide6.QtCore import QObject, Signal, Slot
 
 import engine
-from app.bridge.pacing import Handle, RunHandle
+from app.bridge.engine_thread import Handle, RunHandle
 from app.bridge.remote_access import only_text
 from app.canvas.words import token_words
 from app.context import AppContext

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QFileDialog
 
 import engine
 from app.bridge.background import Background
-from app.bridge.pacing import RunHandle
+from app.bridge.engine_thread import RunHandle
 from app.bridge.server_link import is_unfinished
 from app.context import INSPECTOR, AppContext, Lazy
 from app.design.notice import Notice

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, Slot
 
-from app.bridge.pacing import Handle
+from app.bridge.engine_thread import Handle
 from app.context import RACE, AppContext
 from app.race.lanes import LaneChooser
 from app.race.page import RacePage, ShownRace

@@ -9,8 +9,7 @@ from typing import cast
 
 from PySide6.QtCore import QObject, Signal, Slot
 
-from app.bridge.engine_thread import EngineLink
-from app.bridge.pacing import Handle
+from app.bridge.engine_thread import EngineLink, Handle
 from app.bridge.remote_access import title_of_path
 from app.system.i18n import tr
 from engine import catalog

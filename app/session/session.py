@@ -15,8 +15,7 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal, Slot
 
 from app.bridge.background import Background
-from app.bridge.engine_thread import EngineLink
-from app.bridge.pacing import RunHandle
+from app.bridge.engine_thread import EngineLink, RunHandle
 from app.library import Library, LibraryError
 from app.library.conversations import ConversationStore
 from app.presets.store import DEFAULT

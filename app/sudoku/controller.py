@@ -6,7 +6,7 @@ from PySide6.QtCore import QDir, QObject, Signal, Slot
 from PySide6.QtWidgets import QFileDialog
 
 from app.bridge.background import Background
-from app.bridge.pacing import Handle, RunHandle
+from app.bridge.engine_thread import Handle, RunHandle
 from app.bridge.remote_access import only_text
 from app.context import SUDOKU, AppContext
 from app.pictures.bar import Pasted, read_picture

@@ -20,8 +20,7 @@ from PySide6.QtCore import QSettings, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.bridge.engine_thread import EngineLink
-from app.bridge.pacing import Pacing
+from app.bridge.engine_thread import EngineLink, Pacing
 from app.canvas.paint import _CellBrush
 from app.canvas.view import CanvasView
 from app.main import make_window

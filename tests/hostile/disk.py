@@ -30,7 +30,7 @@ from typing import Any
 
 from PySide6.QtCore import QCoreApplication, QEventLoop, Slot
 
-from app.bridge.pacing import Handle
+from app.bridge.engine_thread import Handle
 from app.library import Library
 from app.library.conversations import ConversationStore
 from app.session import saving

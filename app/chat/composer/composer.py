@@ -25,14 +25,9 @@ TOOLS_GAPS = 84  # pixels between and around the buttons below the field
 
 
 class Composer(QWidget):
-    """Emits ``submitted(text)``; text, files and pictures stay until ``clear``, also during ``wait``.
+    """Text, files and pictures stay until ``clear``, also during ``wait``."""
 
-    ``changed`` is emitted when the draft's text, files or pictures change.
-    """
-
-    submitted = Signal(str)
-    taken_back = Signal()  # the waiting prompt must not be sent
-    changed = Signal()
+    changed = Signal()  # the draft's text, files or pictures
     larger_asked = Signal()  # a model whose answers can be relied on
 
     def __init__(self) -> None:
@@ -47,7 +42,6 @@ class Composer(QWidget):
         self._gaps = 0
         self._tool: QWidget | None = None
         self.edit = PromptEdit()
-        self.edit.submitted.connect(self._submit)
         self.edit.textChanged.connect(self._draft_changed)
         self.edit.files_pasted.connect(self.accept_files)
         self.edit.picture_pasted.connect(self.accept_picture)
@@ -69,7 +63,7 @@ class Composer(QWidget):
         )
         self.meter = ContextMeter()
         self.meter.changed.connect(self._show_hint)
-        self.send = button(tr("Send"), tr("Send the prompt"), role="primary", clicked=self._press)
+        self.send = button(tr("Send"), tr("Send the prompt"), role="primary")
         self.hint = label("", "caption", wrap=True)
         self.larger = button(
             tr("For answers to rely on…"),
@@ -259,21 +253,6 @@ class Composer(QWidget):
     @Slot(bool)
     def _mark_active(self, active: bool) -> None:
         restyle(self._field, "active", active)
-
-    @Slot()
-    def _press(self) -> None:
-        if self._is_waiting:
-            self.taken_back.emit()
-        else:
-            self._submit()
-
-    @Slot()
-    def _submit(self) -> None:
-        self.edit.commit()
-        if self.pictures.is_reading:
-            self.say(tr("A picture is still being read; send the prompt in a moment."))
-        elif not self._is_waiting and (not self._blocked or self._can_wait):
-            self.submitted.emit(self.text)
 
     @Slot()
     def _draft_changed(self) -> None:

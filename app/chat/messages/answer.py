@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt, Slot
 from PySide6.QtGui import QGuiApplication, QKeyEvent
 from PySide6.QtWidgets import QMenu, QWidget
 
-from app.bridge.pacing import RunView
+from app.bridge.engine_thread import RunView
 from app.canvas.view import CanvasView
 from app.chat.commands import TurnCommands, ViewOptions
 from app.chat.markdown_view.widget import PAD, MarkdownView

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import QWidget
 
 from app.board.paint import paint_invitation
 from app.board.view import FrameView, digit_of, edit_of, place_of
-from app.bridge.pacing import RunHandle
+from app.bridge.engine_thread import RunHandle
 from app.design import themes
 from app.design.drops import accept_drag, has_picture, local_files, take_drop
 from app.player.player import Player

@@ -10,8 +10,7 @@ from PySide6.QtCore import QCoreApplication, QObject, QThread, Slot
 from pytestqt.qtbot import QtBot
 
 from app.bridge import engine_thread
-from app.bridge.engine_thread import EngineLink
-from app.bridge.pacing import Handle
+from app.bridge.engine_thread import EngineLink, Handle
 from engine import (
     CanvasCommitted,
     CanvasStarted,

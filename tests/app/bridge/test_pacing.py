@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QObject, Slot
 
-from app.bridge.pacing import Pacing, RunHandle
+from app.bridge.engine_thread import Pacing, RunHandle
 from app.state.run.pace import FULL_SPEED, NOISE_SECONDS, block_seconds
 from engine import Event, Fork, GenerationConfig, PrefixPinned
 from engine.service import (

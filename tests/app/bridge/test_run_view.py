@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.bridge.pacing import RunView
+from app.bridge.engine_thread import RunView
 from app.state.run.replay import Replay
 from engine import CanvasCommitted
 from tests.app.inspector.made_up import STEPS, Recorded, run

@@ -12,8 +12,10 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.composer.composer import Composer
+from app.chat.controller import build
 from app.chat.messages.changing import ChangePanel
 from app.chat.messages.prompt_editor import PromptEditor
+from app.context import AppContext
 from app.design.action import Action, Actions
 from app.design.text_field import PlainText, TextField
 from app.race.page import RacePage
@@ -93,10 +95,13 @@ def test_an_edit_that_changed_nothing_sends_nothing(qtbot: QtBot, shown: Shown, 
 # ---------------------------------------------------------------- what an input method composes
 
 
-def test_what_is_composed_is_sent(qtbot: QtBot, shown: Shown) -> None:
-    composer = shown(Composer())
+def test_what_is_composed_is_sent(
+    qtbot: QtBot, shown: Shown, open_context: Callable[..., AppContext], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat = build(open_context())
     sent: list[str] = []
-    composer.submitted.connect(sent.append)
+    monkeypatch.setattr(chat.sending, "send", sent.append)
+    composer = shown(chat.page).composer
     for send in (lambda: qtbot.keyClick(composer.edit, Qt.Key.Key_Return), composer.send.click):
         composer.set_text("hello ")
         compose(composer.edit, "にほん")
