@@ -331,5 +331,4 @@ class ChatController(QObject):
         )
 
 
-def build(context: AppContext) -> ChatController:
-    return ChatController(context)
+build = ChatController

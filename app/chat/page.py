@@ -18,7 +18,7 @@ from app.chat.markdown_view import PAD
 from app.chat.messages.action_row import VersionSwitch
 from app.chat.messages.scroller import FEW, SIDE, Scroller
 from app.chat.welcome import ChatWelcome, centred
-from app.design.controls import Hairline, usable
+from app.design.controls import Hairline, introduce, usable
 from app.design.drops import accept_drag
 from app.design.fonts import TEXT_LEAD, px
 from app.design.layouts import boxed, column_of
@@ -104,8 +104,9 @@ class ChatPage(QWidget):
         width = column_width()
 
         self.welcome = ChatWelcome(width, SIDE)
-        self.scroller = Scroller(self._make, guess_height, lambda view: view.tab_stops(), column_width)
-        self.scroller.setAccessibleName(tr("Conversation"))
+        self.scroller = introduce(
+            Scroller(self._make, guess_height, lambda view: view.tab_stops(), column_width), tr("Conversation")
+        )
         self._pages = QStackedWidget()
         self._pages.addWidget(self.welcome)
         self._pages.addWidget(self.scroller)

@@ -12,7 +12,7 @@ import engine
 from app.bridge.background import Background
 from app.design import motion, themes
 from app.design.chip_bar import SuggestionBar
-from app.design.controls import button, chain_tabs, flow_of, label, restyle, show_line
+from app.design.controls import button, chain_tabs, flow_of, introduce, label, restyle, show_line
 from app.design.fonts import canvas_font, px
 from app.design.layouts import STRETCH, Gap, boxed, column_of, row_of
 from app.player.player import Player
@@ -100,8 +100,7 @@ class FirstRun(QWidget):
         from app.canvas.view import CanvasView  # after the first paint
 
         replay, trace = found
-        self.canvas = canvas = CanvasView()
-        canvas.setAccessibleName(tr("Canvas of the run"))
+        self.canvas = canvas = introduce(CanvasView(), tr("Canvas of the run"))
         canvas.set_piece(trace.piece, trace.is_special)
         canvas.setColumns(COLUMNS)
         canvas.set_legend(False)

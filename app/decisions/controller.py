@@ -227,5 +227,4 @@ def read_questions(folder: Path) -> tuple[tuple[QuestionDraft, ...], str, bool] 
         return None
 
 
-def build(context: AppContext) -> DecisionsController:
-    return DecisionsController(context)
+build = DecisionsController

@@ -10,7 +10,18 @@ from PySide6.QtWidgets import QBoxLayout, QCheckBox, QSizePolicy, QStackedWidget
 
 from app.canvas.view import CanvasView
 from app.decisions.questions import QuestionList
-from app.design.controls import ChoiceBox, Elided, FocusGroup, Hairline, button, chain_tabs, label, scroller, show_line
+from app.design.controls import (
+    ChoiceBox,
+    Elided,
+    FocusGroup,
+    Hairline,
+    button,
+    chain_tabs,
+    introduce,
+    label,
+    scroller,
+    show_line,
+)
 from app.design.fonts import px
 from app.design.layouts import STRETCH, UNLIMITED, boxed, column_of, row_of
 from app.design.text_field import TextField, refusal
@@ -29,22 +40,20 @@ LEAST_COLUMN = 360
 class StateColumn(QWidget):
     def __init__(self) -> None:
         super().__init__()
-        self.examples = ChoiceBox()
-        self.examples.setAccessibleName(tr("Examples"))
+        self.examples = introduce(ChoiceBox(), tr("Examples"))
         self.examples.setPlaceholderText(tr("Examples"))
         self.examples.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.examples.setMinimumContentsLength(10)
-        self.state = TextField()
-        self.state.setAccessibleName(tr("Text"))
+        self.state = introduce(TextField(), tr("Text"))
         self.state.setPlaceholderText(tr("The text that the questions are about: a message, a report, facts."))
         self.state.setTabChangesFocus(True)
         self.state.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)  # fills the column
         self.state.setMinimumHeight(px(LEAST_STATE))
         self.problem = label("", "error", wrap=True)
         self.problem.hide()
-        self.joint = QCheckBox(tr("Ask all questions in one canvas"))
-        self.joint.setToolTip(
-            tr("One step answers all of them, each in its own slot. Unticked, each question has its own canvas.")
+        self.joint = introduce(
+            QCheckBox(tr("Ask all questions in one canvas")),
+            tip=tr("One step answers all of them, each in its own slot. Unticked, each question has its own canvas."),
         )
         head = row_of(label(tr("Text"), "section"), STRETCH, self.examples, spacing=8)
         self.setLayout(column_of(head, (self.state, 1), self.problem, self.joint, spacing=8))
@@ -73,9 +82,8 @@ class CanvasStrip(QWidget):
         self._most = MAX
         self.facts = Elided("caption")
         self.inspect = button(tr("Open in the inspector"), clicked=self._inspect)
-        self.canvas = CanvasView()
+        self.canvas = introduce(CanvasView(), tr("Canvas with slots"))
         self.canvas.set_legend(False)
-        self.canvas.setAccessibleName(tr("Canvas with slots"))
         self.slots: dict[int, int] = {}  # question numbers, from 1, by the position of their slot
         self.teaching = label("", "caption", wrap=True)
         self._area = scroller(self.canvas)

@@ -12,7 +12,17 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QLineEdit, QPushButton, QWidg
 
 from app.canvas.answer_bars import ReadBars
 from app.decisions import words
-from app.design.controls import ChoiceBox, button, chain_tabs, discard, focus_in_view, label, restyle, show_line
+from app.design.controls import (
+    ChoiceBox,
+    button,
+    chain_tabs,
+    discard,
+    focus_in_view,
+    introduce,
+    label,
+    restyle,
+    show_line,
+)
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.state.decisions.drafts import FEWEST, KINDS, DraftProblem, Kind, QuestionDraft
@@ -173,8 +183,7 @@ class QuestionEditor(QWidget):
         self.draft = draft
         self.rows: list[QLineEdit] = []
         self._removers: list[QPushButton] = []
-        self.kind = ChoiceBox()
-        self.kind.setAccessibleName(tr("Type of question"))
+        self.kind = introduce(ChoiceBox(), tr("Type of question"))
         for kind in KINDS:
             self.kind.addItem(tr(words.KIND_TITLES[kind]), kind)
         self.remove = button(tr("Remove"), tr("Remove the question"))
@@ -267,8 +276,7 @@ class QuestionEditor(QWidget):
 
 
 def _field(name: str, hint: str, longest: int) -> QLineEdit:
-    made = QLineEdit(placeholderText=hint, maxLength=longest)
-    made.setAccessibleName(name)
+    made = introduce(QLineEdit(placeholderText=hint, maxLength=longest), name)
     return made
 
 

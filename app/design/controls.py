@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterable
-from typing import Literal
+from functools import partial
+from typing import Literal, TypeVar
 
 from PySide6.QtCore import QPoint, QRect, QSize, Qt, QTimer, SignalInstance
 from PySide6.QtGui import QFontMetrics, QKeyEvent, QResizeEvent, QWheelEvent
@@ -27,6 +28,7 @@ from app.design.fonts import px
 from app.design.layouts import row_of
 from app.system.i18n import tr
 
+Introduced = TypeVar("Introduced", bound=QWidget)
 Role = Literal["primary", "link", "chip", "plain"]
 TIP_SIGNS = 80  # characters of a line of a tool tip
 LEAST = 40  # width in pixels that an elided label asks for before it is laid out
@@ -103,10 +105,20 @@ def describe(widget: QWidget, text: str) -> None:
     widget.setAccessibleDescription(text)
 
 
-def introduce(widget: QWidget, name: str, description: str) -> None:
-    """Gives a widget a name and a description for screen readers."""
-    widget.setAccessibleName(name)
-    widget.setAccessibleDescription(description)
+def introduce(
+    widget: Introduced, name: str = "", description: str = "", *, tip: str = "", role: str = "", id: str = ""
+) -> Introduced:
+    """Gives a widget a name and a description for screen readers, a tool tip, and what the style sheet knows it by."""
+    for text, give in (
+        (name, widget.setAccessibleName),
+        (description, widget.setAccessibleDescription),
+        (tip, widget.setToolTip),
+        (role, partial(widget.setProperty, "role")),
+        (id, widget.setObjectName),
+    ):
+        if text:
+            give(text)
+    return widget
 
 
 def discard(widget: QWidget) -> None:

@@ -18,6 +18,7 @@ from PySide6.QtGui import QColor, QIcon, QImage, QPainter, QPen, QPixmap, QPolyg
 from PySide6.QtWidgets import QAbstractButton, QToolButton, QWidget
 
 from app.design import themes
+from app.design.controls import introduce
 from app.design.fonts import px
 from app.design.tokens import Theme
 
@@ -163,9 +164,7 @@ BUTTON = 28  # pixels; the button is a square
 class DotsButton(QToolButton):
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setProperty("role", "dots")
-        self.setAccessibleName(name)
-        self.setToolTip(name)
+        introduce(self, name, tip=name, role="dots")
         self.setFixedSize(BUTTON, BUTTON)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         set_icon(self, "dots-horizontal")

@@ -20,7 +20,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QApplication, QFrame, QLayout, QPlainTextEdit, QSizePolicy
 
-from app.design.controls import restyle
+from app.design.controls import introduce, restyle
 from app.design.drops import has_picture, is_taken, local_files
 from app.system.i18n import tr
 
@@ -209,8 +209,7 @@ class PromptField(TextField):
 
 def framed(field: TextField, inside: QLayout) -> QFrame:
     """Returns a frame around a field and what belongs to it, which shows that the field has the focus."""
-    frame = QFrame()
-    frame.setProperty("role", "field")
+    frame = introduce(QFrame(), role="field")
     frame.setLayout(inside)
     field.focus_changed.connect(partial(restyle, frame, "active"))
     return frame

@@ -340,5 +340,4 @@ class InspectorController(QObject):
         return True
 
 
-def build(context: AppContext) -> InspectorController:
-    return InspectorController(context)
+build = InspectorController

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.design.controls import ChoiceBox, button, label, show_line
+from app.design.controls import ChoiceBox, button, introduce, label, show_line
 from app.design.fonts import px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.export import FORMATS, ExportFormat
@@ -70,12 +70,13 @@ class ExportDialog(QDialog):
         self.fps = RealBox(Setting("Speed", "frames a second", "", FPS_LOW, FPS_HIGH, 1.0, 1))
         self.fps.setValue(Options().fps)
         self.fps.setSuffix(" " + tr("frames a second"))
-        self.prompt = QCheckBox(tr("Include the prompt"))
+        self.prompt = introduce(
+            QCheckBox(tr("Include the prompt")),
+            tip=tr("Without it, nothing that was asked is in the file. What was answered is."),
+        )
         self.prompt.setChecked(True)
-        self.prompt.setToolTip(tr("Without it, nothing that was asked is in the file. What was answered is."))
         self.message = label("", "caption", wrap=True, selectable=True)
-        self.progress = QProgressBar(textVisible=False)
-        self.progress.setAccessibleName(tr("Progress of the export"))
+        self.progress = introduce(QProgressBar(textVisible=False), tr("Progress of the export"))
         self.progress.setRange(0, 1000)
         self.close_button = button(tr("Close"), tr("Close the export"), role="plain", clicked=self.reject)
         self.go = button(tr("Export…"), tr("Name the file and write it"), role="primary", clicked=self.start)

@@ -9,7 +9,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QPushButton, QStackedWidget, QTabWidget, QWidget
 
 from app.design import icons, themes
-from app.design.controls import Elided, Hairline, button, chain_tabs, label, scroller
+from app.design.controls import Elided, Hairline, button, chain_tabs, introduce, label, scroller
 from app.design.fonts import px
 from app.design.layouts import Gap, boxed, column_of, row_of, splitter_of
 from app.design.tokens import SPACE_1, SPACE_2, SPACE_4
@@ -197,8 +197,7 @@ class InspectorPage(QWidget):
         self._switch = row_of(spacing=16)
         names, files = column_of(self.title, self.facts, spacing=0), (self.open_button, self.export_button)
         parts = (self.close_button, (names, 1), self._switch, Gap(16), *files)
-        head = boxed(row_of(*parts, margins=(16, 8, 16, 8), spacing=16))
-        head.setObjectName("inspector-head")
+        head = introduce(boxed(row_of(*parts, margins=(16, 8, 16, 8), spacing=16)), id="inspector-head")
         return head
 
     def _add_view(self, title: str, name: str, widget: QWidget) -> None:

@@ -187,8 +187,7 @@ class RunCard(QPushButton):
     def __init__(self, offer: Offer, name: str) -> None:
         super().__init__()
         self.offer, self.picture = offer, PictureView()
-        self.setProperty("role", "card")
-        introduce(self, name, offer.hint)
+        introduce(self, name, offer.hint, role="card")
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
         self.title = label(offer.title, "card-title", wrap=True)

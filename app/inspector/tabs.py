@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QListWidget, QListWidgetItem, QScrollArea, QWidget
 
 from app.canvas.legend import Legend, LegendEntry
 from app.design import themes
-from app.design.controls import Hairline, button, label, scroller, show_line
+from app.design.controls import Hairline, button, introduce, label, scroller, show_line
 from app.design.fonts import caption_font, px
 from app.design.layouts import STRETCH, boxed, column_of, splitter_of
 from app.design.text_field import PlainText
@@ -204,15 +204,12 @@ class TaskView(QWidget):
         self._player = player
         self._shown: tuple[PinnedRound, ...] = ()
         self.kind = label("", "lead", wrap=True)
-        self.text = PlainText()
+        self.text = introduce(PlainText(), tr("What the run was asked for"), role="code")
         self.text.setReadOnly(True)
-        self.text.setProperty("role", "code")
-        self.text.setAccessibleName(tr("What the run was asked for"))
         self.caption = label("", "caption", wrap=True)
-        self.rounds = QListWidget()
+        self.rounds = introduce(QListWidget(), tr("Rounds of this block"))
         self.rounds.setWordWrap(True)
         self.rounds.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.rounds.setAccessibleName(tr("Rounds of this block"))
         self.setLayout(
             column_of(
                 self.kind,

@@ -460,5 +460,4 @@ def _free(folder: Path) -> int:
     return shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free
 
 
-def build(context: AppContext) -> ModelsController:
-    return ModelsController(context)
+build = ModelsController

@@ -97,8 +97,7 @@ class ShortRow(QFrame):
 
     def __init__(self, title: str, line: str, use: QPushButton) -> None:
         super().__init__()
-        self.setProperty("role", "model")
-        self.setAccessibleName(title)
+        introduce(self, title, role="model")
         self.use = use
         self.memory = label("", "fact", wrap=True)
         self.facts = label(line, "fact", wrap=True)

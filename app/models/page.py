@@ -9,7 +9,7 @@ from PySide6.QtCore import QDir, Qt, Signal, Slot
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QFileDialog, QVBoxLayout, QWidget
 
-from app.design.controls import button, chain_tabs, flow_of, label, show_line
+from app.design.controls import button, chain_tabs, flow_of, introduce, label, show_line
 from app.design.fonts import px
 from app.design.layouts import STRETCH, ColumnPage, boxed, column_of, row_of
 from app.design.notice import Notice
@@ -54,8 +54,7 @@ class ModelsPage(ColumnPage):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setObjectName("models")
-        self.setAccessibleName(tr("Models"))
+        introduce(self, tr("Models"), id="models")
         self.rows: dict[str, ModelRow] = {}
         self.hero, self.small, self.experimental = Hero(), Folded(), Folded()
         self.found, self.hub, self.servers = FoundSection(), HubSection(), RemoteSection()

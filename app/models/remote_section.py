@@ -8,7 +8,18 @@ from dataclasses import dataclass
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QFrame, QLineEdit, QWidget
 
-from app.design.controls import ChoiceBox, FocusGroup, button, chain_tabs, discard, flow_of, label, restyle, show_line
+from app.design.controls import (
+    ChoiceBox,
+    FocusGroup,
+    button,
+    chain_tabs,
+    discard,
+    flow_of,
+    introduce,
+    label,
+    restyle,
+    show_line,
+)
 from app.design.layouts import Gap, column_of, row_of
 from app.design.notice import Notice
 from app.models.words import about_servers
@@ -22,9 +33,8 @@ LONGEST_ADDRESS = 2048
 
 def key_field(name: str) -> QLineEdit:
     """Returns a field for a key, which it does not show."""
-    made = QLineEdit(echoMode=QLineEdit.EchoMode.Password, maxLength=LONGEST_KEY)
+    made = introduce(QLineEdit(echoMode=QLineEdit.EchoMode.Password, maxLength=LONGEST_KEY), name)
     made.setFixedWidth(FIELD_WIDTH)
-    made.setAccessibleName(name)
     return made
 
 
@@ -52,17 +62,15 @@ class RemoteRow(QFrame):
 
     def __init__(self, base: str) -> None:
         super().__init__()
-        self.setProperty("role", "model")
-        self.setAccessibleName(base)
+        introduce(self, base, role="model")
         self._base = base
         self.title = label(base, "model-title", wrap=True, selectable=True)
         self.status = label("", "fact")
         self.purpose = label("", "fact", wrap=True)
         self.detail = label("", "fact", wrap=True)
         self.notice = Notice()
-        self.models = ChoiceBox()
+        self.models = introduce(ChoiceBox(), tr("Model of {server}", server=base))
         self.models.setMinimumContentsLength(LEAST_CHOICE)
-        self.models.setAccessibleName(tr("Model of {server}", server=base))
         self.load = button(tr("Load"), role="plain", tip=tr("Loads this model in place of the one that answers now"))
         self.unload = button(tr("Unload"), role="plain", tip=tr("No model answers then; the server keeps running"))
         self.test = button(tr("Test"), tip=tr("Asks the server which models it has"))
@@ -171,9 +179,10 @@ class RemoteSection(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.rows: dict[str, RemoteRow] = {}
-        self.address = QLineEdit(maxLength=LONGEST_ADDRESS, placeholderText="http://127.0.0.1:8000")
+        self.address = introduce(
+            QLineEdit(maxLength=LONGEST_ADDRESS, placeholderText="http://127.0.0.1:8000"), tr("Address of a server")
+        )
         self.address.setMinimumWidth(FIELD_WIDTH)
-        self.address.setAccessibleName(tr("Address of a server"))
         self.key = key_field(tr("Key of the server, if it asks for one"))
         self.key.setPlaceholderText(tr("Key, if it asks for one"))
         self.add_button = button(

@@ -36,8 +36,9 @@ class TokenField(QWidget):
             selectable=True,
             name=tr("How to get access"),
         )
-        self.edit = QLineEdit(maxLength=500, echoMode=QLineEdit.EchoMode.Password, placeholderText="hf_…")
-        self.edit.setAccessibleName(tr("Access token"))
+        self.edit = introduce(
+            QLineEdit(maxLength=500, echoMode=QLineEdit.EchoMode.Password, placeholderText="hf_…"), tr("Access token")
+        )
         self.edit.setFixedWidth(240)
         self.save = button(tr("Save the token"), role="plain", clicked=self._submit)
         self.forget = button(tr("Forget the token"))
@@ -101,8 +102,7 @@ class ModelRow(QFrame):
         self.facts = label("", "fact", wrap=True)
         self.memory = label("", "fact", wrap=True)
         self.disk = label("", "fact", wrap=True)
-        self.bar = QProgressBar(textVisible=False)
-        self.bar.setProperty("role", "bar")
+        self.bar = introduce(QProgressBar(textVisible=False), role="bar")
         self.bar.setRange(0, 1000)
         policy = self.bar.sizePolicy()
         policy.setRetainSizeWhenHidden(True)  # so that what is below does not move

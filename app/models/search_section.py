@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 from PySide6.QtCore import QObject, Signal, Slot
 from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
 
-from app.design.controls import button, flow_of, label, show_line
+from app.design.controls import button, flow_of, introduce, label, show_line
 from app.design.fonts import px
 from app.design.layouts import column_of
 from app.models import words
@@ -175,8 +175,10 @@ class HubSection(QWidget):
         super().__init__()
         self.rows: dict[str, ShortRow] = {}  # by repository
         self._hits: Sequence[Hit] = ()
-        self.words = QLineEdit(placeholderText=tr("Words in a model's name"), maxLength=100)
-        self.words.setAccessibleName(tr("Words in the name of a model on Hugging Face"))
+        self.words = introduce(
+            QLineEdit(placeholderText=tr("Words in a model's name"), maxLength=100),
+            tr("Words in the name of a model on Hugging Face"),
+        )
         self.words.setFixedWidth(px(WIDTH))
         self.search = button(tr("Search"), tr("Search Hugging Face"), role="plain", clicked=self._ask)
         self.said = label("", "fact", wrap=True, name=tr("What was found on Hugging Face"))

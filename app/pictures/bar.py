@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QDialog, QFrame, QPushButton, QSizePolicy, QWidget
 
 from app.bridge.background import Background
 from app.design.chip_bar import ChipBar
-from app.design.controls import button, label
+from app.design.controls import button, introduce, label
 from app.design.focus_rings import is_ringed
 from app.design.fonts import px
 from app.design.layouts import STRETCH, column_of, row_of
@@ -96,10 +96,9 @@ class PictureThumb(QPushButton):
         self.shown, self._source, self._height = shown, source, height
         self.image: QImage | None = source.known(shown)
         self.is_missing = False
-        self.setProperty("role", "picture")
+        introduce(self, tr("{title}, {size} pixels", title=title_of(shown), size=size_of(shown)), role="picture")
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName(tr("{title}, {size} pixels", title=title_of(shown), size=size_of(shown)))
         tip = tr("{name}, {size} pixels; a click enlarges it", name=name_of(shown), size=size_of(shown))
         self.setToolTip(tip)
         self.clicked.connect(self._open)

@@ -50,8 +50,11 @@ class Scrub(QWidget):
         self._is_live = False
         self._offered = 0  # frames of a run that is not read yet
         self._first_use: Callable[[], None] | None = None  # called once it is read
-        self.slider = StepSlider(Qt.Orientation.Horizontal)
-        introduce(self.slider, tr("Step of the run"), tr("The arrow keys go to the step before or after, Space plays."))
+        self.slider = introduce(
+            StepSlider(Qt.Orientation.Horizontal),
+            tr("Step of the run"),
+            tr("The arrow keys go to the step before or after, Space plays."),
+        )
         self.slider.setSingleStep(1)
         self.slider.setPageStep(5)
         self.play = button("", tr("Play the run"), role="plain", clicked=self.toggle)

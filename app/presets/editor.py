@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.design.controls import Hairline, button, flow_of, label
+from app.design.controls import Hairline, button, flow_of, introduce, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, Gap, boxed, column_of, row_of
 from app.design.question import ask
@@ -51,12 +51,11 @@ class PresetForm(QWidget):
         self._filling = False
         self._hidden = ""  # a system prompt that is too long for its field
         self.note = label(tr("This preset comes with Safelight and cannot be changed."), "remark", wrap=True)
-        self.name = QLineEdit()
+        self.name = introduce(QLineEdit(), tr("Name of the preset"))
         self.name.setMaxLength(200)
-        self.name.setAccessibleName(tr("Name of the preset"))
-        self.system_prompt = TextField()
-        self.system_prompt.setAccessibleName(tr("System prompt"))
-        self.system_prompt.setAccessibleDescription(tr("Read by the model before every conversation"))
+        self.system_prompt = introduce(
+            TextField(), tr("System prompt"), tr("Read by the model before every conversation")
+        )
         self.system_prompt.setPlaceholderText(tr("What the model should know or how it should answer"))
         self.system_prompt.setTabChangesFocus(True)
         self.system_prompt.setFrameShape(QFrame.Shape.NoFrame)
@@ -192,8 +191,7 @@ class PresetEditor(QDialog):
         self._store = store
         self._shown = now  # as it is saved
 
-        self.list = QListWidget()
-        self.list.setAccessibleName(tr("Presets"))
+        self.list = introduce(QListWidget(), tr("Presets"))
         self.list.setFixedWidth(min(px(LIST_WIDTH), MAX_LIST_WIDTH))
         tip = tr("Saves the current values of the sampler under a name")
         self.new = button(tr("New"), tr("New preset"), tip=tip, clicked=self._add)
@@ -201,8 +199,7 @@ class PresetEditor(QDialog):
         self.question: QMessageBox | None = None
         self.form = PresetForm(values)
         self.form.edited.connect(self._take)
-        self.message = label("", "error", wrap=True)
-        self.message.setAccessibleName(tr("What is wrong with the preset"))
+        self.message = label("", "error", wrap=True, name=tr("What is wrong with the preset"))
         self.done_button = button(tr("Done"), tr("Close the presets"), role="primary", clicked=self.accept)
         self.done_button.setAutoDefault(False)  # Enter in a field must not close the dialog
         for control in (self.new, self.delete, self.form.save_values, self.form.clear_values):
@@ -216,11 +213,10 @@ class PresetEditor(QDialog):
     def _lay_out(self) -> None:
         buttons = row_of(self.new, self.delete, STRETCH, spacing=16)
         left = column_of((self.list, 1), buttons, spacing=8)
-        scroll = QScrollArea()
+        scroll = introduce(QScrollArea(), tr("The preset"))
         scroll.setWidgetResizable(True)
         scroll.setFrameShape(QFrame.Shape.NoFrame)
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # it scrolls to the focused field
-        scroll.setAccessibleName(tr("The preset"))
         scroll.setWidget(self.form)
         bottom = row_of(STRETCH, self.done_button)
         right = column_of((scroll, 1), self.message, bottom, spacing=8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import QSizePolicy
 
-from app.design.controls import ChoiceBox
+from app.design.controls import ChoiceBox, introduce
 from app.design.fonts import px
 from app.presets.editor import PresetEditor
 from app.presets.store import DEFAULT, PresetStore
@@ -28,10 +28,8 @@ class PresetPicker(ChoiceBox):
         self.current = store.find(DEFAULT)
         self._changed = False
         self.editor: PresetEditor | None = None
-        self.setObjectName("preset")
-        self.setAccessibleName(tr("Preset"))
-        self.setToolTip(tr("System prompt and sampler settings under a name"))
-        self.setAccessibleDescription(self.toolTip())
+        tip = tr("System prompt and sampler settings under a name")
+        introduce(self, tr("Preset"), tip, tip=tip, id="preset")
         self.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToContents)
         self.setMinimumContentsLength(8)
         self.setMaximumWidth(px(WIDTH))

@@ -139,8 +139,7 @@ class FigureRow(QWidget):
         row = row_of(spacing=8)
         for made, (unit, tip) in zip(self.cells, units.items(), strict=True):
             introduce(made, " ".join(unit.split()), tip)
-            cell = boxed(column_of(made, label(unit, "caption"), STRETCH, spacing=0))
-            cell.setToolTip(tip)
+            cell = introduce(boxed(column_of(made, label(unit, "caption"), STRETCH, spacing=0)), tip=tip)
             row.addWidget(cell, 1)
         self.setLayout(row)
 
@@ -175,22 +174,17 @@ class LaneCard(QFrame):
         self._is_puzzle = False  # the prompt is a Sudoku
         self.title = Elided("side")
         self.verdict = label("", "verdict", name=tr("{lane}: right or wrong", lane=name))
-        self.canvas = CanvasView()
-        self.canvas.setAccessibleName(tr("{lane}: canvas", lane=name))
+        self.canvas = introduce(CanvasView(), tr("{lane}: canvas", lane=name))
         self.canvas.set_legend(False)
         expose_cells(self.canvas)
-        self.area = scroller(self.canvas)
-        self.area.setObjectName("canvas-scroll")
+        self.area = introduce(scroller(self.canvas), id="canvas-scroll")
         self.area.setMinimumHeight(px(LEAST_CANVAS))
-        self.board = LaneBoard()
-        self.board.setAccessibleName(tr("{lane}: board", lane=name))
+        self.board = introduce(LaneBoard(), tr("{lane}: board", lane=name))
         self.board.hide()
-        self.text = PlainText()
-        self.text.setProperty("role", "code")
+        self.text = introduce(PlainText(), tr("{lane}: text", lane=name), role="code")
         self.text.setReadOnly(True)
         self.text.setTabChangesFocus(True)
         self.text.setFixedHeight(px(TEXT_HEIGHT))
-        self.text.setAccessibleName(tr("{lane}: text", lane=name))
         self.text.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
         )

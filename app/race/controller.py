@@ -177,5 +177,4 @@ class RaceController(QObject):
         self.enter()
 
 
-def build(context: AppContext) -> RaceController:
-    return RaceController(context)
+build = RaceController

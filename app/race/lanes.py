@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QWidget
 
 from app.bridge.background import Background
 from app.context import AppContext
-from app.design.controls import ChoiceBox, button, label
+from app.design.controls import ChoiceBox, button, introduce, label
 from app.design.layouts import STRETCH, column_of, row_of
 from app.settings.values import decoder_title
 from app.state.adapters import adapters_for, title_of_adapter, with_adapter
@@ -219,8 +219,7 @@ def _decoders_of(model: str) -> tuple[str, ...]:
 
 
 def _chooser(name: str) -> ChoiceBox:
-    box = ChoiceBox()
-    box.setAccessibleName(name)
+    box = introduce(ChoiceBox(), name)
     box.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToContents)
     return box
 

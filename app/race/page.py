@@ -60,16 +60,16 @@ class ClockBar(QWidget):
     def __init__(self, clock: RaceClock) -> None:
         super().__init__()
         self._clock = clock
-        self.play = button("", tr("Play the race"), role="plain", clicked=clock.toggle)
-        self.play.setObjectName("transport-button")
-        self.slider = ClockSlider(Qt.Orientation.Horizontal)
-        self.slider.setRange(0, TICKS)
-        self.slider.setPageStep(TICKS // 10)
-        introduce(
-            self.slider,
+        self.play = introduce(
+            button("", tr("Play the race"), role="plain", clicked=clock.toggle), id="transport-button"
+        )
+        self.slider = introduce(
+            ClockSlider(Qt.Orientation.Horizontal),
             tr("Time of the race"),
             tr("The arrow keys go to the previous or next step of any lane, Space plays."),
         )
+        self.slider.setRange(0, TICKS)
+        self.slider.setPageStep(TICKS // 10)
         self.words = Elided("caption")
         self.setLayout(row_of(label(tr("Replay"), "setting"), self.play, (self.slider, 3), (self.words, 2), spacing=8))
         self.slider.valueChanged.connect(self._go)

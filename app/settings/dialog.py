@@ -24,7 +24,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.design.controls import ChoiceBox, Hairline, button, label, restyle
+from app.design.controls import ChoiceBox, Hairline, button, introduce, label, restyle
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.tokens import Theme
@@ -96,9 +96,8 @@ class SettingsDialog(QDialog):
                 a widget each. Its object name is what ``show_setting`` takes.
         """
         super().__init__(parent)
-        self.setObjectName("preferences")
+        introduce(self, tr("Settings"), id="preferences")
         self.setWindowTitle(tr("Settings"))
-        self.setAccessibleName(tr("Settings"))
         self.setModal(True)
         self._preferences = preferences
         self._values = values
@@ -108,9 +107,7 @@ class SettingsDialog(QDialog):
         self.controls: dict[str, QWidget] = {}
         self._remarks: dict[str, QLabel] = {}
         self._shown: list[Preference] = []
-        self.sections = QListWidget()
-        self.sections.setObjectName("sections")
-        self.sections.setAccessibleName(tr("Sections of the settings"))
+        self.sections = introduce(QListWidget(), tr("Sections of the settings"), id="sections")
         self.sections.setFrameShape(QFrame.Shape.NoFrame)
         self.sections.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.pages = QStackedWidget()
@@ -168,11 +165,10 @@ class SettingsDialog(QDialog):
         self._add_section(tr(section.title), rows, names)
 
     def _add_section(self, title: str, parts: Sequence[QWidget | QLayout], names: Sequence[str]) -> None:
-        page = QScrollArea()
+        page = introduce(QScrollArea(), title)
         page.setWidgetResizable(True)
         page.setFrameShape(QFrame.Shape.NoFrame)
         page.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        page.setAccessibleName(title)
         heading = label(title, "title", wrap=True)
         page.setWidget(boxed(column_of(heading, *parts, STRETCH, margins=(24, 24, 24, 24), spacing=24)))
         self._places |= dict.fromkeys(names, self.pages.count())
@@ -185,8 +181,7 @@ class SettingsDialog(QDialog):
             row.addWidget(label(tr(item.label), "setting", wrap=True))
         row.addLayout(self._control(item))
         row.addWidget(label(tr(item.explanation), "caption", wrap=True))
-        remark = label("", "done", wrap=True)
-        remark.setAccessibleName(tr("Remark on {setting}", setting=tr(item.label)))
+        remark = label("", "done", wrap=True, name=tr("Remark on {setting}", setting=tr(item.label)))
         remark.hide()
         self._remarks[item.name] = remark
         row.addWidget(remark)
@@ -214,9 +209,9 @@ class SettingsDialog(QDialog):
             case Folder():
                 made = self._folder(item, row)
             case Act():
-                made = act = button(tr(item.button), role="plain")
-                act.setObjectName(item.name)
-                act.setAccessibleDescription(tr(item.explanation))
+                made = act = introduce(
+                    button(tr(item.button), role="plain"), description=tr(item.explanation), id=item.name
+                )
                 act.setAutoDefault(False)
                 act.clicked.connect(lambda _checked: self.act_requested.emit(item.name))
                 row.addWidget(act)
@@ -227,11 +222,8 @@ class SettingsDialog(QDialog):
 
     def _folder(self, item: Folder, row: QHBoxLayout) -> QLineEdit:
         """Shows the path on its own line, so that it is readable at any text size."""
-        shown = QLineEdit()
-        shown.setObjectName(item.name)
+        shown = introduce(QLineEdit(), tr(item.label), tr(item.explanation), id=item.name)
         shown.setReadOnly(True)
-        shown.setAccessibleName(tr(item.label))
-        shown.setAccessibleDescription(tr(item.explanation))
         choose = button(tr("Choose…"), tr("Choose the {folder}", folder=tr(item.label).lower()), role="plain")
         usual = button(tr("Default"), tr("Use the default {folder}", folder=tr(item.label).lower()), role="plain")
         for widget in (choose, usual):

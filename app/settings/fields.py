@@ -8,7 +8,7 @@ from PySide6.QtCore import QLocale, Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QValidator, QWheelEvent
 from PySide6.QtWidgets import QCheckBox, QDoubleSpinBox, QLineEdit, QSpinBox
 
-from app.design.controls import ChoiceBox
+from app.design.controls import ChoiceBox, introduce
 from app.settings.values import DECODER, SEED, decoder_explanation, decoder_title
 from app.system.i18n import tr
 from engine.config import LARGEST_SEED
@@ -108,10 +108,8 @@ class SeedBox(QLineEdit):
     def __init__(self) -> None:
         super().__init__("0")
         self._value = 0
-        self.setObjectName(SEED.name)
+        introduce(self, tr(SEED.label), tr(SEED.explanation), id=SEED.name)
         self.setValidator(_Seeds(self))
-        self.setAccessibleName(tr(SEED.label))
-        self.setAccessibleDescription(tr(SEED.explanation))
         bounds = tr("From {low} to {high}.", low=0, high=LARGEST_SEED)
         self.setToolTip(f"{tr(SEED.explanation)} {bounds}")
         self.editingFinished.connect(self._take)
@@ -176,9 +174,11 @@ def show_decoders(box: ChoiceBox, decoders: Sequence[str], chosen: str, none: st
 
 def flag_box(switch: Switch) -> QCheckBox:
     """Returns a check box of a declared switch, with label and tool tip."""
-    box = QCheckBox(tr(switch.label))
-    box.setObjectName(switch.name)
-    box.setAccessibleName(tr(switch.label))
-    box.setAccessibleDescription(tr(switch.explanation))
-    box.setToolTip(tr(switch.explanation))
+    box = introduce(
+        QCheckBox(tr(switch.label)),
+        tr(switch.label),
+        tr(switch.explanation),
+        tip=tr(switch.explanation),
+        id=switch.name,
+    )
     return box

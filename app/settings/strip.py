@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from app.design import themes
-from app.design.controls import Hairline, button, label
+from app.design.controls import Hairline, button, introduce, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, Part, boxed, column_of, row_of
 from app.settings.fields import (
@@ -47,28 +47,25 @@ class SettingsStrip(QWidget):
         self.reset = button(
             tr("Reset to the model's defaults"), tip=tr("Removes your changes here"), clicked=self._reset
         )
-        self.refusal = label("", "remark", wrap=True)
-        self.refusal.setAccessibleName(tr("Why some settings are missing"))
+        self.refusal = label("", "remark", wrap=True, name=tr("Why some settings are missing"))
         self.refusal.hide()
         self.seed = SeedBox()
-        self.random_seed = flag_box(
-            Switch("Random for each answer", "Each answer gets its own seed.", name="random_seed")
+        self.random_seed = introduce(
+            flag_box(Switch("Random for each answer", "Each answer gets its own seed.", name="random_seed")),
+            tr("Random seed for each answer"),
         )
-        self.random_seed.setAccessibleName(tr("Random seed for each answer"))
         self.decoder, self.acceptance = choice_box(DECODER), choice_box(ACCEPTANCE)
         self.about_decoder = label("", "caption", wrap=True)
         self.token_thoughts = flag_box(TOKEN_THOUGHTS)
-        self.advanced = button("")
-        self.advanced.setAccessibleName(tr("Advanced settings"))
+        self.advanced = introduce(button(""), tr("Advanced settings"))
         self.advanced.setCheckable(True)
         self._fold = QWidget()
         self._inside = QWidget()
         self._inside.setLayout(self._lay_out())
-        self._scroll = QScrollArea()
+        self._scroll = introduce(QScrollArea(), tr("Sampler"))
         self._scroll.setWidgetResizable(True)
         self._scroll.setFrameShape(QFrame.Shape.NoFrame)
         self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._scroll.setAccessibleName(tr("Sampler"))
         self.setLayout(row_of(Hairline(Qt.Orientation.Vertical), (self._scroll, 1), spacing=0))
         self._connect()
         self._show_fold()

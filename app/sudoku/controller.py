@@ -384,5 +384,4 @@ class SudokuController(QObject):
         self._context.navigator.show_page(SUDOKU)
 
 
-def build(context: AppContext) -> SudokuController:
-    return SudokuController(context)
+build = SudokuController

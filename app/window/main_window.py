@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication, QMainWindow, QSizePolicy, QTabBar, Q
 
 from app.context import CHAT, MODELS, SERVER, AppContext
 from app.design import icons, themes
-from app.design.controls import Hairline
+from app.design.controls import Hairline, introduce
 from app.design.focus_rings import FocusRings
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
@@ -47,8 +47,7 @@ class PlaceBar(QWidget):
         self.setObjectName("placebar")
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._shown: list[PageEntry] = []
-        self.tabs = QTabBar(drawBase=False)
-        self.tabs.setAccessibleName(tr("Pages of this place"))
+        self.tabs = introduce(QTabBar(drawBase=False), tr("Pages of this place"))
         self.tabs.currentChanged.connect(self._choose)
         self.setLayout(row_of(self.tabs, STRETCH, margins=(20, 0, 20, 0)))
         self._fit()

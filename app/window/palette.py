@@ -33,7 +33,7 @@ from PySide6.QtWidgets import (
 
 from app.design import themes
 from app.design.action import Action, Actions, key_text
-from app.design.controls import button, label
+from app.design.controls import button, introduce, label
 from app.design.fonts import TEXT_SMALL, px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.tokens import Theme, color, set_inks
@@ -132,18 +132,16 @@ class Palette(QDialog):
 
     def __init__(self, actions: Actions, parent: QWidget | None = None, others: Sequence[Action] = ()) -> None:
         super().__init__(parent, Qt.WindowType.Dialog | Qt.WindowType.FramelessWindowHint, modal=True)
-        self.setObjectName("palette")
+        introduce(self, tr("Command palette"), id="palette")
         self.setWindowTitle(tr("Command palette"))
-        self.setAccessibleName(tr("Command palette"))
         self._actions, self._others = actions, others  # entries that are listed only while something is typed
-        self.field = QLineEdit(maxLength=200, placeholderText=tr("Find an action, a chat, a model or a setting"))
-        self.field.setAccessibleName(tr("Command"))
+        self.field = introduce(
+            QLineEdit(maxLength=200, placeholderText=tr("Find an action, a chat, a model or a setting")), tr("Command")
+        )
         self.field.installEventFilter(self)
         self.field.textChanged.connect(self._filter)
         self.model = MatchModel(self)
-        self.list = QListView(uniformItemSizes=True)
-        self.list.setObjectName("found")
-        self.list.setAccessibleName(tr("Commands found"))
+        self.list = introduce(QListView(uniformItemSizes=True), tr("Commands found"), id="found")
         self.list.setModel(self.model)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -264,11 +262,10 @@ class ShortcutSheet(QDialog):
             for action in shown:
                 self._add(action)
         self._grid.setRowStretch(self._grid.rowCount(), 1)
-        self.area = QScrollArea(widgetResizable=True)
+        self.area = introduce(QScrollArea(widgetResizable=True), tr("Shortcuts by section"))
         self.area.setFrameShape(QFrame.Shape.NoFrame)
         self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.area.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.area.setAccessibleName(tr("Shortcuts by section"))
         self.area.setWidget(inside)
         self.done_button = button(tr("Close"), tr("Close the shortcuts"), role="plain", clicked=self.accept)
         self.done_button.setDefault(True)
@@ -281,9 +278,8 @@ class ShortcutSheet(QDialog):
         self._fit()
 
     def _offer(self, action: Action) -> QPushButton:
-        made = button(action.title, clicked=self.accept)
+        made = introduce(button(action.title, clicked=self.accept), tip=action.enabled())
         made.setEnabled(not action.enabled())
-        made.setToolTip(action.enabled())
         made.clicked.connect(action.run)
         return made
 
@@ -292,9 +288,8 @@ class ShortcutSheet(QDialog):
         self._grid.addWidget(label(action.title, wrap=True), row, 0)
         keys = row_of(STRETCH, spacing=4)
         for sequence in action.keys:
-            made = label(key_text(sequence), "key")
+            made = label(key_text(sequence), "key", name=f"{action.title}, {key_text(sequence)}")
             made.setMinimumHeight(px(24))
-            made.setAccessibleName(f"{action.title}, {key_text(sequence)}")
             keys.addWidget(made)
         self._grid.addLayout(keys, row, 1)
 

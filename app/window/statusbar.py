@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QLabel, QLayout, QProgressBar, QPushButton, QSizeP
 from app.bridge.remote_access import only_text
 from app.context import AppContext
 from app.design import motion
-from app.design.controls import button, label
+from app.design.controls import button, introduce, label
 from app.design.fonts import TEXT_SMALL, px
 from app.design.layouts import row_of
 from app.design.tokens import Theme
@@ -211,8 +211,7 @@ class Indicators(QObject):
     def __init__(self, context: AppContext, topbar: TopBar, strip: SettingsStrip, status: StatusBar) -> None:
         super().__init__()
         self._context, self._topbar, self._strip, self._status = context, topbar, strip, status
-        self.progress = QProgressBar(textVisible=False)
-        self.progress.setAccessibleName(tr("Loading the model"))
+        self.progress = introduce(QProgressBar(textVisible=False), tr("Loading the model"))
         context.slot.changed.connect(self.show_model)
         context.busy_changed.connect(self._show_progress)
         context.settings_changed.connect(strip.refresh)

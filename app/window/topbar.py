@@ -184,12 +184,9 @@ def purpose_of(path: str, title: str) -> str:
 
 
 def _tool(text: str, name: str, tip: str, *, checkable: bool = True) -> QToolButton:
-    made = QToolButton()
-    made.setProperty("role", "quiet")
+    made = introduce(QToolButton(), name, tip, tip=tip, role="quiet")
     made.setText(text)
     made.setCheckable(checkable)
-    introduce(made, name, tip)
-    made.setToolTip(tip)
     made.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
     return made
 

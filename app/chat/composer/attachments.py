@@ -14,7 +14,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QPushButton
 
 from app.design.chip_bar import ChipBar
-from app.design.controls import button, label
+from app.design.controls import button, introduce, label
 from app.design.fonts import px
 from app.design.layouts import row_of
 from app.state.chat.attachment import Attachment
@@ -132,11 +132,12 @@ class AttachmentChip(QFrame):
         name.setText(elided)
         name.setToolTip(attachment.name if elided != attachment.name else "")
         size = size_in_words(attachment.size)
-        self.remove = button("×", tr("Remove {name}", name=attachment.name), tip=tr("Remove this file"))
+        self.remove = introduce(
+            button("×", tr("Remove {name}", name=attachment.name), tip=tr("Remove this file")), description=size
+        )
         self.remove.setMinimumWidth(24)
         self.setLayout(row_of(name, label(size, "caption"), self.remove, margins=(12, 0, 4, 0), spacing=8))
         self.setAccessibleName(f"{attachment.name} · {size}")
-        self.remove.setAccessibleDescription(size)
 
 
 class AttachmentBar(ChipBar):

@@ -12,7 +12,7 @@ from app.chat.composer.attachments import AttachmentBar
 from app.chat.composer.edit import PromptEdit
 from app.chat.composer.meter import ContextMeter
 from app.design import themes
-from app.design.controls import button, chain_tabs, describe, label, restyle
+from app.design.controls import button, chain_tabs, describe, introduce, label, restyle
 from app.design.drops import accept_drag, take_drop
 from app.design.layouts import STRETCH, UNLIMITED, column_of, row_of
 from app.pictures.bar import Pasted, PictureBar, is_picture_file, refusal_of
@@ -65,16 +65,17 @@ class Composer(QWidget):
         self.meter.changed.connect(self._show_hint)
         self.send = button(tr("Send"), tr("Send the prompt"), role="primary")
         self.hint = label("", "caption", wrap=True)
-        self.larger = button(
-            tr("For answers to rely on…"),
-            tip=tr("Shows the larger models that this machine can run"),
-            clicked=self.larger_asked,
+        self.larger = introduce(
+            button(
+                tr("For answers to rely on…"),
+                tip=tr("Shows the larger models that this machine can run"),
+                clicked=self.larger_asked,
+            ),
+            id="larger-models",
         )
-        self.larger.setObjectName("larger-models")
         self.larger.hide()
 
-        self._field = QFrame()
-        self._field.setProperty("role", "field")
+        self._field = introduce(QFrame(), role="field")
         self._tools = row_of(self.attach, STRETCH, self.meter, self.send, spacing=16)
         self._field.setLayout(
             column_of(self.pictures, self.files, self.edit, self._tools, margins=(12, 8, 8, 8), spacing=8)

@@ -9,7 +9,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QProgressBar, QSizePolicy, QWidget
 
 from app.bridge.background import Background
-from app.design.controls import label
+from app.design.controls import introduce, label
 from app.design.layouts import column_of
 from app.state.chat.prompts import problem, remark
 from app.system.crash_handler import one_line
@@ -44,8 +44,7 @@ class ContextMeter(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self._said = label("", "caption")
         self._said.setMinimumWidth(1)  # else the numbers would not become shorter
-        self._bar = QProgressBar(textVisible=False)
-        self._bar.setProperty("role", "bar")
+        self._bar = introduce(QProgressBar(textVisible=False), role="bar")
         self.setLayout(column_of(self._said, self._bar, spacing=4))
         self._pause = later(self, self.measure, DEBOUNCE_MS)
         self._counting = Background(self, self._counted)

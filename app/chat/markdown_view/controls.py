@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QDialog, QPushButton, QScrollBar, QWidget
 from app.chat.markdown_view.blocks import safe
 from app.chat.markdown_view.parse import opens
 from app.chat.markdown_view.section import Link, Section
-from app.design.controls import button, discard, label
+from app.design.controls import button, discard, introduce, label
 from app.design.layouts import STRETCH, column_of, row_of
 from app.system.i18n import tr
 
@@ -86,8 +86,10 @@ class Controls(QObject):
                 made.setVisible(not section.rect.isEmpty())
 
     def _add_bar(self, section: Section) -> QScrollBar:
-        bar = QScrollBar(Qt.Orientation.Horizontal, self._host)
-        bar.setAccessibleName(tr("Scroll the code sideways") if section.code is not None else tr("Scroll sideways"))
+        bar = introduce(
+            QScrollBar(Qt.Orientation.Horizontal, self._host),
+            tr("Scroll the code sideways") if section.code is not None else tr("Scroll sideways"),
+        )
         bar.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         bar.valueChanged.connect(self._bar_moved)
         self._bars.append((section, bar))

@@ -9,7 +9,7 @@ from PySide6.QtGui import QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QWidget
 
 from app.chat.markdown_view.widget import PAD, MarkdownView
-from app.design.controls import FlowLayout, FocusGroup, button, label, show_line
+from app.design.controls import FlowLayout, FocusGroup, button, introduce, label, show_line
 from app.design.icons import set_icon
 from app.design.layouts import STRETCH, column_of, row_of
 from app.system.i18n import tr, trn
@@ -81,9 +81,7 @@ class FiguresLine(QWidget):
         self.details = label("", "caption", wrap=True, selectable=True, name=tr("More figures"))
         self.details.hide()
         set_icon(self.more, "information-outline", "faint_ink")
-        self.bar = QProgressBar(textVisible=False)
-        self.bar.setAccessibleName(tr("Tokens of the prompt that are read"))
-        self.bar.setProperty("role", "bar")
+        self.bar = introduce(QProgressBar(textVisible=False), tr("Tokens of the prompt that are read"), role="bar")
         self.bar.hide()
         first = row_of(self.line, self.more, STRETCH, spacing=8)
         self.setLayout(column_of(first, self.bar, self.details, spacing=4))

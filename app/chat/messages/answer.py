@@ -18,7 +18,7 @@ from app.chat.messages.calls import CallsView
 from app.chat.messages.changing import AnswerChanging
 from app.chat.messages.replay import AnswerBoard, AnswerReplay
 from app.chat.words import doubt, figures_line, remarks, status_line, wants_retry
-from app.design.controls import FocusGroup, button, discard, label, show_stop
+from app.design.controls import FocusGroup, button, discard, introduce, label, show_stop
 from app.design.layouts import STRETCH, column_of, row_of
 from app.state.chat.attachment import with_attachments
 from app.state.chat.conversation import Answer, Turn
@@ -91,8 +91,10 @@ class AnswerView(QWidget):
             tr("Details"), tr("Details of the answer"), tip=tr("Its replay and figures"), checkable=True
         )
         self.inspect = button(tr("Inspect"), tr("Inspect how the answer came about"), tip=tr("Opens the inspector"))
-        self.others = button(tr("Ask instead") + " ▾", tr("Ask another model instead"))
-        self.others.setToolTip(tr("The new answer becomes a further version"))
+        self.others = introduce(
+            button(tr("Ask instead") + " ▾", tr("Ask another model instead")),
+            tip=tr("The new answer becomes a further version"),
+        )
         self._others = QMenu(self.others)
         self.others.setMenu(self._others)
         self.delete = button(
@@ -302,11 +304,10 @@ class AnswerView(QWidget):
 
     def _add_canvas(self) -> None:
         assert self.model is not None
-        view = CanvasView()
+        view = introduce(CanvasView(), tr("Canvas of block {number}", number=len(self.canvases) + 1))
         view.set_piece(self.model.piece, self.model.is_special)
         view.setColumns(self.model.traits.canvas_columns)
         self._options.apply(view)
-        view.setAccessibleName(tr("Canvas of block {number}", number=len(self.canvases) + 1))
         self.canvases.append(view)
         self._canvas_column.addWidget(view)
         self._rebuilt()

@@ -11,7 +11,7 @@ from shiboken6 import isValid
 
 from app.chat.commands import TurnCommands
 from app.chat.markdown_view.widget import PAD, MarkdownView
-from app.design.controls import Elided, button, discard, flow_of, label
+from app.design.controls import Elided, button, discard, flow_of, introduce, label
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.state.chat.calls import ToolCall, ToolRound
 from app.system.hidden import visible
@@ -65,8 +65,10 @@ class CallView(QWidget):
         self.result = MarkdownView(tr("Result of the call"), markdown=False, quoted=True)
         self.question = label("", "remark", wrap=True)
         self.once = button(tr("Run once"), role="primary", clicked=lambda: commands.decide(call, "once"))
-        self.always = button(tr("Always run it"), role="plain", clicked=lambda: commands.decide(call, "always"))
-        self.always.setToolTip(tr("Without a question from now on; Settings, Tools takes it back"))
+        self.always = introduce(
+            button(tr("Always run it"), role="plain", clicked=lambda: commands.decide(call, "always")),
+            tip=tr("Without a question from now on; Settings, Tools takes it back"),
+        )
         self.refuse = button(
             tr("Don't run"), tr("Do not run the call"), role="plain", clicked=lambda: commands.decide(call, "no")
         )

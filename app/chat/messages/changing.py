@@ -14,7 +14,7 @@ from app.chat.commands import TurnCommands
 from app.chat.markdown_view.widget import PAD, MarkdownView
 from app.chat.messages.prompt_editor import EditField
 from app.chat.messages.review import RevisionReview
-from app.design.controls import Elided, button, flow_of, group, label
+from app.design.controls import Elided, button, flow_of, group, introduce, label
 from app.design.fonts import px
 from app.design.layouts import column_of
 from app.design.text_field import framed
@@ -58,8 +58,7 @@ class ChangePanel(QWidget):
         super().__init__()
         self._is_revision = False
         self.about = Elided("caption")
-        self.wish = EditField()
-        self.wish.setAccessibleName(tr("What should change"))
+        self.wish = introduce(EditField(), tr("What should change"))
         self.wish.setPlaceholderText(tr("What should change? (optional)"))
         self.wish.submitted.connect(self._submit)
         self.wish.cancelled.connect(self.cancelled)
@@ -67,13 +66,15 @@ class ChangePanel(QWidget):
             button(title, role="plain" if place else "primary", clicked=partial(self._pick, kind))
             for place, (title, kind) in enumerate(offered())
         ]
-        self.noise = QSlider(Qt.Orientation.Horizontal)
+        self.noise = introduce(
+            QSlider(Qt.Orientation.Horizontal),
+            tr("Noise, in percent of the answer"),
+            tip=tr("A little noise changes some words, much noise writes most of the answer again"),
+        )
         self.noise.setRange(round(100 * LEAST_NOISE), round(100 * MAX_NOISE))
         self.noise.setSingleStep(STEP)
         self.noise.setPageStep(2 * STEP)
         self.noise.setFixedWidth(px(SLIDER))
-        self.noise.setAccessibleName(tr("Noise, in percent of the answer"))
-        self.noise.setToolTip(tr("A little noise changes some words, much noise writes most of the answer again"))
         self.share = label("", "caption")
         self.noise.valueChanged.connect(lambda now: self.share.setText(tr("{percent} % noise", percent=now)))
         self.revise = button(tr("Revise"), tr("Revise with this noise"), role="primary", clicked=self._submit)

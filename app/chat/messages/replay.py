@@ -17,7 +17,7 @@ from app.canvas.view import CanvasView
 from app.chat.commands import TurnCommands, ViewOptions
 from app.chat.markdown_view.widget import PAD, MarkdownView
 from app.design import themes
-from app.design.controls import label
+from app.design.controls import introduce, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.player.player import NOTHING, Player
@@ -53,8 +53,7 @@ class AnswerBoard(QWidget):
         if self._is_built:
             return
         self._is_built = True
-        self.board = BlockBoard()
-        self.board.setAccessibleName(tr("Board of the answer"))
+        self.board = introduce(BlockBoard(), tr("Board of the answer"))
         self.legend = BoardLegend()
         self.legend.set_running(True)
         self.verdict = label("", "verdict", wrap=True, selectable=True, name=tr("Result"))

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QLabel, QWidget
 
 from app.chat.markdown_view.widget import PAD
 from app.design import themes
-from app.design.controls import button, flow_of, label
+from app.design.controls import button, flow_of, introduce, label
 from app.design.layouts import column_of
 from app.design.tokens import Theme
 from app.state.chat.rewriting import Stretch, merged, places_of_changes
@@ -30,9 +30,8 @@ class Changes(QLabel):
             textFormat=Qt.TextFormat.RichText,  # of texts that are escaped
             textInteractionFlags=Qt.TextInteractionFlag.LinksAccessibleByMouse,
         )
-        self.setProperty("role", "prose")
+        introduce(self, tr("Changes of the answer"), role="prose")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setAccessibleName(tr("Changes of the answer"))
         self.linkActivated.connect(lambda number: self.toggled.emit(int(number)))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:

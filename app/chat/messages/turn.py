@@ -17,7 +17,7 @@ from app.chat.messages.action_row import ActionRow, VersionSwitch
 from app.chat.messages.answer import AnswerView
 from app.chat.messages.prompt_editor import PromptEditor
 from app.design import themes
-from app.design.controls import button, describe, flow_of, grow_with_width, label
+from app.design.controls import button, describe, flow_of, grow_with_width, introduce, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.text_field import fits
@@ -184,8 +184,7 @@ class PromptView(QWidget):
 
 def _board(puzzle: str) -> FrameView:
     """Returns a board that only shows a puzzle; it is copied and edited as text."""
-    made = FrameView()
-    made.setAccessibleName(tr("The puzzle"))
+    made = introduce(FrameView(), tr("The puzzle"))
     made.setFocusPolicy(Qt.FocusPolicy.NoFocus)
     made.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
     made.set_frame(entered(puzzle))

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import QWidget
 from app.board.legend import BoardPane
 from app.canvas.accessibility import expose_cells
 from app.canvas.heat import Heat
-from app.design.controls import ChoiceBox, button, label, scroller
+from app.design.controls import ChoiceBox, button, introduce, label, scroller
 from app.design.fonts import TEXT_CANVAS, canvas_font, px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.inspector.canvas.page_cells import SpannedBoard, SpannedCanvas
@@ -146,14 +146,11 @@ class InspectorCanvas(QWidget):
         self._reserved: tuple[int, bool] | None = None
         self._marks: tuple[Mark, ...] = ()
         self.layer: LayerName = "state"
-        self.view = SpannedCanvas()
+        self.view = introduce(SpannedCanvas(), tr("Canvas at this step"), id="inspector-canvas")
         self.view.set_calm(player.calm)
-        self.view.setAccessibleName(tr("Canvas at this step"))
-        self.view.setObjectName("inspector-canvas")
         expose_cells(self.view)
-        self.board = SpannedBoard()
+        self.board = introduce(SpannedBoard(), tr("Board at this step"))
         self.pane = BoardPane(self.board)
-        self.board.setAccessibleName(tr("Board at this step"))
         self.as_board = button(tr("Board"), tr("Board view"), tip=tr("The Sudoku that is written here"))
         self.calm = button(tr("Calm"), tr("Calm view"), tip=tr("The best guess where nothing is accepted"))
         self.raw = button(tr("Raw"), tr("Raw view"), tip=tr("What stands on the canvas, random tokens included"))
@@ -174,8 +171,7 @@ class InspectorCanvas(QWidget):
         self._caption.setBuddy(self.layers)
         views, layers = (self.as_board, self.calm, self.raw), (self._caption, (self.layers, 2))
         bar = row_of(*views, STRETCH, *layers, margins=(16, 4, 16, 4), spacing=16)
-        self.area = scroller(self.view, arrows=False)  # the page handles the arrow keys
-        self.area.setObjectName("canvas-scroll")
+        self.area = introduce(scroller(self.view, arrows=False), id="canvas-scroll")  # the page handles the arrow keys
         self.setLayout(column_of(bar, (self.area, 3), (self.pane, 3), spacing=0))
         self.area.viewport().installEventFilter(self)
         stops = (self.as_board, self.calm, self.raw, self.layers, self.view, self.board)

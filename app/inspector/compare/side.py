@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QWidget
 
 from app.canvas.accessibility import expose_cells
 from app.design import themes
-from app.design.controls import Elided, scroller
+from app.design.controls import Elided, introduce, scroller
 from app.design.fonts import canvas_font
 from app.design.layouts import boxed, column_of
 from app.design.tokens import SPACE_1, SPACE_4, color
@@ -57,15 +57,12 @@ class RunSide(QWidget):
         super().__init__()
         self._trace: Recording | None = None
         self.title, self.where = Elided("setting"), Elided("caption")
-        self.view = MarkedCanvas()
-        self.view.setAccessibleName(name)
+        self.view = introduce(MarkedCanvas(), name)
         self.view.set_still(True)  # two canvases that fade at once are confusing
         expose_cells(self.view)
-        self.board = MarkedBoard()
-        self.board.setAccessibleName(name)
+        self.board = introduce(MarkedBoard(), name)
         self.board.set_still(True)
-        self.area = scroller(self.view, arrows=False)  # the page handles the arrow keys
-        self.area.setObjectName("canvas-scroll")
+        self.area = introduce(scroller(self.view, arrows=False), id="canvas-scroll")  # the page handles the arrow keys
         names = column_of(self.title, self.where, margins=(SPACE_4, SPACE_1, SPACE_4, SPACE_1), spacing=0)
         self.pane = boxed(column_of(self.board, margins=(SPACE_4, SPACE_1, SPACE_4, SPACE_1)))
         self.setLayout(column_of(names, (self.area, 1), (self.pane, 1), spacing=0))

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.canvas.words import token_words
-from app.design.controls import ChoiceBox, Elided, button, describe, label, show_line
+from app.design.controls import ChoiceBox, Elided, button, describe, introduce, label, show_line
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.inspector.forks.spans import Spans, fit_rows
@@ -47,8 +47,7 @@ class TokenChoice(ChoiceBox):
         self.setInsertPolicy(ChoiceBox.InsertPolicy.NoInsert)
         self.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setMinimumContentsLength(6)
-        self.setAccessibleName(tr("Token"))
-        self.setToolTip(tr("One of the recorded candidates, or any text that is one token"))
+        introduce(self, tr("Token"), tip=tr("One of the recorded candidates, or any text that is one token"))
         for signal in (player.opened, player.placed, player.selected):
             signal.connect(self._offer)
         self._offer()
@@ -144,8 +143,7 @@ class ForkPanel(QWidget):
         self.pin = button(tr("Pin"), tr("Pin the selected cell to the token"), tip=tr("It never changes from here on"))
         self.put = button(tr("Put"), tr("Put the token into the selected cell"), tip=tr("It may change again"))
         self.ban = button(tr("Ban"), tr("Ban the token"), tip=tr("It appears nowhere from here on"))
-        self.changes = QListWidget()
-        self.changes.setAccessibleName(tr("Changes"))
+        self.changes = introduce(QListWidget(), tr("Changes"))
         self.remove = button(tr("Remove"), tr("Remove the selected change"), clicked=self._remove)
         self.boxes = {name: number_box(SAMPLER[name]) for name in KNOBS}
         self._names: dict[str, QWidget] = {}  # of the boxes
@@ -155,9 +153,8 @@ class ForkPanel(QWidget):
         self.spans = Spans(player)
         self.problem = label("", "error", wrap=True, name=tr("Problem"))
         self.problem.hide()
-        self.tree = QTreeWidget()
+        self.tree = introduce(QTreeWidget(), tr("Versions of this run"))
         self.tree.setHeaderHidden(True)
-        self.tree.setAccessibleName(tr("Versions of this run"))
         self.tree.setMinimumHeight(px(120))
         self._lay_out()
         self._connect()

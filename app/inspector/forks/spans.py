@@ -9,7 +9,7 @@ from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QApplication, QListWidget, QListWidgetItem, QSpinBox, QWidget
 
 from app.canvas.words import token_words
-from app.design.controls import button, describe, label
+from app.design.controls import button, describe, introduce, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.tokens import SPACE_2
@@ -40,8 +40,7 @@ class Spans(QWidget):
         self.last.setAccessibleName(tr("Last position"))
         self.add = button(tr("Add"), tr("Add this part to those that are rewritten"), clicked=self._add)
         self.text = label("", "caption", wrap=True, name=tr("The text of this part"))
-        self.list = QListWidget()
-        self.list.setAccessibleName(tr("Parts to rewrite"))
+        self.list = introduce(QListWidget(), tr("Parts to rewrite"))
         self.remove = button(tr("Remove"), tr("Remove the selected part"), clicked=self._remove)
         self.run = button(
             tr("Rewrite"), tr("Rewrite these positions and keep all others"), role="plain", clicked=self._ask

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
 from app.canvas.accessibility import expose_cells
 from app.canvas.heat import Heat
 from app.canvas.words import token_words
-from app.design.controls import button, describe, label, show_line
+from app.design.controls import button, describe, introduce, label, show_line
 from app.design.fonts import TEXT_BODY, canvas_font
 from app.design.layouts import column_of
 from app.design.tokens import SPACE_2
@@ -102,10 +102,9 @@ class InfluenceView(QWidget):
             "caption",
             wrap=True,
         )
-        self.map = SpannedCanvas()
+        self.map = introduce(SpannedCanvas(), tr("What depends on the token, cell by cell"))
         self.map.set_legend(False)
         self.map.set_font(canvas_font(TEXT_BODY))
-        self.map.setAccessibleName(tr("What depends on the token, cell by cell"))
         expose_cells(self.map)
         title = label(tr("What depends on this token?"), "setting", wrap=True)
         asking = (title, self.teaching, self.measure, self.reason, self.problem)

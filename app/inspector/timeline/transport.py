@@ -274,8 +274,10 @@ class Transport(QWidget):
         for action in KEY_ACTIONS:
             if not action.icon:
                 continue
-            made = button("", tr(action.title), role="plain", tip=_tip(tr(action.title), action.key))
-            made.setObjectName("transport-button")
+            made = introduce(
+                button("", tr(action.title), role="plain", tip=_tip(tr(action.title), action.key)),
+                id="transport-button",
+            )
             # A click does not move the keyboard focus, so that the page still gets the arrow keys.
             made.setFocusPolicy(Qt.FocusPolicy.TabFocus)
             made.clicked.connect(partial(self.run, action.id))

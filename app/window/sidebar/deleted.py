@@ -30,9 +30,12 @@ class DeletedList(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.back = button(tr("‹ Conversations"), tr("Back to the conversations"), clicked=self.closed)
-        self.list = QListWidget()
-        self.list.setObjectName("deleted")
-        introduce(self.list, tr("Recently deleted"), tr("Enter restores, Delete deletes for good, Escape goes back"))
+        self.list = introduce(
+            QListWidget(),
+            tr("Recently deleted"),
+            tr("Enter restores, Delete deletes for good, Escape goes back"),
+            id="deleted",
+        )
         self.list.setFrameShape(QFrame.Shape.NoFrame)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)

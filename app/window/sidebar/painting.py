@@ -21,6 +21,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPen, QTextChar
 from PySide6.QtWidgets import QLineEdit, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from app.design import themes
+from app.design.controls import introduce
 from app.design.focus_rings import is_ringed
 from app.design.fonts import TEXT_BODY, TEXT_SMALL, px
 from app.design.icons import BUTTON
@@ -247,9 +248,7 @@ class RowPainter(QStyledItemDelegate):
     def createEditor(
         self, parent: QWidget, _option: QStyleOptionViewItem, _index: QModelIndex | QPersistentModelIndex
     ) -> QWidget:
-        editor = QLineEdit(parent, maxLength=200)
-        editor.setObjectName("rename")
-        editor.setAccessibleName(tr("Title of the conversation"))
+        editor = introduce(QLineEdit(parent, maxLength=200), tr("Title of the conversation"), id="rename")
         return editor
 
     def updateEditorGeometry(
