@@ -60,17 +60,12 @@ class Lazy(Generic[T_co]):
 
     def __init__(self, make: Callable[[], T_co]) -> None:
         self._make = make
-        self._made: T_co | None = None
+        self.made: T_co | None = None  # before the first use
 
     def __call__(self) -> T_co:
-        if self._made is None:
-            self._made = self._make()
-        return self._made
-
-    @property
-    def made(self) -> T_co | None:
-        """The value; None before its first use."""
-        return self._made
+        if self.made is None:
+            self.made = self._make()
+        return self.made
 
 
 class Waiting(QObject):

@@ -203,8 +203,7 @@ class DecisionsPage(QWidget):
         self._buttons = FocusGroup(self.decide, self.stop, self.load)
         self._lay_out()
         for key in ("Ctrl+Return", "Ctrl+Enter"):
-            shortcut = QShortcut(QKeySequence(key), self)
-            shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+            shortcut = QShortcut(QKeySequence(key), self, context=Qt.ShortcutContext.WidgetWithChildrenShortcut)
             shortcut.activated.connect(self.go_asked)
         self.questions.chosen.connect(self.choose)
         self.strip.question_chosen.connect(self.choose)

@@ -30,8 +30,7 @@ class DetailsDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle(tr("Details"))
         self.resize(720, 420)
-        shown = PlainText(text)
-        shown.setReadOnly(True)
+        shown = PlainText(text, readOnly=True)
         shown.setAccessibleName(tr("Details of the error"))
         shown.setFont(canvas_font(TEXT_BODY))
         copy = button(

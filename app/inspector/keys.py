@@ -68,9 +68,12 @@ class Keys(QObject):
         super().__init__(widget)
         self.shortcuts: list[QShortcut] = []
         for one in KEY_ACTIONS:
-            made = QShortcut(QKeySequence(one.key), widget)
-            made.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
-            made.setAutoRepeat(one.repeats)
+            made = QShortcut(
+                QKeySequence(one.key),
+                widget,
+                context=Qt.ShortcutContext.WidgetWithChildrenShortcut,
+                autoRepeat=one.repeats,
+            )
             made.activated.connect(functools.partial(run, one.id))
             self.shortcuts.append(made)
 

@@ -204,8 +204,7 @@ class TaskView(QWidget):
         self._player = player
         self._shown: tuple[PinnedRound, ...] = ()
         self.kind = label("", "lead", wrap=True)
-        self.text = introduce(PlainText(), tr("What the run was asked for"), role="code")
-        self.text.setReadOnly(True)
+        self.text = introduce(PlainText(readOnly=True), tr("What the run was asked for"), role="code")
         self.caption = label("", "caption", wrap=True)
         self.rounds = introduce(QListWidget(), tr("Rounds of this block"))
         self.rounds.setWordWrap(True)

@@ -73,7 +73,7 @@ class Library(Store):
         super().__init__(connection, folder, clock)
         self.notice = ""
         self.is_open = True
-        self._claims = Claims(folder)
+        self.claims = Claims(folder)  # on the conversations that are being answered
         self._removed: set[int] = set()
 
     @staticmethod
@@ -111,12 +111,14 @@ class Library(Store):
     @staticmethod
     def in_memory(clock: Callable[[], float] = this_moment) -> Library:
         """Returns a library in memory that is lost at the end, for when none can be opened."""
-        return Library(opening.open_in_memory(), None, clock)
+        connection = opening.connect(":memory:")
+        schema.make(connection)
+        return Library(connection, None, clock)
 
     def close(self) -> None:
         """Closes the file. May be called twice."""
         self.is_open = False
-        self._claims.close()
+        self.claims.close()
         self._connection.close()
 
     def create(
@@ -132,7 +134,7 @@ class Library(Store):
 
         With a unique ``created`` the call can be repeated after a failure: only one conversation is made.
         """
-        now = self._clock() if created is None else created
+        now = self.now() if created is None else created
         with self._writing():
             if created is not None:
                 row = self._connection.execute("SELECT id FROM conversations WHERE created = ?", (now,)).fetchone()
@@ -148,7 +150,7 @@ class Library(Store):
         """Hides conversations, all or none, until ``restore``; after ``KEPT_DAYS`` they lapse."""
         with self._writing():
             for id in ids:
-                self._connection.execute("UPDATE conversations SET deleted = ? WHERE id = ?", (self._clock(), id))
+                self._connection.execute("UPDATE conversations SET deleted = ? WHERE id = ?", (self.now(), id))
 
     def lapse(self, id: int) -> None:
         """Hides a conversation that was never whole, and so is not offered for restoring; erased soon."""
@@ -156,7 +158,7 @@ class Library(Store):
             self._lapse(id)
 
     def _lapse(self, id: int) -> None:
-        lapsed = self._clock() - KEPT_SECONDS
+        lapsed = self.now() - KEPT_SECONDS
         self._change_one("UPDATE conversations SET deleted = ? WHERE id = ?", (lapsed, id), GONE)
 
     def restore(self, *ids: int) -> None:
@@ -171,7 +173,7 @@ class Library(Store):
             rows = self._connection.execute(
                 f"SELECT {SUMMARY_COLUMNS}, deleted FROM conversations WHERE deleted > ? "
                 "ORDER BY deleted DESC, id DESC",
-                (self._clock() - KEPT_SECONDS,),
+                (self.now() - KEPT_SECONDS,),
             ).fetchall()
         return [replace(summary_of(row), updated=deleted, pinned=False) for *row, deleted in rows]
 
@@ -210,7 +212,7 @@ class Library(Store):
         Raises:
             LibraryError: nothing is erased then; also if the file of a run cannot be removed.
         """
-        before = self._clock() - UNDO_SECONDS
+        before = self.now() - UNDO_SECONDS
         is_removed = "0" if conversations else f"ifnull(removed_at < {before}, 0)"
         is_gone = f"deleted < {before - KEPT_SECONDS}"
         of_gone = f"({is_removed} OR conversation IN (SELECT id FROM conversations WHERE {is_gone}))"
@@ -251,15 +253,11 @@ class Library(Store):
 
     def _sweep_pictures(self, named: set[str]) -> None:
         """Removes the pictures that no message shows any longer: those ``named`` before at once."""
-        if not self.pictures.is_empty and not self._has_pictures_elsewhere:
+        aside = () if self.folder is None else self.folder.glob(opening.ASIDE)  # damaged files, which may use pictures
+        if not self.pictures.is_empty and not any(aside):
             with self._writing():  # no other window adds a message meanwhile
                 left = named_pictures(self._connection)
                 self.pictures.sweep(left, gone=named - left)
-
-    @property
-    def _has_pictures_elsewhere(self) -> bool:
-        """True if messages outside this file, in a damaged one that was renamed, may use pictures."""
-        return self.folder is not None and any(self.folder.glob(opening.ASIDE))
 
     def take(self, whole: Whole) -> int:
         """Adds an imported conversation, completely or not at all, with new ids. Returns its id."""
@@ -296,7 +294,7 @@ class Library(Store):
 
         With a unique ``created`` the call can be repeated after a failure: only one message is stored.
         """
-        now = self._clock() if created is None else created
+        now = self.now() if created is None else created
         with self._writing():
             self._change_one(
                 "UPDATE conversations SET updated = ? WHERE id = ? AND deleted IS NULL", (now, conversation), GONE
@@ -338,7 +336,7 @@ class Library(Store):
         with self._writing():
             self._connection.execute(
                 f"{BRANCH} UPDATE messages SET removed = ?, removed_at = ? WHERE id IN branch AND removed IS NULL",
-                (id, id, self._clock()),
+                (id, id, self.now()),
             )
             schema.drop_removed(self._connection)
         self._removed.add(id)
@@ -352,35 +350,22 @@ class Library(Store):
             self._connection.execute("UPDATE messages SET removed = NULL, removed_at = NULL WHERE removed = ?", (id,))
         self._removed.discard(id)
 
-    def claim(self, conversation: int) -> bool:
-        """Claims a conversation for answering until ``release`` or the end of this process.
-
-        Returns:
-            False if another window is answering it.
-        """
-        return self._claims.take(conversation)
-
-    def release(self, conversation: int) -> None:
-        """Lets other windows answer the conversation again."""
-        self._claims.release(conversation)
-
     def _tidy(self) -> None:
-        """Stops answers that the last session left unfinished; ``notice`` says if another program locks the file."""
+        """Marks answers that the last session left unfinished as stopped, except those that another window is writing.
+
+        ``notice`` says if another program locks the file.
+        """
         try:
-            self._stop_unfinished()
+            with self._writing():  # so that no other window begins one meanwhile
+                others = self.claims.of_others()
+                self._connection.execute(
+                    "UPDATE messages SET status = 'stopped' WHERE status IN ('waiting', 'developing') "
+                    f"AND conversation NOT IN ({', '.join('?' * len(others))})",
+                    others,
+                )
+                schema.drop_removed(self._connection)  # the trigger has just indexed removed ones
         except LibraryError as error:
             if not (isinstance(error.__cause__, sqlite3.Error) and opening.is_held(error.__cause__)):
                 raise
             held = tr("{problem}. What you write is saved as soon as possible.", problem=str(error))
             self.notice = f"{self.notice} {held}".strip()
-
-    def _stop_unfinished(self) -> None:
-        """Marks unfinished answers as stopped, except those that another window is writing."""
-        with self._writing():  # so that no other window begins one meanwhile
-            others = self._claims.of_others()
-            self._connection.execute(
-                "UPDATE messages SET status = 'stopped' WHERE status IN ('waiting', 'developing') "
-                f"AND conversation NOT IN ({', '.join('?' * len(others))})",
-                others,
-            )
-            schema.drop_removed(self._connection)  # the trigger has just indexed removed ones

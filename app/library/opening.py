@@ -11,6 +11,7 @@ from pathlib import Path
 from app.library import schema
 from app.library.errors import LibraryError, is_damage, is_hindrance, primary_code
 from app.library.records import LARGEST_ID, LATEST, ROLES, STATUSES
+from app.system.folders import free_name
 from engine import SafelightError
 from engine.files import is_plain_file, open_regular
 
@@ -29,14 +30,7 @@ class NoLibraryError(Exception):
     """The file is not a library, or is damaged."""
 
 
-def open_in_memory() -> sqlite3.Connection:
-    """Returns a connection to a library in memory, lost when the app ends."""
-    connection = _connect(":memory:")
-    schema.make(connection)
-    return connection
-
-
-def _connect(path: Path | str) -> sqlite3.Connection:
+def connect(path: Path | str) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)  # explicit transactions
     connection.text_factory = readable
     connection.setlimit(sqlite3.SQLITE_LIMIT_SQL_LENGTH, LONGEST_STATEMENT)
@@ -75,7 +69,7 @@ def open_sound(path: Path) -> sqlite3.Connection:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     if not has_header(path):
         raise NoLibraryError("no database")
-    connection = _connect(path)
+    connection = connect(path)
     try:
         wait_until(connection, ends)
         connection.execute("PRAGMA trusted_schema = OFF")
@@ -228,23 +222,10 @@ def _set_modes(connection: sqlite3.Connection) -> None:
 
 def set_aside(path: Path) -> Path:
     """Renames a damaged file with its companions; returns its new path. A kill in between loses nothing."""
-    aside = free_name(path.with_name(ASIDE.replace("*", _now())))
+    aside = free_name(path.with_name(ASIDE.replace("*", time.strftime("%Y%m%d-%H%M%S"))))
     for companion in COMPANIONS:
         with contextlib.suppress(FileNotFoundError):
             moved = path.with_name(path.name + companion).rename(aside.with_name(aside.name + companion))
             if is_plain_file(moved):
                 moved.chmod(0o600)
     return aside
-
-
-def free_name(path: Path) -> Path:
-    """Returns the path, with a number added if such a file exists."""
-    number, free = 1, path
-    while os.path.lexists(free):
-        number += 1
-        free = path.with_stem(f"{path.stem}-{number}")
-    return free
-
-
-def _now() -> str:
-    return time.strftime("%Y%m%d-%H%M%S")

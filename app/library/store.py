@@ -51,12 +51,8 @@ class Store:
         self._connection = connection
         self._place = folder or "memory"
         self._patient_until: float | None = None  # on the monotonic clock
-        self._clock = clock
+        self.now = clock  # seconds since 1970
         self._version = 0  # of what other processes wrote, at the last look
-
-    def now(self) -> float:
-        """Returns the time by the library's clock, in seconds since 1970."""
-        return self._clock()
 
     def is_changed(self) -> bool:
         """Returns True if another process has written since the last call."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, Qt, Signal, Slot
+from PySide6.QtCore import QEvent, QSignalBlocker, Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QSlider, QWidget
 
@@ -204,10 +204,9 @@ class Scrub(QWidget):
     def _show(self) -> None:
         frames = self.frames or self._offered
         place = self._player.place if self.frames else frames - 1
-        self.slider.blockSignals(True)
-        self.slider.setRange(0, max(0, frames - 1))
-        self.slider.setValue(place)
-        self.slider.blockSignals(False)
+        with QSignalBlocker(self.slider):
+            self.slider.setRange(0, max(0, frames - 1))
+            self.slider.setValue(place)
         self.slider.setEnabled(frames > 1)
         self.play.setEnabled(frames > 1 and not self._is_live)
         self.back.setEnabled(frames > 1 and place > 0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 
-from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtCore import QSignalBlocker, Qt, Signal, Slot
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
     QDialog,
@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.design.controls import Hairline, button, flow_of, introduce, label
+from app.design.controls import Hairline, button, flow_of, introduce, label, show_line
 from app.design.fonts import px
 from app.design.layouts import STRETCH, Gap, boxed, column_of, row_of
 from app.design.question import ask
@@ -51,8 +51,7 @@ class PresetForm(QWidget):
         self._filling = False
         self._hidden = ""  # a system prompt that is too long for its field
         self.note = label(tr("This preset comes with Safelight and cannot be changed."), "remark", wrap=True)
-        self.name = introduce(QLineEdit(), tr("Name of the preset"))
-        self.name.setMaxLength(200)
+        self.name = introduce(QLineEdit(maxLength=200), tr("Name of the preset"))
         self.system_prompt = introduce(
             TextField(), tr("System prompt"), tr("Read by the model before every conversation")
         )
@@ -70,10 +69,13 @@ class PresetForm(QWidget):
             tr("Save the current values"),
             tip=tr("Sets what the sampler shows now"),
             role="plain",
-            clicked=self._save_values,
+            clicked=lambda: self._take_values(self._values),
         )
         self.clear_values = button(
-            tr("Reset"), tr("Reset to the model's defaults"), role="plain", clicked=self._clear_values
+            tr("Reset"),
+            tr("Reset to the model's defaults"),
+            role="plain",
+            clicked=lambda: self._take_values(SettingsValues()),
         )
         self._lay_out()
         self.name.textEdited.connect(self._edit)
@@ -127,15 +129,8 @@ class PresetForm(QWidget):
         self.save_values.setEnabled(not preset.is_built_in and now != preset)
         self.clear_values.setEnabled(bool(said) and not preset.is_built_in)
 
-    @Slot()
-    def _save_values(self) -> None:
-        self._shown = self._shown.with_values(self._values)
-        self._show_settings()
-        self._edit()
-
-    @Slot()
-    def _clear_values(self) -> None:
-        self._shown = self._shown.with_values(SettingsValues())
+    def _take_values(self, values: SettingsValues) -> None:
+        self._shown = self._shown.with_values(values)
         self._show_settings()
         self._edit()
 
@@ -206,15 +201,14 @@ class PresetEditor(QDialog):
             control.setAutoDefault(False)
         self._lay_out()
         self._fill(current)
-        self._say(store.problem)
+        show_line(self.message, store.problem)
         self.list.currentItemChanged.connect(self._choose)
         self.list.setFocus()
 
     def _lay_out(self) -> None:
         buttons = row_of(self.new, self.delete, STRETCH, spacing=16)
         left = column_of((self.list, 1), buttons, spacing=8)
-        scroll = introduce(QScrollArea(), tr("The preset"))
-        scroll.setWidgetResizable(True)
+        scroll = introduce(QScrollArea(widgetResizable=True), tr("The preset"))
         scroll.setFrameShape(QFrame.Shape.NoFrame)
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # it scrolls to the focused field
         scroll.setWidget(self.form)
@@ -229,23 +223,18 @@ class PresetEditor(QDialog):
     def _fill(self, current: str) -> None:
         """Lists the store's presets, and shows one by its id, or else the default."""
         preset = self._store.find(current)
-        self.list.blockSignals(True)
-        self.list.clear()
-        for one in self._store.presets:
-            item = QListWidgetItem(one.name, self.list)
-            item.setData(Qt.ItemDataRole.UserRole, one.id)
-            if one.id == preset.id:
-                self.list.setCurrentItem(item)
-        self.list.blockSignals(False)
+        with QSignalBlocker(self.list):
+            self.list.clear()
+            for one in self._store.presets:
+                item = QListWidgetItem(one.name, self.list)
+                item.setData(Qt.ItemDataRole.UserRole, one.id)
+                if one.id == preset.id:
+                    self.list.setCurrentItem(item)
         self._shown = preset
         if preset.id != self.form.preset.id or preset != self.form.preset:  # else the cursor would move in its field
             self.form.show_preset(preset)
         self.delete.setEnabled(not preset.is_built_in)
-        self._say("")
-
-    def _say(self, why: str) -> None:
-        self.message.setText(why)
-        self.message.setVisible(bool(why))
+        show_line(self.message, "")
 
     def _names(self, *, without: str = "") -> list[str]:
         return [preset.name for preset in self._store.presets if preset.id != without]
@@ -255,7 +244,7 @@ class PresetEditor(QDialog):
         """Shows why the preset in the form cannot be saved; another one can be chosen once it can."""
         preset = self.form.preset
         why = problem(preset, self._names(without=preset.id))
-        self._say(why)
+        show_line(self.message, why)
         for control in (self.list, self.new):
             control.setEnabled(not why)
 
@@ -265,7 +254,7 @@ class PresetEditor(QDialog):
         if preset == self._shown:
             return True
         if why := problem(preset, self._names(without=preset.id)):
-            self._say(why)
+            show_line(self.message, why)
             return False
         return self._try(lambda: self._store.put(preset), preset.id)
 
@@ -274,7 +263,7 @@ class PresetEditor(QDialog):
         try:
             write()
         except SafelightError as error:
-            self._say(str(error))
+            show_line(self.message, str(error))
             return False
         self._fill(shown)
         self.changed.emit()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal, Slot
+from PySide6.QtCore import QSignalBlocker, Signal, Slot
 from PySide6.QtWidgets import QSizePolicy
 
 from app.design.controls import ChoiceBox, introduce
@@ -51,16 +51,15 @@ class PresetPicker(ChoiceBox):
 
     @Slot()
     def refresh(self) -> None:
-        self.blockSignals(True)
-        self.clear()
-        for preset in self._store.presets:
-            in_use = preset.id == self.current.id
-            name = tr("{name}, changed", name=preset.name) if in_use and self._changed else preset.name
-            self.addItem(name, preset.id)
-        self.insertSeparator(self.count())
-        self.addItem(tr("Edit presets…"), EDIT)
-        self._show_index()
-        self.blockSignals(False)
+        with QSignalBlocker(self):
+            self.clear()
+            for preset in self._store.presets:
+                in_use = preset.id == self.current.id
+                name = tr("{name}, changed", name=preset.name) if in_use and self._changed else preset.name
+                self.addItem(name, preset.id)
+            self.insertSeparator(self.count())
+            self.addItem(tr("Edit presets…"), EDIT)
+            self._show_index()
 
     @Slot()
     def edit_presets(self) -> None:

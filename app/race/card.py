@@ -181,13 +181,17 @@ class LaneCard(QFrame):
         self.area.setMinimumHeight(px(LEAST_CANVAS))
         self.board = introduce(LaneBoard(), tr("{lane}: board", lane=name))
         self.board.hide()
-        self.text = introduce(PlainText(), tr("{lane}: text", lane=name), role="code")
-        self.text.setReadOnly(True)
-        self.text.setTabChangesFocus(True)
-        self.text.setFixedHeight(px(TEXT_HEIGHT))
-        self.text.setTextInteractionFlags(
-            Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
+        self.text = introduce(
+            PlainText(
+                readOnly=True,
+                tabChangesFocus=True,
+                textInteractionFlags=Qt.TextInteractionFlag.TextSelectableByMouse
+                | Qt.TextInteractionFlag.TextSelectableByKeyboard,
+            ),
+            tr("{lane}: text", lane=name),
+            role="code",
         )
+        self.text.setFixedHeight(px(TEXT_HEIGHT))
         self.figures = FigureRow()
         self.problem = label("", "error", wrap=True, selectable=True)
         self.inspect = button(tr("Inspect"), tr("{lane}: open the run in the inspector", lane=name))
@@ -195,7 +199,7 @@ class LaneCard(QFrame):
         self.export = button(tr("Export…"), tr("{lane}: export the run", lane=name))
         self._lay_out()
         self.compare.setVisible(place > 0)  # not before it has a parent: it would be a window of its own
-        self.show_problem("")
+        show_line(self.problem, "")
         self.allow(inspect=False, compare=False)
 
     def _lay_out(self) -> None:
@@ -245,10 +249,6 @@ class LaneCard(QFrame):
         self.figures.cells[-1].setText(percent(agreement))
         said = {None: "", True: tr("✓ right"), False: tr("✗ wrong")}
         self.verdict.setText(said[is_right])
-
-    def show_problem(self, problem: str) -> None:
-        """Shows why the run failed; an empty text hides the line."""
-        show_line(self.problem, problem)
 
     def allow(self, *, inspect: bool, compare: bool) -> None:
         """Enables Inspect and Export, and Compare."""

@@ -151,10 +151,6 @@ class LaneChooser(QWidget):
         known = self._known.get(model, ())
         return () if isinstance(known, str) else known
 
-    def _is_read(self, model: str) -> bool:
-        """True once a model's decoders are known, or why there are none."""
-        return bool(self._decoders(model)) or model in self._known
-
     def _read(self) -> None:
         model = self._wanted[0]
         self._reading.ask(lambda: _decoders_of(model))
@@ -184,7 +180,9 @@ class LaneChooser(QWidget):
             row.setEnabled(not self._is_busy)
             row.remove.setVisible(len(self.specs) > FEWEST_LANES)
         self.add.setVisible(len(self.specs) < MAX_LANES)
-        self.add.setEnabled(not self._is_busy and self._is_read(self.specs[-1].model))
+        last = self.specs[-1].model
+        is_read = bool(self._decoders(last)) or last in self._known  # or why there are none
+        self.add.setEnabled(not self._is_busy and is_read)
         self.note.setText(self.problem)
 
     def set_busy(self, is_busy: bool) -> None:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from PySide6.QtCore import QSize, Qt, Signal, Slot
+from PySide6.QtCore import QSignalBlocker, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QSlider, QWidget
 
@@ -82,9 +82,8 @@ class ClockBar(QWidget):
     def refresh(self) -> None:
         clock = self._clock
         has_race = clock.end > 0
-        self.slider.blockSignals(True)
-        self.slider.setValue(round(TICKS * clock.seconds / clock.end) if has_race else 0)
-        self.slider.blockSignals(False)
+        with QSignalBlocker(self.slider):
+            self.slider.setValue(round(TICKS * clock.seconds / clock.end) if has_race else 0)
         self.play.setEnabled(has_race)
         self.slider.setEnabled(has_race)
         said = tr("{seconds} of {end} s", seconds=f"{clock.seconds:.3f}", end=f"{clock.end:.3f}")
@@ -182,7 +181,7 @@ class RacePage(QWidget):
         chain_tabs(path[0], path[1:])
         self.field.submitted.connect(self._submit)
         self.field.textChanged.connect(self._allow)
-        self.field.overlong.connect(lambda _text: self._say_fault(refusal()))
+        self.field.overlong.connect(lambda _text: show_line(self.fault, refusal()))
         self.clock.moved.connect(self._show_moment)
         self.reader.failed.connect(_raise)
         themes.settled.connect(self._arrange)
@@ -207,10 +206,7 @@ class RacePage(QWidget):
             self.stop.setVisible(is_busy)
             self._allow()
         show_line(self.message, message)
-        self._say_fault(fault)
-
-    def _say_fault(self, text: str) -> None:
-        show_line(self.fault, text)
+        show_line(self.fault, fault)
 
     @Slot()
     def _allow(self) -> None:
@@ -237,13 +233,12 @@ class RacePage(QWidget):
             card.title.set_whole(title)
             card.set_run(None)
             card.show_reading("", None, None)
-            card.show_problem("")
+            show_line(card.problem, "")
             card.allow(inspect=False, compare=False)
 
     def _make_cards(self, count: int) -> None:
         while len(self.cards) > count:
-            gone = self.cards.pop()
-            discard(gone)
+            discard(self.cards.pop())
         while len(self.cards) < count:
             card = LaneCard(len(self.cards))
             for made, show in (
@@ -280,7 +275,7 @@ class RacePage(QWidget):
                 self._begun[place] = lane.trace
                 card.set_run(lane.trace, race.columns[place])
             card.show_frame(lane.canvas.current, lane.figures)
-            card.show_problem(tr(lane.problem) if lane.problem else "")
+            show_line(card.problem, tr(lane.problem) if lane.problem else "")
 
     def end(self) -> None:
         """Ends a race: reads the texts, and enables the clock, which replays all lanes together, and the links."""

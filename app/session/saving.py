@@ -18,9 +18,9 @@ from PySide6.QtCore import QObject, Signal, Slot
 
 from app.library import GoneError, Library, LibraryError, Whole, transfer
 from app.library.conversations import ConversationStore
-from app.library.opening import free_name
 from app.state.chat.conversation import ChatState
 from app.system import logs
+from app.system.folders import free_name
 from app.system.i18n import tr, trn
 from app.system.timers import every
 from engine import SafelightError

@@ -361,14 +361,14 @@ class Session(QObject):
 
     def _claim(self, chat: ChatState) -> str:
         """Locks a conversation against writes from other windows. Returns the problem if this failed."""
-        if chat.id is None or self.library.claim(chat.id):
+        if chat.id is None or self.library.claims.take(chat.id):
             return ""
         return tr("This conversation is being answered in another window. Wait until it ends, then open it again.")
 
     def _release(self, chat: ChatState) -> None:
         """Unlocks a conversation, unless another run of it has begun; called once its answer is written."""
         if chat.id is not None and not (self._run is not None and self._run.chat is chat):
-            self.library.release(chat.id)
+            self.library.claims.release(chat.id)
 
     @Slot(str)
     def _saved_or_not(self, problem: str) -> None:
@@ -511,7 +511,7 @@ class Session(QObject):
         self._stored.remove(item)
         chat = run.chat
         if run.is_first and chat.id is not None and not chat.first.items:
-            self.library.release(chat.id)
+            self.library.claims.release(chat.id)
             self._stored.forget(chat)
 
     def choose_answer(self, turn: Turn, index: int) -> None:

@@ -24,7 +24,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.design.controls import ChoiceBox, Hairline, button, introduce, label, restyle
+from app.design.controls import ChoiceBox, Hairline, button, introduce, label, restyle, show_line
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.tokens import Theme
@@ -95,10 +95,9 @@ class SettingsDialog(QDialog):
             further: parts that are not made of preferences: the title of a section, which may be one of the others, and
                 a widget each. Its object name is what ``show_setting`` takes.
         """
-        super().__init__(parent)
+        super().__init__(parent, modal=True)
         introduce(self, tr("Settings"), id="preferences")
         self.setWindowTitle(tr("Settings"))
-        self.setModal(True)
         self._preferences = preferences
         self._values = values
         self._settings = settings
@@ -165,8 +164,7 @@ class SettingsDialog(QDialog):
         self._add_section(tr(section.title), rows, names)
 
     def _add_section(self, title: str, parts: Sequence[QWidget | QLayout], names: Sequence[str]) -> None:
-        page = introduce(QScrollArea(), title)
-        page.setWidgetResizable(True)
+        page = introduce(QScrollArea(widgetResizable=True), title)
         page.setFrameShape(QFrame.Shape.NoFrame)
         page.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         heading = label(title, "title", wrap=True)
@@ -222,8 +220,7 @@ class SettingsDialog(QDialog):
 
     def _folder(self, item: Folder, row: QHBoxLayout) -> QLineEdit:
         """Shows the path on its own line, so that it is readable at any text size."""
-        shown = introduce(QLineEdit(), tr(item.label), tr(item.explanation), id=item.name)
-        shown.setReadOnly(True)
+        shown = introduce(QLineEdit(readOnly=True), tr(item.label), tr(item.explanation), id=item.name)
         choose = button(tr("Choose…"), tr("Choose the {folder}", folder=tr(item.label).lower()), role="plain")
         usual = button(tr("Default"), tr("Use the default {folder}", folder=tr(item.label).lower()), role="plain")
         for widget in (choose, usual):
@@ -264,8 +261,7 @@ class SettingsDialog(QDialog):
         """Shows a remark under a setting; an empty text removes it."""
         remark = self._remarks[name]
         restyle(remark, "role", "fault" if is_error else "done")
-        remark.setText(text)
-        remark.setVisible(bool(text))
+        show_line(remark, text)
         remark.setAccessibleDescription(text)
 
     def _holder(self, name: str) -> Preferences | SettingsValues:

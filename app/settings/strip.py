@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from app.design import themes
-from app.design.controls import Hairline, button, introduce, label
+from app.design.controls import Hairline, button, introduce, label, show_line
 from app.design.fonts import px
 from app.design.layouts import STRETCH, Part, boxed, column_of, row_of
 from app.settings.fields import (
@@ -62,8 +62,7 @@ class SettingsStrip(QWidget):
         self._fold = QWidget()
         self._inside = QWidget()
         self._inside.setLayout(self._lay_out())
-        self._scroll = introduce(QScrollArea(), tr("Sampler"))
-        self._scroll.setWidgetResizable(True)
+        self._scroll = introduce(QScrollArea(widgetResizable=True), tr("Sampler"))
         self._scroll.setFrameShape(QFrame.Shape.NoFrame)
         self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setLayout(row_of(Hairline(Qt.Orientation.Vertical), (self._scroll, 1), spacing=0))
@@ -151,8 +150,7 @@ class SettingsStrip(QWidget):
         self._allowed = names
         for field in (self.seed, self.random_seed):
             field.setEnabled(self._is_allowed(SEED.name))
-        self.refusal.setText(reason)
-        self.refusal.setVisible(bool(reason))
+        show_line(self.refusal, reason)
         self._show_state()
 
     def _is_allowed(self, name: str) -> bool:

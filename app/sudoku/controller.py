@@ -215,7 +215,7 @@ class SudokuController(QObject):
 
     @Slot()
     def _show_pace(self) -> None:
-        self.page.set_pace(self._context.values.pace)
+        self.page.scrub.set_pace(self._context.values.pace)
 
     @property
     def is_busy(self) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from functools import partial
 
 from PySide6.QtCore import QEvent, QObject, QSize, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QResizeEvent
@@ -79,12 +81,15 @@ class SudokuPage(QWidget):
         board.doubts_changed.connect(self._show_doubts)
         board.installEventFilter(self)
         column.bins.asked.connect(self.new_puzzle)
-        column.paste.clicked.connect(self._paste)
         column.copy.clicked.connect(board.copy)
-        column.clear.clicked.connect(self._clear)
-        column.undo.clicked.connect(self._undo)
-        column.redo.clicked.connect(self._redo)
-        column.back.clicked.connect(self._back)
+        for made, act in (
+            (column.paste, board.paste),
+            (column.clear, board.clear_all),
+            (column.undo, board.undo),
+            (column.redo, board.redo),
+            (column.back, board.setFocus),
+        ):
+            made.clicked.connect(partial(self._edit, act))
         self.run.shown.connect(self._show_run)
         self.run.started.connect(self._show_run)
         self.run.finished.connect(self._finished)
@@ -114,30 +119,9 @@ class SudokuPage(QWidget):
             self.board.set_puzzle(generate(bin, random.Random()))
             self.board.setFocus()
 
-    @Slot()
-    def _paste(self) -> None:
+    def _edit(self, act: Callable[[], object], _checked: bool = False) -> None:
         self.leave_run()
-        self.board.paste()
-
-    @Slot()
-    def _clear(self) -> None:
-        self.leave_run()
-        self.board.clear_all()
-
-    @Slot()
-    def _undo(self) -> None:
-        self.leave_run()
-        self.board.undo()
-
-    @Slot()
-    def _redo(self) -> None:
-        self.leave_run()
-        self.board.redo()
-
-    @Slot()
-    def _back(self) -> None:
-        self.leave_run()
-        self.board.setFocus()
+        act()
 
     @Slot()
     def leave_run(self) -> None:
@@ -313,10 +297,6 @@ class SudokuPage(QWidget):
             self.side.setMinimumHeight(0)
             self.side.setFixedWidth(px(COLUMN) + 12)
             self._inside.setMaximumHeight(max(200, self.height()))
-
-    def set_pace(self, pace: str) -> None:
-        """Sets the pace at which runs are played, a value of the pace setting."""
-        self.scrub.set_pace(pace)
 
     def minimumSizeHint(self) -> QSize:
         return QSize(320, 320)

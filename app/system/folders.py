@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import stat
 import tempfile
 import time
@@ -77,12 +78,16 @@ def set_aside(path: Path) -> Path:
     Raises:
         OSError: it cannot be renamed.
     """
-    name = f"{path.stem}.damaged-{time.strftime('%Y%m%d-%H%M%S')}"
-    number, aside = 1, path.with_name(name + path.suffix)
-    while aside.exists() or aside.is_symlink():
+    return path.rename(free_name(path.with_stem(f"{path.stem}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")))
+
+
+def free_name(path: Path) -> Path:
+    """Returns the path, with a number added if such a file exists."""
+    number, free = 1, path
+    while os.path.lexists(free):
         number += 1
-        aside = path.with_name(f"{name}-{number}{path.suffix}")
-    return path.rename(aside)
+        free = path.with_stem(f"{path.stem}-{number}")
+    return free
 
 
 def shortened(text: str) -> str:

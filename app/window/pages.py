@@ -94,6 +94,11 @@ class Pages:
         context.navigator, self.show_page = self, show_page
         self.stack = QStackedWidget()
         self.by_name = {entry.name: Lazy(self._maker(entry, context)) for entry in PAGES}
+        typed = cast("dict[str, Lazy[Any]]", self.by_name)  # for the pages whose specific methods the window uses
+        self.chat: Lazy[ChatController] = typed[CHAT]
+        self.inspector: Lazy[InspectorController] = typed[INSPECTOR]
+        self.models: Lazy[ModelsController] = typed[MODELS]
+        self.race: Lazy[RaceController] = typed[RACE]
 
     def _maker(self, entry: PageEntry, context: AppContext) -> Callable[[], Page]:
         def make() -> Page:
@@ -105,24 +110,6 @@ class Pages:
 
     def __getitem__(self, name: str) -> Page:
         return self.by_name[name]()
-
-    # pages whose specific methods the window uses:
-
-    @property
-    def chat(self) -> Lazy[ChatController]:
-        return cast("Lazy[Any]", self.by_name[CHAT])
-
-    @property
-    def inspector(self) -> Lazy[InspectorController]:
-        return cast("Lazy[Any]", self.by_name[INSPECTOR])
-
-    @property
-    def models(self) -> Lazy[ModelsController]:
-        return cast("Lazy[Any]", self.by_name[MODELS])
-
-    @property
-    def race(self) -> Lazy[RaceController]:
-        return cast("Lazy[Any]", self.by_name[RACE])
 
     @property
     def current(self) -> Page | None:

@@ -200,8 +200,7 @@ class ForkPanel(QWidget):
 
     def say(self, problem: str) -> None:
         """Shows why a fork could not be made; an empty text removes the message."""
-        self.problem.setText(problem[:1].upper() + problem[1:])
-        self.problem.setVisible(bool(problem))
+        show_line(self.problem, problem[:1].upper() + problem[1:])
 
     def show_runs(self, runs: Sequence[RunItem], current: str) -> None:
         """Shows the tree of runs; ``current`` is the id of the open run."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, Slot
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSignalBlocker, QSize, Qt, Slot
 from PySide6.QtGui import (
     QFont,
     QKeyEvent,
@@ -80,10 +80,9 @@ class Timeline(QAbstractSlider):
 
     @Slot()
     def _on_frames(self) -> None:
-        self.blockSignals(True)
-        self.setRange(0, max(0, len(self._frames) - 1))
-        self.setValue(self._player.place)
-        self.blockSignals(False)
+        with QSignalBlocker(self):
+            self.setRange(0, max(0, len(self._frames) - 1))
+            self.setValue(self._player.place)
         self.update()
 
     @Slot(int)

@@ -10,12 +10,12 @@ from app.library import Library, NewMessage
 
 def test_a_conversation_is_claimed_once(library: Library, folder: Path) -> None:
     other = Library.open(folder)
-    assert library.claim(1)
-    assert library.claim(1)
-    assert not other.claim(1)
-    assert other.claim(2)
-    library.release(1)
-    assert other.claim(1)
+    assert library.claims.take(1)
+    assert library.claims.take(1)
+    assert not other.claims.take(1)
+    assert other.claims.take(2)
+    library.claims.release(1)
+    assert other.claims.take(1)
     other.close()
     assert list(folder.glob("*.lock")) == []
 
@@ -24,7 +24,7 @@ def test_an_unheld_run_counts_as_stopped(library: Library, folder: Path) -> None
     ids = [library.create(title=title) for title in ("held", "left", "never claimed")]
     for id in ids:
         library.add(id, NewMessage(None, "assistant", "draft", status="developing"))
-    assert library.claim(ids[0])
+    assert library.claims.take(ids[0])
     (folder / f"library-answering-{ids[1]}.lock").touch()
     (folder / "library-answering-x.lock").touch()
     other = Library.open(folder)
@@ -40,9 +40,9 @@ def test_a_foreign_lock_file_locks_nothing(library: Library, folder: Path, tmp_p
     (folder / "library-answering-1.lock").mkdir()
     (folder / "library-answering-2.lock").symlink_to(tmp_path / "elsewhere")
     for conversation in (1, 2):
-        assert library.claim(conversation)
-        library.release(conversation)
+        assert library.claims.take(conversation)
+        library.claims.release(conversation)
     assert not (tmp_path / "elsewhere").exists()
     assert len(list(folder.glob("*.lock"))) == 2
     with closing(Library.in_memory()) as memory:
-        assert memory.claim(1)
+        assert memory.claims.take(1)
