@@ -18,6 +18,7 @@ from app.canvas.accessibility import expose_cells
 from app.canvas.grid_view import GridView
 from app.canvas.heat import Heat
 from app.design import themes
+from app.design.controls import grow_with_width
 from app.design.tokens import Theme, color, set_inks
 from app.state.run.canvas import BlockState, CellState
 from app.state.sudoku.board import BLANK, EMPTY, SIZE
@@ -101,7 +102,7 @@ class FrameView(GridView):
         self._drawn: list[Drawn] | None = None  # cached texts; None after a change
         self._drawn_in: Theme | None = None
         self._geometry = BoardGeometry.within(PREFERRED, PREFERRED)
-        self._grow_by_width(QSizePolicy.Policy.Expanding)
+        grow_with_width(self, QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setAccessibleName(tr("Sudoku board"))
         expose_cells(self)
 

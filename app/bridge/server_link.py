@@ -174,7 +174,9 @@ class ServerLink(QObject):
             key, place = self._known = self._usable_key(make_key)
             if not wanted.is_on:
                 return ServerState("off", "", key, place)
-            host, names = ("0.0.0.0", _own_names()) if wanted.is_open else ("127.0.0.1", ())
+            name = socket.gethostname()
+            names = (*((name, f"{name}.local") if name else ()), CONTAINER_HOST) if wanted.is_open else ()
+            host = "0.0.0.0" if wanted.is_open else "127.0.0.1"
             options = ServerOptions(host=host, port=wanted.port, api_key=key, hosts=names)
             server = RunningServer(self._scheduler, options)
             server.live.subscribe(self._stir)
@@ -233,8 +235,3 @@ def _own_address() -> str:
             return str(asking.getsockname()[0])
         except OSError:
             return "127.0.0.1"
-
-
-def _own_names() -> tuple[str, ...]:
-    name = socket.gethostname()
-    return (*((name, f"{name}.local") if name else ()), CONTAINER_HOST)

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from PySide6.QtCore import QEvent, QPoint, QRect, Qt, QVariantAnimation, Signal, Slot
 from PySide6.QtGui import QFocusEvent, QHelpEvent, QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QToolTip, QWidget
 
 from app.canvas.geometry import Rect
 from app.design import motion
@@ -51,12 +51,6 @@ class GridView(QWidget):
         self._fade.valueChanged.connect(self._on_fade)
         motion.changed.connect(self._end_motion)
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
-
-    def _grow_by_width(self, vertical: QSizePolicy.Policy) -> None:
-        """Makes the widget take the available width; its height follows from the width."""
-        policy = QSizePolicy(QSizePolicy.Policy.Expanding, vertical)
-        policy.setHeightForWidth(True)
-        self.setSizePolicy(policy)
 
     @property
     def grid(self) -> Grid:

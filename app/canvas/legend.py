@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from app.canvas.geometry import Rect, flow
 from app.design import themes
-from app.design.controls import folded
+from app.design.controls import folded, grow_with_width
 from app.design.fonts import TEXT_SMALL, px, text_percent, ui_font
 from app.design.tokens import Theme, color, entropy_color, set_inks
 
@@ -40,9 +40,7 @@ class Legend(QWidget):
         self._entries: tuple[LegendEntry, ...] = ()
         self._widths: list[int] = []
         self._widths_at = 0  # text size in percent at which they were measured; kept because layouts ask often
-        policy = QSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
-        policy.setHeightForWidth(True)
-        self.setSizePolicy(policy)
+        grow_with_width(self, QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
 
     def set_entries(self, entries: Sequence[LegendEntry]) -> None:
         if tuple(entries) != self._entries:

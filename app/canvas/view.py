@@ -25,6 +25,7 @@ from app.canvas.paint import (
     paint_legend,
 )
 from app.design import themes
+from app.design.controls import grow_with_width
 from app.design.focus_rings import is_ringed
 from app.design.fonts import TEXT_BODY, canvas_font, px, ui_font
 from app.design.tokens import FADE_MS, color, set_inks
@@ -63,7 +64,7 @@ class CanvasView(GridView):
             self, duration=FADE_MS, easingCurve=QEasingCurve(QEasingCurve.Type.OutCubic), startValue=0.0, endValue=1.0
         )  # moves cells to their new positions
         self._glide.valueChanged.connect(self.update)
-        self._grow_by_width(QSizePolicy.Policy.Minimum)
+        grow_with_width(self, QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
         self.setAccessibleName(tr("Canvas"))
         self._describe()
 

@@ -143,7 +143,7 @@ class TurnCommands(QObject):
 
     def decide(self, call: ToolCall, decision: Decision) -> None:
         """Takes the user's decision about a call of a tool."""
-        self.attempt(lambda: self._session.decide(call, decision))
+        self.attempt(lambda: self._session.calls.decide(call, decision))
         self.acted.emit()
 
     def run_of(self, answer: Answer | ToolRound) -> Recording | Path:

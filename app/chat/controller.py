@@ -306,7 +306,7 @@ class ChatController(QObject):
             config = values.config(usual.defaults, usual.decoders)
             self.page.composer.fills = bool(model.parts) or can_fill(model, config)
             room = reserve(config, usual)
-            tools = tuple(tool.function for tool in self._session.offered(usual))
+            tools = tuple(tool.function for tool in self._session.calls.offered(usual))
             counting = PromptCount(model.count_tokens, model.image_cost, config.image_tokens, tools)
             self.page.composer.pictures.set_cost(counting.cost if model.image_cost is not None else None)
             self.page.composer.meter.set_model(counting if model.context else None, model.context, room)

@@ -215,8 +215,7 @@ def _figures(block: BlockState, steps: int) -> str:
 def centred(content: QWidget, width: int, side: int) -> QHBoxLayout:
     """Returns a row with the content in the middle, at most ``width`` pixels wide, with ``side`` pixels around."""
     content.setMaximumWidth(width)
-    row = row_of(STRETCH, (content, 1000), STRETCH, margins=(side, 0, side, 0))
-    return row
+    return row_of(STRETCH, (content, 1000), STRETCH, margins=(side, 0, side, 0))
 
 
 class ChatWelcome(QScrollArea):

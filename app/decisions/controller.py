@@ -13,7 +13,7 @@ from app.bridge.engine_thread import RunHandle
 from app.context import DECISIONS, AppContext
 from app.decisions import words
 from app.decisions.page import DecisionsPage
-from app.design.controls import focus_in_view
+from app.design.controls import focus_in_view, show_line
 from app.state.decisions.drafts import QuestionDraft, samples
 from app.state.decisions.reading import DecisionReading
 from app.state.run.replay import Frame, Replay
@@ -141,7 +141,7 @@ class DecisionsController(QObject):
             return
         state = page.column.state.raw()
         has_problem, is_empty = page.questions.find_problems(), not state.strip()
-        page.column.show_problem(tr("Write what the questions are about.") if is_empty else "")
+        show_line(page.column.problem, tr("Write what the questions are about.") if is_empty else "")
         if is_empty and not has_problem:
             focus_in_view(page.column.state)
         if is_empty or has_problem:

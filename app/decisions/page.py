@@ -57,16 +57,12 @@ class StateColumn(QWidget):
         )
         head = row_of(label(tr("Text"), "section"), STRETCH, self.examples, spacing=8)
         self.setLayout(column_of(head, (self.state, 1), self.problem, self.joint, spacing=8))
-        self.state.textChanged.connect(lambda: self.show_problem(""))
-        self.state.overlong.connect(lambda _text: self.show_problem(refusal()))
+        self.state.textChanged.connect(lambda: show_line(self.problem, ""))
+        self.state.overlong.connect(lambda _text: show_line(self.problem, refusal()))
 
     def offer(self, titles: Sequence[str]) -> None:
         self.examples.addItems(list(titles))
         self.examples.setCurrentIndex(-1)
-
-    def show_problem(self, text: str) -> None:
-        """Shows what is wrong with the state; an empty text hides the line."""
-        show_line(self.problem, text)
 
 
 class CanvasStrip(QWidget):
@@ -271,8 +267,8 @@ class DecisionsPage(QWidget):
             self.decide.setVisible(not is_busy)
             self.decide.setEnabled(can_decide)
             self.load.setVisible(offers)
-        for line, text in ((self.message, message), (self.fault, fault)):
-            show_line(line, text)
+        show_line(self.message, message)
+        show_line(self.fault, fault)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -287,10 +283,13 @@ class DecisionsPage(QWidget):
     def _arrange(self) -> None:
         """Lays out the widget. Wide: side by side, the questions scroll. Narrow: in one column, all of it scrolls."""
         is_narrow = self.width() < px(NARROW)
-        direction = QBoxLayout.Direction.TopToBottom if is_narrow else QBoxLayout.Direction.LeftToRight
-        self._row.setDirection(direction)
-        upward = QBoxLayout.Direction.BottomToTop if is_narrow else QBoxLayout.Direction.LeftToRight
-        self._foot.setDirection(upward)
+        across, down, up = (
+            QBoxLayout.Direction.LeftToRight,
+            QBoxLayout.Direction.TopToBottom,
+            QBoxLayout.Direction.BottomToTop,
+        )
+        self._row.setDirection(down if is_narrow else across)
+        self._foot.setDirection(up if is_narrow else across)
         if is_narrow and self._row.indexOf(self.strip) < 0:
             self._row.addWidget(self.strip)
         elif not is_narrow and self._lower.indexOf(self.strip) < 0:

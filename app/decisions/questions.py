@@ -67,9 +67,7 @@ class QuestionList(QWidget):
     def show_drafts(self, drafts: Sequence[QuestionDraft]) -> None:
         """Shows other questions, all folded."""
         while len(self.cards) > len(drafts):
-            card = self.cards.pop()
-            self._list.removeWidget(card)
-            discard(card)
+            discard(self.cards.pop())
         while len(self.cards) < len(drafts):
             self._add_card(drafts[len(self.cards)])
         for place, (card, draft) in enumerate(zip(self.cards, drafts, strict=True)):
@@ -231,8 +229,7 @@ class QuestionEditor(QWidget):
 
     def show_problem(self, problem: DraftProblem | None) -> None:
         """Marks the field with the problem, and shows its text; None removes both."""
-        self.problem.setText("" if problem is None else problem.text)
-        self.problem.setVisible(problem is not None)
+        show_line(self.problem, "" if problem is None else problem.text)
         wrong = None if problem is None else self._field_of(problem)
         for field in (self.instructions, *self.rows):
             if bool(field.property("wrong")) != (field is wrong):
@@ -276,8 +273,7 @@ class QuestionEditor(QWidget):
 
 
 def _field(name: str, hint: str, longest: int) -> QLineEdit:
-    made = introduce(QLineEdit(placeholderText=hint, maxLength=longest), name)
-    return made
+    return introduce(QLineEdit(placeholderText=hint, maxLength=longest), name)
 
 
 class QuestionCard(QFrame):
@@ -334,14 +330,12 @@ class QuestionCard(QFrame):
         """Shows an answer: its bars, its facts and a warning; None for no answer."""
         self.answer = answer
         self.bars.show_answer(answer, reads)
-        self.facts.setText("" if answer is None else fact_words(answer, reads))
-        self.facts.setVisible(answer is not None)
+        show_line(self.facts, "" if answer is None else fact_words(answer, reads))
         show_line(self.warning, "" if answer is None else words.warning(answer))
 
     def show_problem(self, problem: DraftProblem | None) -> None:
         """Shows why the question cannot be asked; None if it can."""
-        self.fault.setText("" if problem is None else problem.text)
-        self.fault.setVisible(problem is not None)
+        show_line(self.fault, "" if problem is None else problem.text)
         if self.editor is not None:
             self.editor.show_problem(problem)
 
@@ -369,7 +363,6 @@ class QuestionCard(QFrame):
         editor, self.editor = self.editor, None
         if editor is None:
             return
-        self._column.removeWidget(editor)
         discard(editor)
         self._folded.show()
 

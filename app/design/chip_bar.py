@@ -8,7 +8,7 @@ from PySide6.QtCore import QSize, Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
-from app.design.controls import FlowLayout, button, chain_tabs, discard, flow_of, grow_with_width
+from app.design.controls import button, chain_tabs, discard, flow_of, grow_with_width
 from app.system.i18n import tr
 
 GAP = 8
@@ -87,13 +87,11 @@ class SuggestionBar(QWidget):
         if self._host is not None:
             discard(self._host)
         self._suggestions = tuple(suggestions)
-        self._host = QWidget()
-        flow = FlowLayout(self._host, GAP)
-        self.chips = []
-        for said, _ in self._suggestions:
-            chip = button(said, tr("Ask: {prompt}", prompt=said), role="chip", clicked=self._pick)
-            flow.addWidget(chip)
-            self.chips.append(chip)
+        self.chips = [
+            button(said, tr("Ask: {prompt}", prompt=said), role="chip", clicked=self._pick)
+            for said, _ in self._suggestions
+        ]
+        self._host = flow_of(*self.chips, gap=GAP)
         self._layout.addWidget(self._host)
         if self._after is not None:
             chain_tabs(self._after, self.chips)

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.design.controls import FlowLayout, button, label, restyle
+from app.design.controls import FlowLayout, button, introduce, label, restyle
 from app.design.fonts import TEXT_BODY, canvas_font
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.text_field import PlainText
@@ -30,8 +30,7 @@ class DetailsDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle(tr("Details"))
         self.resize(720, 420)
-        shown = PlainText(text, readOnly=True)
-        shown.setAccessibleName(tr("Details of the error"))
+        shown = introduce(PlainText(text, readOnly=True), tr("Details of the error"))
         shown.setFont(canvas_font(TEXT_BODY))
         copy = button(
             tr("Copy"),

@@ -197,8 +197,7 @@ class InspectorPage(QWidget):
         self._switch = row_of(spacing=16)
         names, files = column_of(self.title, self.facts, spacing=0), (self.open_button, self.export_button)
         parts = (self.close_button, (names, 1), self._switch, Gap(16), *files)
-        head = introduce(boxed(row_of(*parts, margins=(16, 8, 16, 8), spacing=16)), id="inspector-head")
-        return head
+        return introduce(boxed(row_of(*parts, margins=(16, 8, 16, 8), spacing=16)), id="inspector-head")
 
     def _add_view(self, title: str, name: str, widget: QWidget) -> None:
         """Adds a view of the run, with a switch button named ``name``."""

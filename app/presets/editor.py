@@ -17,11 +17,10 @@ from PySide6.QtWidgets import (
     QListWidget,
     QListWidgetItem,
     QMessageBox,
-    QScrollArea,
     QWidget,
 )
 
-from app.design.controls import Hairline, button, flow_of, introduce, label, show_line
+from app.design.controls import Hairline, button, flow_of, introduce, label, scroller, show_line
 from app.design.fonts import px
 from app.design.layouts import STRETCH, Gap, boxed, column_of, row_of
 from app.design.question import ask
@@ -208,10 +207,7 @@ class PresetEditor(QDialog):
     def _lay_out(self) -> None:
         buttons = row_of(self.new, self.delete, STRETCH, spacing=16)
         left = column_of((self.list, 1), buttons, spacing=8)
-        scroll = introduce(QScrollArea(widgetResizable=True), tr("The preset"))
-        scroll.setFrameShape(QFrame.Shape.NoFrame)
-        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # it scrolls to the focused field
-        scroll.setWidget(self.form)
+        scroll = introduce(scroller(self.form), tr("The preset"))  # it scrolls to the focused field
         bottom = row_of(STRETCH, self.done_button)
         right = column_of((scroll, 1), self.message, bottom, spacing=8)
         self.setLayout(

@@ -95,21 +95,18 @@ class Calling(QObject):
         while (call := self._current) is not None:
             tool = self._tools.get(call.called)
             if tool is not None:
-                self._ask_or_run(call, tool)
+                assert self._toolbox is not None, "only its tools are offered"
+                if self._toolbox.needs_leave(tool) and (server := self._toolbox.server_of(tool)) is not None:
+                    call.status, call.server = "asking", server
+                    self.changed.emit()
+                else:
+                    self._run(call, tool)
                 return
             call.end("failed", f"There is no tool called {call.called}.")
         if self._calls:
             self._calls = []
             self.changed.emit()
             self.ended.emit()
-
-    def _ask_or_run(self, call: ToolCall, tool: Tool) -> None:
-        assert self._toolbox is not None, "only its tools are offered"
-        if self._toolbox.needs_leave(tool) and (server := self._toolbox.server_of(tool)) is not None:
-            call.status, call.server = "asking", server
-            self.changed.emit()
-        else:
-            self._run(call, tool)
 
     @Slot()
     def _follow(self) -> None:

@@ -24,7 +24,6 @@ from app.session.saving import Saving, bring_in
 from app.settings.values import SettingsValues
 from app.state.adapters import with_adapter
 from app.state.chat.attachment import AttachedPicture, Attachment
-from app.state.chat.calls import Decision, ToolCall
 from app.state.chat.conversation import Answer, ChatState, Turn, user_message
 from app.state.chat.prompts import prepare, prepare_with_files
 from app.state.chat.rewriting import Rewriting, can_fill, of_prompt
@@ -107,9 +106,9 @@ class Session(QObject):
         self, library: Library, link: EngineLink, values: SettingsValues, toolbox: Toolbox | None = None
     ) -> None:
         super().__init__()
-        self._calls = Calling(toolbox)
-        self._calls.changed.connect(self._show_calls)
-        self._calls.ended.connect(self._go_on)
+        self.calls = Calling(toolbox)
+        self.calls.changed.connect(self._show_calls)
+        self.calls.ended.connect(self._go_on)
         self.library = library
         self.chat = ChatState(preset=DEFAULT)
         self.think = False
@@ -232,7 +231,7 @@ class Session(QObject):
         itself if it has no parts."""
         if not model.parts:
             return model
-        tools = [tool.called for tool in self.offered(model)]
+        tools = [tool.called for tool in self.calls.offered(model)]
         messages = self.chat.messages_with(asked, at)
         return model.part(part_for(messages, tools) if rewriting is None else GAPS)
 
@@ -292,10 +291,6 @@ class Session(QObject):
             return ()
         return next((turn.pictures for turn in reversed(self.chat.turns) if turn.pictures), ())
 
-    def offered(self, model: LoadedModel) -> tuple[Tool, ...]:
-        """Returns the tools that a model is offered in the chat."""
-        return self._calls.offered(model)
-
     def _new_answer(self, model: LoadedModel, version: int = 0, rewriting: Rewriting | None = None) -> Answer:
         seed, config = self._values.next_seed(version), self._values.config(model.defaults, model.decoders)
         is_text = not model.capabilities.steps
@@ -316,7 +311,7 @@ class Session(QObject):
             raise SafelightError(problem)
         self._removed = None
         room = reserve(answer.config, model)
-        tools = self._calls.offered(model) if how is None else ()
+        tools = self.calls.offered(model) if how is None else ()
         messages = chat.messages(turn, with_tools=model.reads_tools)
         if how is not None:
             asked = user_message(how.wording(turn.prompt), turn.attachments, turn.pictures)
@@ -386,7 +381,7 @@ class Session(QObject):
                 self._run.answer.is_stopping = True
                 self._progress(self._run)
             return
-        self._calls.stop()
+        self.calls.stop()
         run.answer.stop(run.model.decode)
         self._progress(run)
 
@@ -395,14 +390,6 @@ class Session(QObject):
         """Stops an answer that waits for its calls, as the model that asked for them is gone."""
         if self._run is not None and self._run.answer.status == "calling":
             self.stop()
-
-    def decide(self, call: ToolCall, decision: Decision) -> None:
-        """Takes the user's decision about a call that waits for it.
-
-        Raises:
-            SafelightError: leave for always cannot be stored.
-        """
-        self._calls.decide(call, decision)
 
     def _begin(self, request: RunRequest) -> RunHandle:
         handle = self._link.run(request)
@@ -434,7 +421,7 @@ class Session(QObject):
             for event in events:
                 run.chat.fold(event, run.model.decode)
             if run.tools:
-                self._calls.begin(run.answer, run.model, run.tools)
+                self.calls.begin(run.answer, run.model, run.tools)
             self._progress(run)
 
     @Slot(float)
@@ -574,7 +561,7 @@ class Session(QObject):
         self._is_closed = True
         self._fetching.drop()
         run, self._run = self._run, None
-        self._calls.stop()
+        self.calls.stop()
         if run is not None:
             run.answer.stop(run.model.decode)
             self._keep("answer", run.answer, run.chat, lambda: self._stored.keep(run.answer, run.model.decode))

@@ -228,9 +228,7 @@ class SettingsDialog(QDialog):
         choose.clicked.connect(functools.partial(self._choose_folder, item))
         usual.clicked.connect(functools.partial(self._take_folder, item.name, ""))
         self.controls[f"{item.name}_choose"], self.controls[f"{item.name}_default"] = choose, usual
-        buttons = row_of(choose, usual, STRETCH, spacing=8)
-        column = column_of(shown, buttons, spacing=8)
-        row.addLayout(column, 1)
+        row.addLayout(column_of(shown, row_of(choose, usual, STRETCH, spacing=8), spacing=8), 1)
         return shown
 
     def refresh(self) -> None:

@@ -8,7 +8,7 @@ from PySide6.QtCore import QLocale, Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QValidator, QWheelEvent
 from PySide6.QtWidgets import QCheckBox, QDoubleSpinBox, QLineEdit, QSpinBox
 
-from app.design.controls import ChoiceBox, introduce
+from app.design.controls import ChoiceBox, describe, introduce
 from app.settings.values import DECODER, SEED, decoder_explanation, decoder_title
 from app.system.i18n import tr
 from engine.config import LARGEST_SEED
@@ -74,12 +74,10 @@ def _declare(box: NumberBox, setting: Setting) -> None:
     """Gives a box the name and the tool tip of its setting."""
     box.setKeyboardTracking(False)
     box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-    box.setObjectName(setting.name)
     name, explanation = tr(setting.label), tr(setting.explanation)
-    box.setAccessibleName(f"{name}, {tr(setting.unit)}" if setting.unit else name)
-    box.setAccessibleDescription(explanation)
     bounds = tr("From {low} to {high}.", low=f"{setting.low:,g}", high=f"{setting.high:,g}")
-    box.setToolTip(f"{explanation} {bounds}")
+    said = f"{name}, {tr(setting.unit)}" if setting.unit else name
+    introduce(box, said, explanation, tip=f"{explanation} {bounds}", id=setting.name)
 
 
 def number_box(setting: Setting) -> NumberBox:
@@ -108,10 +106,10 @@ class SeedBox(QLineEdit):
     def __init__(self) -> None:
         super().__init__("0")
         self._value = 0
-        introduce(self, tr(SEED.label), tr(SEED.explanation), id=SEED.name)
         self.setValidator(_Seeds(self))
         bounds = tr("From {low} to {high}.", low=0, high=LARGEST_SEED)
-        self.setToolTip(f"{tr(SEED.explanation)} {bounds}")
+        tip = f"{tr(SEED.explanation)} {bounds}"
+        introduce(self, tr(SEED.label), tr(SEED.explanation), tip=tip, id=SEED.name)
         self.editingFinished.connect(self._take)
 
     def value(self) -> int:
@@ -152,11 +150,7 @@ def choice_box(choice: Choice) -> ChoiceBox:
     box = ChoiceBox()
     for value, text in choice.options:
         box.addItem(tr(text), value)
-    box.setObjectName(choice.name)
-    box.setAccessibleName(tr(choice.label))
-    box.setAccessibleDescription(tr(choice.explanation))
-    box.setToolTip(tr(choice.explanation))
-    return box
+    return introduce(box, tr(choice.label), tr(choice.explanation), tip=tr(choice.explanation), id=choice.name)
 
 
 def show_decoders(box: ChoiceBox, decoders: Sequence[str], chosen: str, none: str = "") -> None:
@@ -168,17 +162,15 @@ def show_decoders(box: ChoiceBox, decoders: Sequence[str], chosen: str, none: st
             box.setItemData(box.count() - 1, decoder_explanation(name, decoders), Qt.ItemDataRole.ToolTipRole)
     box.setCurrentIndex(box.findData(chosen))
     explanation = decoder_explanation(chosen, decoders) or tr(DECODER.explanation)
-    box.setToolTip(explanation)
-    box.setAccessibleDescription(explanation)
+    describe(box, explanation)
 
 
 def flag_box(switch: Switch) -> QCheckBox:
     """Returns a check box of a declared switch, with label and tool tip."""
-    box = introduce(
+    return introduce(
         QCheckBox(tr(switch.label)),
         tr(switch.label),
         tr(switch.explanation),
         tip=tr(switch.explanation),
         id=switch.name,
     )
-    return box

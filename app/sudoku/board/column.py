@@ -217,6 +217,5 @@ class PictureNote(QWidget):
 
     def _drop_thumb(self) -> None:
         if self.thumb is not None:
-            self._row.removeWidget(self.thumb)
             discard(self.thumb)
             self.thumb = None

@@ -165,17 +165,14 @@ class BoardView(FrameView):
             text = tr("Type digits, paste a puzzle or a picture of one, or generate one.")
             paint_invitation(painter, self._geometry, themes.current(), text)
 
-    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        self._may_drop(event)
-
-    def dragMoveEvent(self, event: QDragMoveEvent) -> None:
-        self._may_drop(event)
-
-    def _may_drop(self, event: QDragEnterEvent | QDragMoveEvent) -> None:
+    def dragEnterEvent(self, event: QDragEnterEvent | QDragMoveEvent) -> None:
         if self._read_only:
             event.ignore()
         else:
             accept_drag(event)
+
+    def dragMoveEvent(self, event: QDragMoveEvent) -> None:
+        self.dragEnterEvent(event)
 
     def dropEvent(self, event: QDropEvent) -> None:
         take_drop(event, lambda paths: self.pictured.emit(paths[0]), self.pictured.emit, self.refused.emit)

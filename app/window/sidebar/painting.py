@@ -248,8 +248,7 @@ class RowPainter(QStyledItemDelegate):
     def createEditor(
         self, parent: QWidget, _option: QStyleOptionViewItem, _index: QModelIndex | QPersistentModelIndex
     ) -> QWidget:
-        editor = introduce(QLineEdit(parent, maxLength=200), tr("Title of the conversation"), id="rename")
-        return editor
+        return introduce(QLineEdit(parent, maxLength=200), tr("Title of the conversation"), id="rename")
 
     def updateEditorGeometry(
         self, editor: QWidget, option: QStyleOptionViewItem, _index: QModelIndex | QPersistentModelIndex

@@ -175,7 +175,7 @@ def test_a_model_elsewhere_calls_tools_that_run_here(
     [call] = answer.rounds[0].calls
     qtbot.waitUntil(lambda: call.status == "asking")
     slow.parts = [events(chunk({"content": "It is 42."}), chunk({}, "stop"))]
-    session.decide(call, "once")
+    session.calls.decide(call, "once")
     slow.gate.release()
     qtbot.waitUntil(lambda: session.active is None, timeout=20_000)
     assert (answer.rounds[0].text, call.result, answer.text, answer.status) == ("I ask.", "42", "It is 42.", "done")
