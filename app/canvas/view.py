@@ -41,7 +41,7 @@ EMPTY_TEXT = "The canvas is empty. Ask for something, and watch it develop here.
 
 
 class CanvasView(GridView):
-    """One block as a grid of cells on the lines of its text (``app.state.run.lines``), its legend underneath."""
+    """One block as a grid of cells on the lines of its text (``app.state.run.canvas``), its legend underneath."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -14,7 +14,7 @@ from app.bridge.remote_access import only_text
 from app.settings.values import decoder_explanation
 from app.state.chat.conversation import Answer
 from app.state.run.canvas import BlockState, CanvasState
-from app.state.run.figures import rate_text
+from app.state.run.stats import rate_text
 from app.system.i18n import tr, trn
 from engine import catalog
 from engine.catalog import MINI, SMALL, TALK

@@ -12,7 +12,7 @@ from app.cli.options import number, place
 from app.export import FORMATS
 from app.export.run import FPS_HIGH, Options, Share, export, format_of, parse_steps
 from app.state.run.replay import Replay
-from app.system.memory_use import size
+from app.system.i18n import size
 from app.system.windows_start import load_torch_before_qt
 from engine import Recording, open_trace
 

@@ -21,8 +21,8 @@ import engine
 from app.cli import terminal
 from app.cli.loading import chosen, failure
 from app.state.run.canvas import BlockState, CanvasState, CellState
-from app.state.run.figures import block_end_words
 from app.state.run.lines import line_ends
+from app.state.run.stats import block_end_words
 from engine import (
     CanvasCommitted,
     CanvasStarted,

@@ -11,10 +11,9 @@ from PySide6.QtCore import QObject, Slot
 from app.bridge.background import Background
 from app.bridge.engine_thread import RunHandle
 from app.context import DECISIONS, AppContext
-from app.decisions import words
 from app.decisions.page import DecisionsPage
 from app.design.controls import focus_in_view, show_line
-from app.state.decisions.drafts import QuestionDraft, samples
+from app.state.decisions.drafts import QuestionDraft, advice, obstacle, samples
 from app.state.decisions.reading import DecisionReading
 from app.state.run.replay import Frame, Replay
 from app.system.folders import ensure
@@ -125,7 +124,7 @@ class DecisionsController(QObject):
     def _reason(self) -> str:
         """Returns why nothing can be decided now, as a sentence; empty if something can."""
         model = self._model
-        return self._context.reason_to_wait() or ("" if model is None else words.obstacle(model))
+        return self._context.reason_to_wait() or ("" if model is None else obstacle(model))
 
     @property
     def _model(self) -> LoadedModel | None:
@@ -196,8 +195,8 @@ class DecisionsController(QObject):
         model, busy, drafts = self._model, self.is_busy, page.questions.drafts
         reason, caution, is_right = "" if busy else self._reason(), "", False
         if model is not None:
-            caution = words.advice(model)
-            is_right = not (caution or words.obstacle(model))
+            caution = advice(model)
+            is_right = not (caution or obstacle(model))
         missing = "" if drafts else tr("Add a question, or choose an example.")
         page.show_doing(
             is_busy=busy,

@@ -11,7 +11,6 @@ from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QLineEdit, QPushButton, QWidget
 
 from app.canvas.answer_bars import ReadBars
-from app.decisions import words
 from app.design.controls import (
     ChoiceBox,
     button,
@@ -25,7 +24,16 @@ from app.design.controls import (
 )
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
-from app.state.decisions.drafts import FEWEST, KINDS, DraftProblem, Kind, QuestionDraft
+from app.state.decisions.drafts import (
+    FEWEST,
+    KIND_TITLES,
+    KINDS,
+    DraftProblem,
+    Kind,
+    QuestionDraft,
+    option_titles,
+    warning,
+)
 from app.state.decisions.reading import DecisionReading
 from app.state.run.answers import fact_words
 from app.system.i18n import tr
@@ -44,7 +52,7 @@ class QuestionList(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.cards: list[QuestionCard] = []
-        self.adders = [button(tr(words.KIND_TITLES[kind]), role="chip") for kind in KINDS]
+        self.adders = [button(tr(KIND_TITLES[kind]), role="chip") for kind in KINDS]
         for kind, adder in zip(KINDS, self.adders, strict=True):
             adder.setAccessibleName(tr("Add a question: {kind}", kind=adder.text()))
             adder.clicked.connect(functools.partial(self._add, kind))
@@ -183,7 +191,7 @@ class QuestionEditor(QWidget):
         self._removers: list[QPushButton] = []
         self.kind = introduce(ChoiceBox(), tr("Type of question"))
         for kind in KINDS:
-            self.kind.addItem(tr(words.KIND_TITLES[kind]), kind)
+            self.kind.addItem(tr(KIND_TITLES[kind]), kind)
         self.remove = button(tr("Remove"), tr("Remove the question"))
         self.done = button(tr("Done"), tr("Hide the fields"))
         self.instructions = _field(tr("Question"), tr("What is asked about the text?"), MAX_TEXT)
@@ -322,8 +330,8 @@ class QuestionCard(QFrame):
         """Shows a question, without an answer."""
         self.draft = draft
         self.asked.setText(draft.instructions.strip() or tr("No question yet"))
-        self.kind.setText(tr(words.KIND_TITLES[draft.kind]))
-        self.bars.show_names(words.option_titles(draft))
+        self.kind.setText(tr(KIND_TITLES[draft.kind]))
+        self.bars.show_names(option_titles(draft))
         self.show_answer(None, ())
 
     def show_answer(self, answer: TypedAnswer | None, reads: Sequence[LabelRead]) -> None:
@@ -331,7 +339,7 @@ class QuestionCard(QFrame):
         self.answer = answer
         self.bars.show_answer(answer, reads)
         show_line(self.facts, "" if answer is None else fact_words(answer, reads))
-        show_line(self.warning, "" if answer is None else words.warning(answer))
+        show_line(self.warning, "" if answer is None else warning(answer))
 
     def show_problem(self, problem: DraftProblem | None) -> None:
         """Shows why the question cannot be asked; None if it can."""

@@ -1,20 +1,25 @@
-"""A message over a page: an error with its details, something done with a follow-up action, or a question."""
+"""A message over a page: an error with its details, or something done with a follow-up action. And two questions in a
+dialog, before something is deleted and for a name; both return at once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, QObject, QPoint, Signal, Slot
-from PySide6.QtGui import QGuiApplication, QHideEvent
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt, Signal, Slot
+from PySide6.QtGui import QGuiApplication, QHideEvent, QIcon
 from PySide6.QtWidgets import (
     QApplication,
     QDialog,
     QFrame,
+    QInputDialog,
+    QLabel,
+    QMessageBox,
+    QPushButton,
     QWidget,
 )
 
 from app.design.controls import FlowLayout, button, introduce, label, restyle
-from app.design.fonts import TEXT_BODY, canvas_font
+from app.design.fonts import TEXT_BODY, canvas_font, px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.text_field import PlainText
 from app.system.i18n import tr
@@ -171,3 +176,41 @@ class Notice(QFrame):
         dialog = DetailsDialog(self._details, self.window())
         dialog.finished.connect(dialog.deleteLater)
         dialog.open()
+
+
+NAME_WIDTH = 400  # pixels at 100 %, of the question for a name
+
+
+def ask(parent: QWidget, text: str, yes: Callable[[], None]) -> QMessageBox:
+    """Opens the question; ``yes`` is called if the user confirms. Enter and Esc cancel."""
+    box = QMessageBox(QMessageBox.Icon.Warning, tr("Delete"), text, parent=parent, textFormat=Qt.TextFormat.PlainText)
+    delete = box.addButton(tr("Delete"), QMessageBox.ButtonRole.DestructiveRole)
+    keep = box.addButton(tr("Keep"), QMessageBox.ButtonRole.RejectRole)
+    for made in (delete, keep):
+        made.setAccessibleName(made.text())
+    delete.setProperty("role", "danger")
+    box.setDefaultButton(keep)
+    box.setEscapeButton(keep)
+    delete.clicked.connect(yes)
+    box.finished.connect(box.deleteLater)
+    box.open()
+    return box
+
+
+def ask_name(parent: QWidget, text: str, name: str, done: Callable[[str], None]) -> QInputDialog:
+    """Asks for a name, which may be empty; ``done`` gets it if the user confirms."""
+    box = QInputDialog(parent)
+    box.setWindowTitle(tr("Rename"))
+    box.setLabelText(text)
+    box.setTextValue(name)
+    box.setOkButtonText(tr("Rename"))
+    box.setCancelButtonText(tr("Cancel"))
+    for said in box.findChildren(QLabel):
+        said.setTextFormat(Qt.TextFormat.PlainText)
+    for made in box.findChildren(QPushButton):
+        made.setIcon(QIcon())  # some desktops put icons on them
+    box.resize(px(NAME_WIDTH), box.sizeHint().height())
+    box.textValueSelected.connect(done)
+    box.finished.connect(box.deleteLater)
+    box.open()
+    return box

@@ -25,8 +25,7 @@ from app.export.run import FPS_HIGH, FPS_LOW, Options, Share, export, frames_of
 from app.player.player import Player
 from app.settings import store
 from app.settings.fields import RealBox
-from app.system.i18n import tr
-from app.system.memory_use import size
+from app.system.i18n import size, tr
 from app.system.timers import every
 from engine import SafelightError
 from engine.settings import Setting

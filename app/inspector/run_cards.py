@@ -17,10 +17,9 @@ from app.design.controls import button, discard, introduce, label
 from app.design.fonts import px
 from app.design.icons import BUTTON, DotsButton
 from app.design.layouts import STRETCH, ColumnPage, Gap, column_of, row_of
-from app.design.question import ask, ask_name
+from app.design.notice import ask, ask_name
 from app.inspector.run_pictures import PictureView, RunPicture
-from app.system.i18n import tr, trn
-from app.system.memory_use import size
+from app.system.i18n import size, tr, trn
 from engine import SafelightError
 from engine.trace import name_of, name_trace, removing, trace_files
 

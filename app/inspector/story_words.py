@@ -9,8 +9,8 @@ from app.canvas.words import token_words
 from app.inspector.words import Piece, capital
 from app.player.player import NOTHING
 from app.state.run.answers import answers_of, decision_words, share_words
-from app.state.run.figures import block_end_words
 from app.state.run.replay import NOISE, BlockRecord, Frame
+from app.state.run.stats import block_end_words
 from app.state.run.story import Doubt, Moment, in_doubt, moment, tokens_before
 from app.state.run.task_words import round_words
 from app.system.i18n import tr, trn

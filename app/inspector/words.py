@@ -16,8 +16,8 @@ from app.state.run.answers import question_words, share_words
 from app.state.run.canvas import BlockState
 from app.state.run.cell_history import History
 from app.state.run.comparison import Difference, differences, has, model_title
-from app.state.run.figures import block_end_words
 from app.state.run.replay import NOISE, Frame, Replay
+from app.state.run.stats import block_end_words
 from app.state.sudoku.placing import Placed, is_puzzle, puzzle_in
 from app.state.sudoku.solve_frame import POSITIONS
 from app.system.i18n import tr, trn

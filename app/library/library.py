@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 from app.library import opening, schema
-from app.library.claims import Claims
 from app.library.errors import GoneError, LibraryError, explained
 from app.library.records import (
     SUMMARY_COLUMNS,
@@ -25,6 +24,7 @@ from app.library.records import (
 )
 from app.library.store import BRANCH, GONE, GONE_MESSAGE, Store, pieces
 from app.system.i18n import tr
+from app.system.locks import Claims
 from engine import SafelightError
 from engine.clock import this_moment
 from engine.files import private_folder

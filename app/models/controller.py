@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QMessageBox
 
 from app.context import AppContext
 from app.design.controls import focus_in_view
-from app.design.question import ask
+from app.design.notice import ask
 from app.models import tasks, words
 from app.models.entries import FOLDERS, Action, ModelEntry, Place, entries, place_of, source_of
 from app.models.jobs import JobEnded, JobProgress, Jobs, ModelJob
@@ -460,4 +460,5 @@ def _free(folder: Path) -> int:
     return shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free
 
 
-build = ModelsController
+def build(context: AppContext) -> ModelsController:
+    return ModelsController(context)

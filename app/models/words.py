@@ -10,8 +10,7 @@ from app.models.entries import Action, ModelEntry, Place
 from app.models.jobs import JobKind, JobProgress, Phase
 from app.state.models.recommendation import Note, sold_size
 from app.system.folders import shortened
-from app.system.i18n import tr, trn
-from app.system.memory_use import size
+from app.system.i18n import size, tr, trn
 from engine.hub_cache import repo_of
 from engine.memory.machine import Machine
 from engine.model_files import is_gguf

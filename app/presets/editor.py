@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
 from app.design.controls import Hairline, button, flow_of, introduce, label, scroller, show_line
 from app.design.fonts import px
 from app.design.layouts import STRETCH, Gap, boxed, column_of, row_of
-from app.design.question import ask
+from app.design.notice import ask
 from app.design.text_field import TextField, refusal
 from app.presets.store import DEFAULT, Preset, PresetStore, free_name, problem
 from app.settings.fields import flag_box

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from app.state.run.figures import seconds_text
+from app.state.run.stats import seconds_text
 from app.state.run.task_words import kind_words
 from app.system.i18n import tr, trn
 

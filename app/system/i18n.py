@@ -1,4 +1,4 @@
-"""Translation: every string on screen passes through ``tr`` or ``trn``. Without Qt.
+"""Translation: every string on screen passes through ``tr`` or ``trn``; and bytes in words. Without Qt.
 
 There is no catalogue yet: the strings in the source are English, and tests put others in their place.
 """
@@ -28,3 +28,15 @@ def tr(text: str, /, **values: object) -> str:
 def trn(one: str, many: str, count: int, /, **values: object) -> str:
     """Returns a translated string with the plural form for ``{count}``."""
     return _catalogue.ngettext(one, many, count).format(count=f"{count:,}", **values)
+
+
+def size(count: float) -> str:
+    """Returns a number of bytes in decimal units, such as "1.5 GB"."""
+    if count >= 1e9:
+        shown = count / 1e9
+        return tr("{count} GB", count=f"{shown:.1f}" if shown < 100 else f"{shown:,.0f}")
+    if count >= 1e6:
+        return tr("{count} MB", count=f"{count / 1e6:.0f}")
+    if count >= 1e3:
+        return tr("{count} kB", count=f"{count / 1e3:.0f}")
+    return tr("{count} B", count=f"{count:.0f}")

@@ -29,8 +29,7 @@ from app.settings import store
 from app.settings.preferences import NUMBERS, SECTIONS, Preferences
 from app.settings.values import SAMPLER, SEED
 from app.system.folders import Folders, ensure
-from app.system.i18n import tr
-from app.system.memory_use import size
+from app.system.i18n import size, tr
 from app.system.timers import later
 from app.window.sidebar.painting import shown_title
 from engine import SafelightError

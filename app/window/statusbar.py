@@ -18,8 +18,7 @@ from app.design.tokens import Theme
 from app.server.words import status_text
 from app.session.session import title_of
 from app.settings.strip import SettingsStrip
-from app.system.i18n import tr, trn
-from app.system.memory_use import size
+from app.system.i18n import size, tr, trn
 from app.system.timers import later
 from app.window.topbar import TopBar
 from engine.service import MemoryUsed, ServiceReply, is_remote

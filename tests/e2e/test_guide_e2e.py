@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from app.inspector.export_dialog import ExportDialog
 from app.inspector.guide.guide import Guide
-from app.inspector.guide.steps import CELL, COUNTED
+from app.inspector.guide.scene import CELL, COUNTED
 from app.window.main_window import MainWindow
 from engine import MINI
 from engine.catalog import SMALL

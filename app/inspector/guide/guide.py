@@ -18,8 +18,7 @@ from app.design.controls import button, label, usable
 from app.design.layouts import column_of, row_of
 from app.design.tokens import SPACE_1, SPACE_2, SPACE_4
 from app.inspector.continuations import Continuations
-from app.inspector.guide.scene import GuideScene, Ring
-from app.inspector.guide.steps import RUN, STEPS, Course, GuideState
+from app.inspector.guide.scene import RUN, STEPS, Course, GuideScene, GuideState, Ring
 from app.inspector.page import InspectorPage
 from app.settings import store
 from app.system.i18n import tr

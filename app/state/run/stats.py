@@ -1,4 +1,5 @@
-"""Folds a run's events into the figures next to the canvas. Knows neither Qt nor torch. Unknown figures are None."""
+"""Folds a run's events into the figures next to the canvas, and words them. Knows neither Qt nor torch. Unknown figures
+are None."""
 
 from __future__ import annotations
 
@@ -6,7 +7,8 @@ import json
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from app.state.run.canvas import CanvasState
+from app.state.run.canvas import BlockState, CanvasState
+from app.system.i18n import tr
 from engine import (
     CanvasCommitted,
     Event,
@@ -103,3 +105,20 @@ class RunStats:
             tokens_per_second=tokens / ended.seconds if ended.seconds > 0 else None,
             is_cut=ended.reason == "length",
         )
+
+
+def block_end_words(block: BlockState) -> str:
+    """Describes the end of a block that stalled; empty if it converged, or ran out of steps."""
+    return tr("stalled at step {step}, taken as it is", step=block.steps) if block.reason == "stalled" else ""
+
+
+def seconds_text(seconds: float) -> str:
+    """Returns a duration with its unit."""
+    if seconds < 0.1:
+        return tr("{count} ms", count=f"{1000 * seconds:.0f}")
+    return tr("{count} s", count=f"{seconds:.2f}" if seconds < 10 else f"{seconds:,.0f}")
+
+
+def rate_text(rate: float) -> str:
+    """Returns tokens per forward or per second, without a unit."""
+    return f"{rate:,.1f}" if rate >= 0.1 else f"{rate:.2f}"

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QAbstractItemView, QFrame, QListWidget, QListWidge
 
 from app.design.controls import button, flow_of, introduce, label
 from app.design.layouts import STRETCH, column_of, row_of
-from app.design.question import ask
+from app.design.notice import ask
 from app.library import Summary
 from app.library.library import KEPT_DAYS, KEPT_SECONDS
 from app.system.i18n import tr, trn

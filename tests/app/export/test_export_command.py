@@ -13,7 +13,7 @@ from app.cli import export
 from app.cli.options import Parser
 from app.design.tokens import PAPER
 from app.export.pictures import CELL
-from app.system.memory_use import size
+from app.system.i18n import size
 from engine import SafelightError, Trace, gallery
 
 from .conftest import whole

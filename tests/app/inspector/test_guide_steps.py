@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from app.inspector.guide.steps import CELL, COUNTED, DIGIT, RUN, STEPS, Course, GuideState
+from app.inspector.guide.scene import CELL, COUNTED, DIGIT, RUN, STEPS, Course, GuideState
 from app.state.run.replay import Replay
 from engine import gallery, open_trace
 from engine.tasks.sudoku import parse, solutions

@@ -125,7 +125,7 @@ def test_a_full_disk_is_said_and_nothing_is_half_written(library, folder):
 
 def test_a_library_that_cannot_be_written_is_said_at_once(folder, monkeypatch):
     fill(folder)
-    connect = opening._connect
+    connect = opening.connect
 
     def read_only(path: Path) -> sqlite3.Connection:
         connection = connect(path)

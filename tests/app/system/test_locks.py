@@ -11,8 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.library.claims import Claims
-from app.system.locks import locked, take
+from app.system.locks import Claims, locked, take
 from engine import SafelightError, windows
 
 

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from app.context import CHAT
 from app.inspector.guide.guide import Guide
-from app.inspector.guide.steps import CELL, COUNTED
+from app.inspector.guide.scene import CELL, COUNTED
 from app.player.player import NOTHING
 from app.window.main_window import MainWindow
 from engine import MINI, gallery

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.state.run.figures import rate_text, seconds_text
+from app.state.run.stats import rate_text, seconds_text
 from app.system import memory_use
 from app.window.statusbar import FIELDS, StatusBar
 
