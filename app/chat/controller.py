@@ -20,7 +20,7 @@ from app.context import MODELS, AppContext, Waiting
 from app.design import themes
 from app.design.notice import Notice
 from app.pictures.source import PictureSource
-from app.presets.picker import PresetPicker
+from app.presets.editor import PresetPicker
 from app.presets.store import Preset, PresetStore
 from app.session.session import cannot_see, reserve
 from app.state.chat.attachment import AttachedPicture, Attachment

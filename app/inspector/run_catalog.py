@@ -124,10 +124,6 @@ class RunCatalog(QObject):
         self._looking = Background(self, self._take)
         self.found = Look()
 
-    @property
-    def is_looking(self) -> bool:
-        return self._looking.is_busy
-
     def look(self, of: Sequence[TraceHeader] = ()) -> None:
         """Reads the files again. ``of`` are further runs whose ancestors are wanted."""
         self._of = tuple(of) or self._of

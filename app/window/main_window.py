@@ -97,11 +97,6 @@ class Notices(QObject):
         self._has_place = False
         self._said_at_start: list[tuple[str, str]] | None = []  # messages and details; None once the start is over
 
-    @property
-    def is_starting(self) -> bool:
-        """True if messages are collected instead of replaced."""
-        return self._said_at_start is not None
-
     @Slot(str, str)
     def say(self, message: str, details: str = "") -> None:
         """Shows an error in a sentence; ``details`` may be a traceback."""

@@ -111,7 +111,7 @@ def test_after_the_start_a_message_takes_the_place_of_the_one_before(qtbot: QtBo
     window.context.say("one")
     window.context.say("two.")
     assert said(window) == "one. two."
-    qtbot.waitUntil(lambda: not window.notices.is_starting)
+    qtbot.waitUntil(lambda: window.notices._said_at_start is None)
     window.context.say("three")
     assert said(window) == "three"
 

@@ -51,7 +51,7 @@ def test_a_typed_puzzle_is_solved_scrubbed_and_inspected(qtbot: QtBot, window: M
     assert one.check.kind == "one"
 
     shown: list[int] = []
-    one.run.shown.connect(lambda: shown.append(one.run.frame.steps if one.run.frame is not None else -1))
+    one.run.shown.connect(lambda: shown.append(one.run.board.frame.steps if one.run.board.frame is not None else -1))
     window.context.values.speed = 2
     window.context.apply_values()
     column.solve.click()
@@ -116,12 +116,12 @@ def test_a_run_is_stopped_within_a_step(qtbot: QtBot, window: MainWindow) -> Non
     window.context.values.speed = 0.5
     window.context.apply_values()
     one.column.solve.click()
-    qtbot.waitUntil(lambda: one.run.frame is not None and one.run.frame.steps >= 1, timeout=RUN_MS)
+    qtbot.waitUntil(lambda: one.run.board.frame is not None and one.run.board.frame.steps >= 1, timeout=RUN_MS)
     qtbot.keyClick(window, Qt.Key.Key_Escape)
     idle(qtbot, window)
     assert one.run.trace.result.reason in ("cancelled", "eos")  # it may have been solved before it was shown
     assert one.scrub.slider.value() == one.scrub.slider.maximum()
-    assert one.run.frame.steps == len(one.run.trace.steps)
+    assert one.run.board.frame.steps == len(one.run.trace.steps)
 
 
 def test_the_puzzle_is_raced_by_two_models(qtbot: QtBot, window: MainWindow) -> None:

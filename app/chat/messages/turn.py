@@ -17,7 +17,7 @@ from app.chat.messages.action_row import ActionRow, VersionSwitch
 from app.chat.messages.answer import AnswerView
 from app.chat.messages.prompt_editor import PromptEditor
 from app.design import themes
-from app.design.controls import button, describe, flow_of, grow_with_width, introduce, label
+from app.design.controls import button, describe, discard, flow_of, grow_with_width, introduce, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.text_field import fits
@@ -128,9 +128,7 @@ class PromptView(QWidget):
             self._show_prompt(True)
             if self.isVisible():  # else another version is shown, and the focus belongs elsewhere
                 self.edit.setFocus()
-            self.editor.hide()
-            self._column.removeWidget(self.editor)
-            self.editor.deleteLater()
+            discard(self.editor)
             self.editor = None
             self._rebuilt()
 

@@ -229,11 +229,6 @@ class RunBoard(QObject):
         self.player.placed.connect(self._show)
         self.player.revealed.connect(self._show)
 
-    @property
-    def frame(self) -> SolveFrame | None:
-        """The shown frame of the run; None if there is none."""
-        return self.board.frame
-
     def expect(self, puzzle: str) -> None:
         """Prepares for a run on a puzzle that was requested; until it begins the board shows the puzzle."""
         self._reset()

@@ -110,7 +110,7 @@ def test_a_look_reads_in_a_thread_and_the_latest_look_holds(
     (tmp_path / "rubbish.sltrace").write_bytes(b"rubbish")
     catalog.look()
     gate.release(9)
-    qtbot.waitUntil(lambda: not catalog.is_looking)
+    qtbot.waitUntil(lambda: not catalog._looking.is_busy)
     assert [Path(key).stem for _, key in catalog.found.recent] == ["newest", "one"]
     assert [Path(key).stem for _, key in catalog.found.gallery] == ["first"]
     assert threading.current_thread() not in threads

@@ -46,7 +46,7 @@ def opened(qtbot: QtBot, context: AppContext, count: int) -> InspectorController
     made.widget.resize(1200, 800)
     made.widget.show()
     made.enter()
-    qtbot.waitUntil(lambda: not made._catalog.is_looking and len(own(made)) == count)
+    qtbot.waitUntil(lambda: not made._catalog._looking.is_busy and len(own(made)) == count)
     return made
 
 

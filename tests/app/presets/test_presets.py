@@ -13,8 +13,7 @@ from PySide6.QtCore import QMimeData, Qt
 from pytestqt.qtbot import QtBot
 
 from app.design.text_field import LONGEST_LINE
-from app.presets.editor import PresetEditor
-from app.presets.picker import EDIT, PresetPicker
+from app.presets.editor import EDIT, PresetEditor, PresetPicker
 from app.presets.store import (
     BUILT_IN_IDS,
     DEFAULT,
