@@ -81,7 +81,7 @@ def test_a_long_line_is_folded() -> None:
 
 def test_no_label_is_made_that_could_read_markup() -> None:
     """Labels come from ``app.design.controls``, and questions from ``app.design.notice``, where they are plain."""
-    makers = {"controls.py": {"QLabel"}, "question.py": {"QMessageBox", "QInputDialog"}, "guide.py": {"QTextBrowser"}}
+    makers = {"controls.py": {"QLabel"}, "notice.py": {"QMessageBox", "QInputDialog"}, "guide.py": {"QTextBrowser"}}
     unsafe = {"QLabel", "QMessageBox", "QTextBrowser", "QErrorMessage", "QInputDialog", "QProgressDialog"}
     for path in APP.rglob("*.py"):
         source = path.read_text("utf-8")

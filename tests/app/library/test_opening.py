@@ -132,7 +132,7 @@ def test_a_library_that_cannot_be_written_is_said_at_once(folder, monkeypatch):
         connection.close()
         return sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None)
 
-    monkeypatch.setattr(opening, "_connect", read_only)
+    monkeypatch.setattr(opening, "connect", read_only)
     with pytest.raises(LibraryError, match=r"cannot be written. Allow writing"):
         Library.open(folder)
 

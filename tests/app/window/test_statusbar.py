@@ -6,7 +6,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.state.run.stats import rate_text, seconds_text
-from app.system import memory_use
+from app.system import i18n
 from app.window.statusbar import FIELDS, StatusBar
 
 
@@ -100,4 +100,4 @@ def test_rates(rate: float, text: str) -> None:
     ],
 )
 def test_bytes(count: float, text: str) -> None:
-    assert memory_use.size(count) == text
+    assert i18n.size(count) == text
