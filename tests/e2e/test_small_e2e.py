@@ -51,7 +51,7 @@ def test_each_prompt_is_answered_by_its_part(qtbot: QtBot, window: MainWindow) -
     assert ask(qtbot, window, "What shape is blue?")[0] == SIGHT  # of the drawing before
     assert ask(qtbot, window, f"Solve this Sudoku:\n{PUZZLE}")[0] == PUZZLES
     assert window.pages.chat().page.turns[-1].answer.board.is_on
-    assert window.pages.chat().page.turns[0].answer._model is model.part(MINI)  # which reads its canvas
+    assert window.pages.chat().page.turns[0].answer.model is model.part(MINI)  # which reads its canvas
     assert window.context.model is model
 
 
