@@ -26,7 +26,7 @@ from engine.hub_cache import is_repo
 from engine.hub_http import BODY_BYTES, explained, open_client
 from engine.types import Cancel
 
-MAX, ASKED = 30, 100  # models of an answer that load here; that the hub is asked for
+MAX_HITS, ASKED = 30, 100  # models of an answer that load here; that the hub is asked for
 ALL_SECONDS = 30.0  # for an answer
 POLL_SECONDS = 0.05  # between two looks at the flag
 _NOBODY = (
@@ -57,7 +57,7 @@ class Hit:
 def search(words: str, hub: str, cancel: Cancel | None = None) -> tuple[tuple[Hit, ...], bool]:
     """Returns models with these words in their names, the most downloaded first; True if there may be more.
 
-    At most ``MAX`` of them load here; the others say why they do not.
+    At most ``MAX_HITS`` of them load here; the others say why they do not.
 
     Raises:
         SafelightError: no network, the hub refuses or sends something else, or ``cancel`` was set.
@@ -67,7 +67,7 @@ def search(words: str, hub: str, cancel: Cancel | None = None) -> tuple[tuple[Hi
     hits = {hit.repo: hit for item in answer[:ASKED] if (hit := _hit(item)) is not None}
     loadable = [hit for hit in hits.values() if not hit.why]
     others = [hit for hit in hits.values() if hit.why]
-    return (*loadable[:MAX], *others), len(loadable) > MAX or len(answer) >= ASKED
+    return (*loadable[:MAX_HITS], *others), len(loadable) > MAX_HITS or len(answer) >= ASKED
 
 
 def look_closer(repo: str, folder: Path, hub: str, cancel: Cancel | None = None) -> int:

@@ -24,7 +24,6 @@ import family_runs
 
 from engine import (
     BASE,
-    EMBEDDED,
     MINI,
     SUDOKU,
     TRACE_SUFFIX,
@@ -34,6 +33,7 @@ from engine import (
     SlotsRead,
     Trace,
     TraceHeader,
+    catalog,
     generate,
     identify_model,
     load_model,
@@ -169,10 +169,9 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class TaskExample:
-    """A run with something to decide, or a format to fit: the first of its requests of which its note is true."""
+    """A run of Safelight Mini that decides, or fits a format: the first of its requests of which its note is true."""
 
     name: str
-    model: str
     title: str
     note: str
     requests: Callable[[GenerationConfig], Iterator[RunRequest]]
@@ -230,7 +229,6 @@ def _fits_in_rounds(trace: Trace) -> bool:
 TASKS = (
     TaskExample(
         "decision",
-        MINI,
         "A decision, read four times",
         "One question about a sentence, read from one denoising step. It is unsure, so it is read again with fresh "
         "noise: the ticks lie close together, so the doubt is the model's, not the noise's.",
@@ -239,7 +237,6 @@ TASKS = (
     ),
     TaskExample(
         "schema",
-        MINI,
         "Counting in a JSON schema",
         "The model was never taught JSON. After each round what fits the schema holds, and the rest is denoised again; "
         "full corners mark what the schema set, open ones what the model wrote.",
@@ -250,14 +247,13 @@ TASKS = (
 
 
 class Tasks:
-    """A small model behind a backend, as clients have it."""
+    """Safelight Mini behind a backend, as clients have it."""
 
-    def __init__(self, name: str, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer) -> None:
         self._decode = functools.partial(read_reply, tokenizer)
         self._backend = LocalBackend()
         replies: list[object] = []
-        title = next(known.title for known in EMBEDDED if known.id == name)
-        self._backend.load(LoadRequest(name, title), replies.append)
+        self._backend.load(LoadRequest(MINI, catalog.title(MINI)), replies.append)
         self.config = next(reply.model.defaults for reply in replies if isinstance(reply, ModelLoaded))
 
     def make(self, example: TaskExample) -> Trace:
@@ -303,7 +299,7 @@ def make(example: Example, model: Model) -> Trace:
     config = reporting_candidates(defaults.replace(pinned=pinned, t_max=example.t_max or defaults.t_max))
     messages = ({"role": "user", "content": example.prompt},)
     ids = model.chat_ids(messages)
-    title = next(known.title for known in EMBEDDED if known.id == example.model)
+    title = catalog.title(example.model)
     header = TraceHeader(
         identify_model(model, example.model, title),
         example.prompt,
@@ -327,7 +323,7 @@ def main() -> None:
     named = sys.argv[1:]
     GALLERY.mkdir(exist_ok=True)
     models = {name: load_model(name, device="cpu") for name in (MINI, SUDOKU, BASE)}
-    tasks = Tasks(MINI, models[MINI].tokenizer)
+    tasks = Tasks(models[MINI].tokenizer)
     listed = []
     for example in (*EXAMPLES, *TASKS, *family_runs.RUNS):
         path = GALLERY / f"{example.name}{TRACE_SUFFIX}"

@@ -34,7 +34,7 @@ examples:
   safelight sudoku --file puzzles.txt --json
   safelight sudoku --image assets/examples/sudoku.png
 """
-FEWEST, MAX = 22, 80  # givens of generated puzzles; fewer than 22 take minutes each
+FEWEST_GIVENS, MAX_GIVENS = 22, 80  # of generated puzzles; fewer than 22 take minutes each
 
 
 def read_board(args: argparse.Namespace, stop: threading.Event) -> ReadBoard:
@@ -103,7 +103,8 @@ def add(commands: options.Commands) -> None:
         "--givens",
         type=givens_range,
         metavar="LOW-HIGH",
-        help=f"number of givens, {FEWEST} to {MAX} (default: 25-50); under 25, making a puzzle takes long",
+        help=f"number of givens, {FEWEST_GIVENS} to {MAX_GIVENS} (default: 25-50); "
+        "under 25, making a puzzle takes long",
     )
     options.add_watch(parser)
     options.add_model(parser)
@@ -115,8 +116,10 @@ def givens_range(text: str) -> GivenRange:
     """Parses an argparse type: ``30-39`` or ``30``."""
     found = re.fullmatch(r"(\d{1,3})(?:-(\d{1,3}))?", text.strip(), re.ASCII)
     low, high = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
-    if not FEWEST <= low <= high <= MAX:
-        raise argparse.ArgumentTypeError(f"must be LOW-HIGH with {FEWEST} <= LOW <= HIGH <= {MAX}, not {quoted(text)}")
+    if not FEWEST_GIVENS <= low <= high <= MAX_GIVENS:
+        raise argparse.ArgumentTypeError(
+            f"must be LOW-HIGH with {FEWEST_GIVENS} <= LOW <= HIGH <= {MAX_GIVENS}, not {quoted(text)}"
+        )
     return GivenRange(low, high)
 
 

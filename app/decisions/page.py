@@ -29,7 +29,7 @@ from app.state.decisions.reading import DecisionProgress, DecisionReading
 from app.system.i18n import tr, trn
 
 LEAST_STATE = 136  # pixels at 100 %
-LEAST, MAX = 72, 176  # bounds of a canvas's height in pixels at 100 %
+LEAST_HEIGHT, MAX_HEIGHT = 72, 176  # of a canvas, in pixels at 100 %
 HEAD = 40
 LEFT, TIGHT_LEFT = 320, 256  # pixels at 100 %
 TIGHT, NARROW = 760, 600  # pixels at 100 %; below the second everything is in one column
@@ -75,7 +75,7 @@ class CanvasStrip(QWidget):
         super().__init__()
         self._reading: DecisionReading | None = None
         self._question = -1
-        self._most = MAX
+        self._most = MAX_HEIGHT
         self.facts = Elided("caption")
         self.inspect = button(tr("Open in the inspector"), clicked=self._inspect)
         self.canvas = introduce(CanvasView(), tr("Canvas with slots"))
@@ -145,13 +145,13 @@ class CanvasStrip(QWidget):
 
     def set_most(self, pixels: int) -> None:
         """Sets the greatest height of a canvas; a higher one scrolls."""
-        self._most = min(pixels, px(MAX))
+        self._most = min(pixels, px(MAX_HEIGHT))
         self._fit()
 
     def _fit(self) -> None:
         """Sets the height that the canvas needs, within bounds."""
         needed = 0 if self.canvas.block is None else self.canvas.heightForWidth(max(1, self._area.viewport().width()))
-        self.setFixedHeight(px(HEAD) + min(max(needed, px(LEAST)), max(self._most, px(LEAST))))
+        self.setFixedHeight(px(HEAD) + min(max(needed, px(LEAST_HEIGHT)), max(self._most, px(LEAST_HEIGHT))))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -272,7 +272,7 @@ def _colors() -> str:
 
 
 MILLI = 1000
-MAX = 2**16 - 1
+MAX_STORED = 2**16 - 1
 PIECE = 2**17  # bytes to deflate per step
 
 
@@ -363,6 +363,6 @@ def _tokens(values: NDArray[np.uint32]) -> bytes:
 
 
 def _thousandths(values: NDArray[np.float32]) -> bytes:
-    finite = np.nan_to_num(values.astype(np.float64), nan=0.0, posinf=MAX / MILLI, neginf=0.0)
-    rounded = np.clip(np.rint(finite * MILLI), 0, MAX).astype(np.uint16)
+    finite = np.nan_to_num(values.astype(np.float64), nan=0.0, posinf=MAX_STORED / MILLI, neginf=0.0)
+    rounded = np.clip(np.rint(finite * MILLI), 0, MAX_STORED).astype(np.uint16)
     return (rounded & 255).astype(np.uint8).tobytes() + (rounded >> 8).astype(np.uint8).tobytes()

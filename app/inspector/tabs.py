@@ -27,6 +27,7 @@ from app.inspector.influence.view import InfluenceView
 from app.inspector.story_words import doubts_in_words, end_in_words
 from app.inspector.timeline.overview import Overview
 from app.inspector.timeline.steps_area import StepsArea
+from app.inspector.words import what_comes_first
 from app.player.player import NOTHING, Player
 from app.state.run.canvas import PinnedRound
 from app.state.run.replay import NOISE, Frame
@@ -188,7 +189,7 @@ class SecondOpinion(QWidget):
 
     def set_refusal(self, reason: str, needed: str = "") -> None:
         """Sets why the text cannot be read now; empty if it can. ``needed`` is the model to load first."""
-        show_line(self.reason, tr("{model} will be loaded first.", model=needed) if needed else reason)
+        show_line(self.reason, what_comes_first(needed, reason))
         self.read.setEnabled(not reason or bool(needed))
 
     def show_problem(self, text: str) -> None:

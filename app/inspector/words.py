@@ -163,6 +163,11 @@ def _counted(number: int) -> str:
     return trn("{count} step", "{count} steps", number)
 
 
+def what_comes_first(needed: str, reason: str) -> str:
+    """Returns which model is ``needed`` and will be loaded, or the reason why nothing can be run; empty for neither."""
+    return tr("{model} will be loaded first.", model=needed) if needed else reason
+
+
 def run_title(header: TraceHeader) -> str:
     """Returns a run's title: its model, its adapter, and its seed if it has one."""
     model = model_words(header)

@@ -24,7 +24,7 @@ from engine.model_files import gguf_models, is_gguf, model_at
 from engine.service import is_remote
 
 FOLDERS, PLACES, SERVERS, KEYED = "models/folders", "models/places", "remote/servers", "remote/keyed"
-MAX = 50  # servers on the list
+MAX_SERVERS = 50  # on the list
 LONGEST = 2600  # characters of an address with a model
 
 
@@ -223,7 +223,7 @@ class RemoteServers:
 
     def __init__(self, settings: QSettings, access: RemoteAccess) -> None:
         self._settings, self._access = settings, access
-        found = (RemoteServer(*text.partition("#")[::2]) for text in self._list(SERVERS)[:MAX])
+        found = (RemoteServer(*text.partition("#")[::2]) for text in self._list(SERVERS)[:MAX_SERVERS])
         self._servers = {server.base: server for server in found if is_remote(server.base)}
         access.keyed = frozenset(self._list(KEYED))
 
@@ -242,8 +242,8 @@ class RemoteServers:
         Raises:
             SafelightError: the list is full.
         """
-        if server.base not in self and len(self._servers) >= MAX:
-            raise SafelightError(f"{MAX} servers are listed already; remove one first")
+        if server.base not in self and len(self._servers) >= MAX_SERVERS:
+            raise SafelightError(f"{MAX_SERVERS} servers are listed already; remove one first")
         if server.model or server.base not in self:
             self._servers[server.base] = server
             self._write()

@@ -111,7 +111,7 @@ def free_name(wanted: str, taken: Iterable[str]) -> str:
 
 FILE = "presets.json"
 VERSION = 7
-MAX = 500  # presets
+MAX_PRESETS = 500
 MAX_BYTES = 2**21
 MAX_VALUES = 100_000  # in the JSON; separators inside prompts count, too
 
@@ -168,9 +168,12 @@ class PresetStore:
         with self._writing():
             theirs, is_whole = self._read()
             changed = change(list(theirs if is_whole else self.own))
-            if len(changed) > MAX:
+            if len(changed) > MAX_PRESETS:
                 raise SafelightError(
-                    tr("There are already {count} presets, the most that are kept. Delete one first.", count=MAX)
+                    tr(
+                        "There are already {count} presets, the most that are kept. Delete one first.",
+                        count=MAX_PRESETS,
+                    )
                 )
             text = json.dumps({"version": VERSION, "presets": [_as_json(preset) for preset in changed]}, indent=2)
             if len(text) >= MAX_BYTES or count_signs(text) > MAX_VALUES:
@@ -225,7 +228,7 @@ class PresetStore:
         found: dict[str, Preset] = {}
         for entry in entries:
             preset = _from_json(entry)
-            if preset is not None and preset.id not in found and len(found) < MAX:
+            if preset is not None and preset.id not in found and len(found) < MAX_PRESETS:
                 found[preset.id] = preset
         if len(found) < len(entries):
             return self._put_aside(tuple(found.values()))

@@ -44,7 +44,7 @@ from engine.layers.attention import Extend
 from engine.layers.joint_rows import JointRows, JointSpan
 from engine.models.diffusion_gemma.network import DiffusionGemma
 
-MAX = 4  # graphs in memory: usually only the combination of all current runs repeats
+MAX_GRAPHS = 4  # in memory: usually only the combination of all current runs repeats
 
 _Key = tuple[weakref.ref[StepProgram], ...]
 _Step = Callable[[], Tensor]
@@ -92,7 +92,7 @@ class JointGraphs:
                 except torch.OutOfMemoryError:
                     self._has_room = False
         self._kept[key] = found
-        while len(self._kept) > MAX:
+        while len(self._kept) > MAX_GRAPHS:
             self._kept.popitem(last=False)
         if found is None:
             return None

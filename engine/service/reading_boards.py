@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 
-from engine.catalog import EMBEDDED, SIGHT
+from engine import catalog
+from engine.catalog import SIGHT
 from engine.errors import SafelightError
 from engine.events import CanvasCommitted, StepFinished
 from engine.pictures import Picture
@@ -26,7 +27,6 @@ from engine.text.message import image_of
 CANDIDATES = 10  # reported for each position and step: all that can stand in a cell
 SEED = 0  # of the noise: fixed, so that a picture is always read the same
 MAX_TOKENS = 16  # of a row: nine cells and the end token
-TITLE = next(model.title for model in EMBEDDED if model.id == SIGHT)
 
 
 def read_board(
@@ -52,7 +52,7 @@ def _read(
     is_here = present is not None and present.path_or_id == SIGHT and present.adapter is None
     runner = Runner(backend, present) if present is not None and is_here else None
     if runner is None:
-        load = LoadRequest(SIGHT, TITLE, request.threads, cancel=request.cancel)
+        load = LoadRequest(SIGHT, catalog.title(SIGHT), request.threads, cancel=request.cancel)
         runner = load_sibling(backend, load, lambda _share: None)
     if runner is None:
         return None

@@ -52,7 +52,6 @@ differ in length, or be committed in part.
 OPENING = struct.Struct("<8sII")
 HEAD = struct.Struct("<4sIIiiII")
 
-MAX_POSITIONS = 65_536  # of a canvas, as in the settings
 MAX_TOP = 64  # candidates a position, as in the settings
 MAX_TOKENS = 2**24  # of a vocabulary
 MAX_STEP = 8 * 2**20  # bytes of one, unpacked: eight candidates on the largest canvas, 64 on one of 15,000

@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 
 from engine import catalog
 from engine.clock import this_moment
-from engine.config import LARGEST_SEED, GenerationConfig
+from engine.config import LARGEST_SEED, MAX_CANVAS, GenerationConfig
 from engine.declared import Form, ids, plain, read, text, whole
 from engine.decoders import BLOCK_DIFFUSION
 from engine.errors import SafelightError
@@ -26,7 +26,7 @@ from engine.tasks.decisions.layout import Slot
 from engine.tasks.decisions.questions import Decision
 from engine.text.message import Message, image_digests, read_message
 from engine.text.output_format import OutputFormat
-from engine.trace.format import MAX_POSITIONS, MAX_TOKENS, MAX_VALUES, PayloadError
+from engine.trace.format import MAX_TOKENS, MAX_VALUES, PayloadError
 
 MAX_LABEL = 8  # token ids that count as one label
 MAX_NAME = 4096  # characters of a name or a path
@@ -108,7 +108,7 @@ def _renamed(raw: dict[str, Any]) -> dict[str, Any]:
     if raw.get("acceptance") == "margin":
         raw |= {"acceptance": "entropy_bound_kept", "acceptance=margin": True}
     if raw.get("head_steps") and raw.get("smallest_canvas") is None:
-        raw["smallest_canvas"] = MAX_POSITIONS  # canvases may differ in length
+        raw["smallest_canvas"] = MAX_CANVAS  # canvases may differ in length
     own = raw.get("decoder") or ""
     thought, answer = (raw.pop(name, "") or own for name in ("thought_decoder", "answer_decoder"))
     if thought == "autoregressive" and answer in ("", BLOCK_DIFFUSION):
@@ -131,7 +131,7 @@ class ModelIdentity:
     title: Name = ""
     path: Name = ""  # the folder or embedded model's id that it was loaded by
     fingerprint: Name = ""
-    canvas_length: Annotated[int, whole(0, MAX_POSITIONS)] = 0  # its own; 0 if unknown
+    canvas_length: Annotated[int, whole(0, MAX_CANVAS)] = 0  # its own; 0 if unknown
     vocab_size: Annotated[int, whole(0, MAX_TOKENS)] = 0  # 0 if unknown
     eos_token_ids: Tokens = ()
     device: Name = ""

@@ -12,7 +12,7 @@ from huggingface_hub import HfApi
 
 import engine.hub_search
 from engine import SafelightError
-from engine.hub_search import FIELDS, MAX, look_closer, search
+from engine.hub_search import FIELDS, MAX_HITS, look_closer, search
 from tests.engine.hub.rude_server import Request, answering
 from tests.engine.hub.server import Hub, model, serving
 
@@ -85,7 +85,7 @@ def test_many_are_cut(hub: Hub) -> None:
     hub.models = [model(f"org/m{number:03}", downloads=number) for number in range(120)]
     hits, is_cut = search("org", hub.endpoint)
     assert ([hit.repo for hit in hits], is_cut) == (
-        [f"org/m{number:03}" for number in range(119, 119 - MAX, -1)],
+        [f"org/m{number:03}" for number in range(119, 119 - MAX_HITS, -1)],
         True,
     )
 

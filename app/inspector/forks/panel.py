@@ -21,7 +21,7 @@ from app.design.controls import ChoiceBox, Elided, button, describe, introduce, 
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.inspector.forks.spans import Spans, fit_rows
-from app.inspector.words import banned_in_words, capital, chance_words, pinned_in_words, put_in_words
+from app.inspector.words import banned_in_words, capital, chance_words, pinned_in_words, put_in_words, what_comes_first
 from app.player.player import NOTHING, Player
 from app.settings.fields import SeedBox, number_box, number_in
 from app.settings.values import SAMPLER, SEED, DecodingChoice
@@ -193,7 +193,7 @@ class ForkPanel(QWidget):
     def block(self, reason: str, offer: str = "") -> None:
         """Sets the reason why no fork can run now; empty if one can. ``offer`` is the model to load first."""
         self._blocked, self._offer = reason, offer
-        said = tr("{model} will be loaded first.", model=offer) if offer else reason
+        said = what_comes_first(offer, reason)
         show_line(self.reason, said)
         describe(self.run, said)
         self._show_place()

@@ -13,6 +13,7 @@ from app.design.controls import button, describe, introduce, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.tokens import SPACE_2
+from app.inspector.words import what_comes_first
 from app.player.player import NOTHING, Player
 from app.system.i18n import tr
 from engine import Mark
@@ -81,7 +82,7 @@ class Spans(QWidget):
     def block(self, reason: str, offer: str = "") -> None:
         """Sets the reason why nothing can be rewritten now; empty if it can. ``offer`` is the model to load first."""
         self._blocked, self._offer = reason, offer
-        said = tr("{model} will be loaded first.", model=offer) if offer else reason
+        said = what_comes_first(offer, reason)
         describe(self.run, said)
         self._show_place()
 

@@ -21,7 +21,7 @@ from app.design.layouts import column_of
 from app.design.tokens import SPACE_2
 from app.inspector.canvas.page_cells import SpannedCanvas
 from app.inspector.forks.panel import TokenChoice
-from app.inspector.words import capital, in_nats
+from app.inspector.words import capital, in_nats, what_comes_first
 from app.player.player import NOTHING, Player
 from app.system.i18n import tr, trn
 from engine import step_number
@@ -163,7 +163,7 @@ class InfluenceView(QWidget):
     def set_refusal(self, reason: str, needed: str = "") -> None:
         """Sets the reason why nothing can be measured now; empty if it can. ``needed`` is the model to load first."""
         self._refusal = "" if needed else reason
-        said = tr("{model} will be loaded first.", model=needed) if needed else reason
+        said = what_comes_first(needed, reason)
         describe(self.measure, said)
         self.show_problem("")
         self._enable()

@@ -19,8 +19,8 @@ from app.presets.store import (
     DEFAULT,
     FILE,
     LONGEST_NAME,
-    MAX,
     MAX_BYTES,
+    MAX_PRESETS,
     Preset,
     PresetStore,
     built_in,
@@ -164,9 +164,9 @@ def test_presets_are_their_users_alone(store: PresetStore) -> None:
 def test_what_is_too_long_is_cut_and_half_characters_are_replaced(store: PresetStore) -> None:
     store.put(POET.replace(system_prompt="half \ud800"))
     assert again(store).own == (POET.replace(system_prompt="half ?"), CLERK)
-    entries = [{"id": str(n), "name": "n" * 900, "system_prompt": "", "overrides": {}} for n in range(MAX + 3)]
+    entries = [{"id": str(n), "name": "n" * 900, "system_prompt": "", "overrides": {}} for n in range(MAX_PRESETS + 3)]
     store.path.write_text(json.dumps({"version": 1, "presets": entries}), encoding="utf-8")
-    assert len(again(store).own) == MAX
+    assert len(again(store).own) == MAX_PRESETS
     assert {len(preset.name) for preset in again(store).own} == {LONGEST_NAME}
     assert "Shorten it" in problem(POET.replace(system_prompt="x" * 200_001), ())
     with pytest.raises(SafelightError, match="Delete one"):

@@ -421,7 +421,7 @@ def test_only_the_latest_combinations_are_kept(captured: list[int]) -> None:
     for one, other in pairs:
         together([joint[one][0], joint[other][0]], 1)
     assert captured == []
-    assert len(JointGraphs.of_network(network)._kept) == step_batch.MAX < len(pairs)
+    assert len(JointGraphs.of_network(network)._kept) == step_batch.MAX_GRAPHS < len(pairs)
 
 
 # --- programs of several runs ----------------------------------------------------------------------------------------
