@@ -85,8 +85,12 @@ def test_every_picture_is_in_a_document() -> None:
 
 
 def test_the_readme_is_short() -> None:
-    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-    assert len(lines) <= 110
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 110
+
+
+@pytest.mark.parametrize("document", LINKING)
+def test_lines_of_documents_fit_a_screen(document: str) -> None:
+    lines = (ROOT / document).read_text(encoding="utf-8").splitlines()
     assert [line for line in lines if len(line) > 160] == []
 
 
