@@ -372,7 +372,7 @@ class MaskSettings:
     ] = 0.4
     accept_probability: Annotated[
         float,
-        real(0.0),
+        real(0.0, 1.0),
         Setting(
             "Probability to accept",
             "",

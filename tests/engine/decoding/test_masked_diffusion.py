@@ -82,7 +82,7 @@ def test_runs_against_the_definition(runs: int) -> None:
         rng = random.Random(seed)
         network = masked_network(seed, rng.choice([0.5, 2.0, 6.0]), 1 + seed % 2, tied=rng.random() < 0.5)
         config = GenerationConfig(
-            accept_probability=rng.choice([0.0, 0.3, 0.6, 0.9, 2.0]),
+            accept_probability=rng.choice([0.0, 0.3, 0.6, 0.9, 0.99]),
             max_denoising_steps=rng.choice([1, 2, 3, 48]),
             sampling_temperature=rng.choice([0.0, 0.0, 0.7]),
             max_new_tokens=rng.randint(1, 9),

@@ -210,6 +210,8 @@ def test_sampling_is_read_as_transformers_reads_it() -> None:
             GenerationConfig.from_dict({name: 2.0})
     with pytest.raises(SafelightError, match="remasking must be one of low_confidence_dynamic, low_confid"):
         GenerationConfig(remasking="none")
+    with pytest.raises(SafelightError, match="accept_probability must be at most 1"):
+        GenerationConfig(accept_probability=2.0)
 
 
 def test_settings_that_are_not_followed_are_named(tmp_path: Path) -> None:
