@@ -351,7 +351,6 @@ class Tour:
         racing = window.pages["race"]
         one, mine = racing.page, racing.lanes.specs[0]
         self.shoot("race-empty")
-        racing.lanes.change(1, LaneSpec(MINI, "autoregressive", {"max_new_tokens": 96}))
 
         def race(prompt: str) -> None:
             one.field.setPlainText(prompt)
