@@ -63,8 +63,8 @@ class PackagedModel(EmbeddedModel):
     @property
     def folder(self) -> Path:
         """The file; one that does not exist if the package is not installed."""
-        found = importlib.util.find_spec(self.package)  # does not import it
-        places = [] if found is None else found.submodule_search_locations or []
+        spec = importlib.util.find_spec(self.package)  # does not import it
+        places = [] if spec is None else spec.submodule_search_locations or []
         return next((Path(place, self.file) for place in places), ASSETS / "models" / self.file)
 
     @property

@@ -77,8 +77,8 @@ def check_fields(made: Any, prefix: str = "") -> None:
 
 @functools.cache
 def _checked(kind: Any) -> list[tuple[str, list[Check], bool]]:
-    found = [(name, _declared(hint)) for name, (hint, _) in _fields(kind).items()]
-    return [(name, one.checks, one.is_optional) for name, one in found if one.checks]
+    declarations = [(name, _declared(hint)) for name, (hint, _) in _fields(kind).items()]
+    return [(name, one.checks, one.is_optional) for name, one in declarations if one.checks]
 
 
 def read(kind: type[T], raw: Any, name: str, *, is_strict: bool = False, is_inner: bool = False) -> T:

@@ -216,8 +216,8 @@ def _check(raw: Any, name: str, depth: int, surrogates: bool) -> None:
 def listed(folder: Path) -> list[str]:
     """Returns the printable names in a folder, at most ``MAX_NAMES``; none if it cannot be read."""
     try:
-        with os.scandir(folder) as found:
-            return [each.name for each in itertools.islice(found, MAX_NAMES) if each.name.isprintable()]
+        with os.scandir(folder) as entries:
+            return [each.name for each in itertools.islice(entries, MAX_NAMES) if each.name.isprintable()]
     except (OSError, ValueError):
         return []
 

@@ -117,16 +117,16 @@ def find(name: str) -> Path | None:
     if not wanted:
         return None
     known = scan(kept())
-    found = [each for each in known if each.name.casefold() == wanted]
-    found = found or [each for each in known if _ends(each.path, wanted)]
+    matching = [each for each in known if each.name.casefold() == wanted]
+    matching = matching or [each for each in known if _ends(each.path, wanted)]
     if "/" in wanted:  # a repository
-        found = found or [each for each in known if each.name.casefold().startswith(f"{wanted}/")]
-    if len({each.path for each in found}) > 1:
-        names = ", ".join(each.name for each in found[:5])
+        matching = matching or [each for each in known if each.name.casefold().startswith(f"{wanted}/")]
+    if len({each.path for each in matching}) > 1:
+        names = ", ".join(each.name for each in matching[:5])
         raise SafelightError(f"{quoted(name)} is the name of several models; give one of them: {names}")
-    if found and found[0].why in ("damaged", "none"):
-        raise SafelightError(f"{found[0].name} cannot be loaded: {found[0].detail}")
-    return found[0].path if found else None
+    if matching and matching[0].why in ("damaged", "none"):
+        raise SafelightError(f"{matching[0].name} cannot be loaded: {matching[0].detail}")
+    return matching[0].path if matching else None
 
 
 def _ends(path: Path, wanted: str) -> bool:
@@ -255,8 +255,8 @@ class _Search:
                 why, detail = "form", "no safetensors"
             elif missing := lost(folder, names):
                 why, detail = "damaged", f"{missing} is missing; download it again"
-        found = sum(size or 0 for size in sizes.values())
-        self.found.append(FoundModel(printable(model_title(folder)), folder, store, found, family, why, detail))
+        size_on_disk = sum(size or 0 for size in sizes.values())
+        self.found.append(FoundModel(printable(model_title(folder)), folder, store, size_on_disk, family, why, detail))
 
 
 def form_of(config: dict[str, Any]) -> str:

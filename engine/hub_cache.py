@@ -72,7 +72,7 @@ def lost(folder: Path, names: Iterable[str]) -> str:
     weights = [name for name in names if name.endswith(".safetensors")]
     if dead := next((name for name in ("config.json", *weights) if not os.path.isfile(folder / name)), ""):
         return dead
-    shards = Counter(found.groups() for name in weights if (found := _SHARD.fullmatch(name)))
+    shards = Counter(match.groups() for name in weights if (match := _SHARD.fullmatch(name)))
     short = next((count for (_, count), here in shards.items() if here < int(count)), "")
     return f"one of {int(short)} files of weights" if short else "" if weights else "model.safetensors"
 

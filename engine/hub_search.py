@@ -100,7 +100,7 @@ def _hit(item: Any) -> Hit | None:
         why, detail = "form", form
     elif "config.json" not in files or not any(is_wanted(name) and name.endswith(".safetensors") for name in files):
         why, detail = "form", "no safetensors"
-    licence = next((found[1] for tag in tags if (found := _LICENCE.fullmatch(tag))), "")
+    licence = next((match[1] for tag in tags if (match := _LICENCE.fullmatch(tag))), "")
     count = item.get("downloads")
     downloads = count if type(count) is int and 0 <= count < 10**12 else None
     return Hit(item["id"], family, form, downloads, licence, item.get("gated") in ("auto", "manual"), why, detail)
@@ -115,8 +115,8 @@ def _files(info: dict[str, Any]) -> dict[str, Any]:
 
 def _parsed(answer: bytes, kind: type, hub: str) -> Any:
     with suppress(SafelightError):
-        if isinstance(found := parse_json(answer.decode("utf-8", "replace"), hub, surrogates=True), kind):
-            return found
+        if isinstance(value := parse_json(answer.decode("utf-8", "replace"), hub, surrogates=True), kind):
+            return value
     sign_in = "If this network asks for a password, open a web page first, then try again"
     raise SafelightError(f"{hub} does not send a list of models. {sign_in}")
 
@@ -149,18 +149,18 @@ def _answer(hub: str, path: str, cancel: Cancel | None, most: int, asked: dict[s
             done.put(error)
 
     threading.Thread(target=ask, name="safelight-hub-search", daemon=True).start()
-    found: bytes | Exception | None = None
-    while found is None:
+    outcome: bytes | Exception | None = None
+    while outcome is None:
         with suppress(Empty):
-            found = done.get(timeout=POLL_SECONDS)
-        if found is None and cancel is not None and cancel.is_set():
+            outcome = done.get(timeout=POLL_SECONDS)
+        if outcome is None and cancel is not None and cancel.is_set():
             raise SafelightError("it was stopped")
-        if found is None and time.monotonic() > ends:
-            found = httpx2.ReadTimeout("too slow")
-    if isinstance(found, bytes):
-        return found
-    if isinstance(found, _NOBODY):
-        raise explained(found, "", hub, with_token=False) from found
-    if isinstance(found, httpx2.HTTPError | OSError):
-        raise SafelightError(f"the connection to {hub} broke; try again") from found
-    raise found
+        if outcome is None and time.monotonic() > ends:
+            outcome = httpx2.ReadTimeout("too slow")
+    if isinstance(outcome, bytes):
+        return outcome
+    if isinstance(outcome, _NOBODY):
+        raise explained(outcome, "", hub, with_token=False) from outcome
+    if isinstance(outcome, httpx2.HTTPError | OSError):
+        raise SafelightError(f"the connection to {hub} broke; try again") from outcome
+    raise outcome

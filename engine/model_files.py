@@ -56,10 +56,10 @@ def loads_directly(path: Path) -> bool:
 
 def gguf_parts(path: Path) -> list[Path]:
     """Returns the files of a GGUF model: as many as the name says (NAME-00001-of-00003.gguf), or this one."""
-    found = _PART.fullmatch(path.name)
-    if found is None or not 1 <= int(found[2]) <= MAX_PARTS:
+    match = _PART.fullmatch(path.name)
+    if match is None or not 1 <= int(match[2]) <= MAX_PARTS:
         return [path]
-    return [path.with_name(f"{found[1]}-{number:05}-of-{found[2]}{found[3]}") for number in range(1, int(found[2]) + 1)]
+    return [path.with_name(f"{match[1]}-{number:05}-of-{match[2]}{match[3]}") for number in range(1, int(match[2]) + 1)]
 
 
 def gguf_of(path: Path) -> Path | None:
@@ -67,8 +67,8 @@ def gguf_of(path: Path) -> Path | None:
     and no other model; else None."""
     if is_gguf(path):
         return gguf_parts(path)[0]
-    found = gguf_models(path)
-    return found[0] if len(found) == 1 else None
+    files = gguf_models(path)
+    return files[0] if len(files) == 1 else None
 
 
 def gguf_models(folder: Path) -> list[Path]:
@@ -104,8 +104,8 @@ def model_title(path: Path) -> str:
     is_file = is_gguf(path)
     stem = path.name
     if is_file and path.suffix:
-        found = _PART.fullmatch(path.name)
-        stem = path.stem if found is None else found[1]
+        match = _PART.fullmatch(path.name)
+        stem = path.stem if match is None else match[1]
     if place is not None and path.parts[place + 1 : place + 2] in ((), ("snapshots",), ("blobs",)):
         name = path.parts[place].removeprefix(REPOSITORY).replace("--", "/")
         inner = path.parts[place + 3 :]  # in the snapshot

@@ -101,11 +101,11 @@ class LoraConfig:
 
 def _patterns(path: Path, raw: dict[str, Any], name: str, read: Callable[[Path, str, Any], Value]) -> Patterns[Value]:
     """Returns the entries of ``rank_pattern`` or ``alpha_pattern``, whose keys PEFT takes as regular expressions."""
-    found = raw.get(name) or {}
-    if not isinstance(found, dict):
+    given = raw.get(name) or {}
+    if not isinstance(given, dict):
         raise SafelightError(f"{path}: {name} is not an object; save the adapter again")
     try:
-        return tuple((re.compile(rf"(.*\.)?({key})$"), read(path, key, value)) for key, value in found.items())
+        return tuple((re.compile(rf"(.*\.)?({key})$"), read(path, key, value)) for key, value in given.items())
     except (re.error, OverflowError, RecursionError) as error:
         raise SafelightError(f"{path}: {name} has a key that is no pattern; save the adapter again") from error
 

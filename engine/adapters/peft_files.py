@@ -78,17 +78,17 @@ class AdapterFiles:
             SafelightError: a tensor is unknown, missing, of a wrong shape or type, or not finite; or they do not fit
                 into the memory that is free.
         """
-        found = self._check(network, targets)
+        matrices_of = self._check(network, targets)
         self._require_room(device, dtype, free_bytes)
         by_path: dict[str, dict[Mode, LowRank]] = {}
-        for place, matrices in found.items():
+        for place, matrices in matrices_of.items():
             by_path.setdefault(place.path, {})[place.mode] = self._low_rank(matrices, device, dtype)
         return {path: targets.joined(parts).requires_grad_(False).eval() for path, parts in by_path.items()}
 
     def _check(self, network: nn.Module, targets: Targets) -> dict[Place, Matrices]:
         """Returns the matrices by the layer they belong to, checked by the headers."""
         layers, headers, file = targets.layers(network), self.checkpoint.headers, self.checkpoint.folder / TENSORS
-        found: dict[Place, Matrices] = {}
+        matrices_of: dict[Place, Matrices] = {}
         for name, header in headers.items():
             match = TENSOR.fullmatch(name)
             module, letter = match.groups() if match else (name, "")
@@ -107,12 +107,12 @@ class AdapterFiles:
             wrong = _what_is_wrong(header, letter, rank, size_of(layers[place.path]))
             if wrong is not None:
                 raise SafelightError(f"{file}: tensor {name} {wrong}")
-            found[place] = Matrices(
+            matrices_of[place] = Matrices(
                 tensor_name(module, "A"), tensor_name(module, "B"), rank, self.config.scaling_of(module)
             )
-        if not found:
+        if not matrices_of:
             raise SafelightError(f"{file} contains no adapter; save the adapter again")
-        return found
+        return matrices_of
 
     def _require_room(self, device: torch.device, dtype: torch.dtype, free: int) -> None:
         needed = self.numbers * dtype.itemsize
@@ -213,7 +213,7 @@ def save_adapter(
 def _config(parts: dict[str, LowRank], base_name: str) -> dict[str, object]:
     ranks = {name: part.down.shape[0] for name, part in parts.items()}
     alphas = {name: _whole(part.scaling * ranks[name]) for name, part in parts.items()}
-    rank, alpha = (Counter(found.values()).most_common(1)[0][0] for found in (ranks, alphas))
+    rank, alpha = (Counter(values.values()).most_common(1)[0][0] for values in (ranks, alphas))
     return {
         "peft_type": "LORA",
         "base_model_name_or_path": base_name,

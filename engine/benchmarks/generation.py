@@ -101,14 +101,14 @@ def measure_writing(model: Model, prompt_tokens: int, new_tokens: int, runs: int
     once = model.tokenizer.encode("\n".join(GENERIC) + "\n")
     prompt, cache = (once * -(-(prompt_tokens + 1) // len(once)))[: prompt_tokens + 1], model.new_cache()
     timed_run(model, prompt, min(WARM_UP, new_tokens), cache)
-    found = [timed_run(model, prompt, new_tokens, cache) for _ in range(runs)]
+    rates = [timed_run(model, prompt, new_tokens, cache) for _ in range(runs)]
     return {
         **_subject(model),
         "precision": model.precision.as_dict(),
         "prompt_tokens": prompt_tokens,
         "new_tokens": new_tokens,
-        "prefill_tokens_per_second": statistics.median(prefill for prefill, _ in found),
-        "decode_tokens_per_second": statistics.median(decode for _, decode in found),
+        "prefill_tokens_per_second": statistics.median(prefill for prefill, _ in rates),
+        "decode_tokens_per_second": statistics.median(decode for _, decode in rates),
         "runs": runs,
     }
 

@@ -170,15 +170,15 @@ def _time_steps(program: StepProgram, config: GenerationConfig, report: Report) 
     program.seed(0)
     for turn in turns:
         program.begin(_noise(program), None, config)
-        found = list[float]()
+        milliseconds = list[float]()
         for step in range(config.max_denoising_steps):
-            found.append(_step_ms([program], step))
+            milliseconds.append(_step_ms([program], step))
             place = f"step {step + 1} of {config.max_denoising_steps}, canvas {turn} of {turns[-1]}"
-            report(f"took {place}, {found[-1]:.0f} ms")
+            report(f"took {place}, {milliseconds[-1]:.0f} ms")
         program.begin(_noise(program), None, config, committed=_noise(program))
         first = _step_ms([program], 0)
         if turn:
-            times += found
+            times += milliseconds
             first_times.append(first)
     report("took a first step that commits")
     return times, first_times
@@ -190,7 +190,7 @@ def _time_together(programs: Sequence[StepProgram], steps: int, report: Report) 
     Returns:
         The number of runs, ``step_ms_median``, and as ``ratio`` the steps a second divided by those of one alone.
     """
-    found: list[dict[str, float]] = []
+    rows: list[dict[str, float]] = []
     warm_up = WARM_UP if programs[0].captures else 0  # on a CPU nothing is captured, and a step takes seconds
     config = GenerationConfig(max_denoising_steps=warm_up + steps, confidence_threshold=0.0)
     for count in (1, len(programs)):
@@ -198,10 +198,10 @@ def _time_together(programs: Sequence[StepProgram], steps: int, report: Report) 
             program.begin(_noise(program), None, config)
         times = [_step_ms(programs[:count], step) for step in range(warm_up + steps)][warm_up:]
         median = statistics.median(times)
-        first = found[0]["step_ms_median"] if found else median
-        found.append({"runs": count, "step_ms_median": median, "ratio": count * first / median})
+        first = rows[0]["step_ms_median"] if rows else median
+        rows.append({"runs": count, "step_ms_median": median, "ratio": count * first / median})
         report(f"took steps of {count} runs at once, {median:.0f} ms each")
-    return found
+    return rows
 
 
 def _step_ms(programs: Sequence[StepProgram], step: int) -> float:
@@ -241,13 +241,13 @@ def _record(program: StepProgram, config: GenerationConfig) -> dict[str, Callabl
 
     The router is among the experts if it is called as a module of its own."""
     network, fused = program.network, program.fused
-    found: dict[str, list[Callable[[], object]]] = {}
+    work_of: dict[str, list[Callable[[], object]]] = {}
 
     def remember(owner: object, name: str, part: str) -> None:
         plain = getattr(owner, name)
 
         def call(*arguments: Any, **named: Any) -> Any:
-            found.setdefault(part, []).append(lambda: plain(*arguments, **named))
+            work_of.setdefault(part, []).append(lambda: plain(*arguments, **named))
             return plain(*arguments, **named)
 
         setattr(owner, name, call)
@@ -268,10 +268,10 @@ def _record(program: StepProgram, config: GenerationConfig) -> dict[str, Callabl
     for owner, name, _ in parts:
         delattr(owner, name)
     hidden = torch.randn(program.length, network.config.hidden_size, device=network.device, dtype=network.dtype)
-    found["vocabulary"] = [lambda: program.vocabulary(hidden)]
+    work_of["vocabulary"] = [lambda: program.vocabulary(hidden)]
     result = program.vocabulary(hidden)
-    found["sampler"] = [lambda: program.settle(result)]
-    return {part: (lambda calls=calls: [call() for call in calls]) for part, calls in found.items()}  # type: ignore[misc]
+    work_of["sampler"] = [lambda: program.settle(result)]
+    return {part: (lambda calls=calls: [call() for call in calls]) for part, calls in work_of.items()}  # type: ignore[misc]
 
 
 def _replayable(program: StepProgram, work: Callable[[], object]) -> Callable[[], object]:

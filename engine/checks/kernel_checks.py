@@ -128,7 +128,7 @@ def vocabulary_check(
             turn = own.roll(shift)
             temperature = 0.5 + 0.1 * turn
             draw = torch.stack([(1 << 40) + turn, step + turn, rows // canvases], dim=1)
-        found = of(
+        result = of(
             hidden,
             table,
             temperature=temperature,
@@ -138,8 +138,8 @@ def vocabulary_check(
             forbidden=forbidden,
             pinned=pinned,
         )
-        numbers = (part[None] for part in (found.entropy, found.probability, found.logsumexp))
-        return found.argmax, found.candidate, *numbers, found.soft, found.nonfinite
+        numbers = (part[None] for part in (result.entropy, result.probability, result.logsumexp))
+        return result.argmax, result.candidate, *numbers, result.soft, result.nonfinite
 
     mistakes: Mistakes = {
         "the neighbouring tokens' scales": (1, other_scales),

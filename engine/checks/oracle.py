@@ -62,8 +62,8 @@ def _exact(operand: Any) -> Any:
     return operand.float() if isinstance(operand, Tensor) and operand.is_floating_point() else operand
 
 
-def _outputs(found: Tensor | Outputs) -> Outputs:
-    return (found,) if isinstance(found, Tensor) else found
+def _outputs(outputs: Tensor | Outputs) -> Outputs:
+    return (outputs,) if isinstance(outputs, Tensor) else outputs
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,11 @@ def judge(check: OracleCheck, repeats: int, with_mixups: bool = True) -> OracleR
     want = check.oracle()
     if want[0].is_cuda:
         _poison(want[0].device)
-    found = tuple(output.clone() for output in check.run())
-    error, strain = _furthest(found, want, check.tolerances)
-    differing = sum(not all(map(torch.equal, found, check.run())) for _ in range(repeats - 1))
+    outputs = tuple(output.clone() for output in check.run())
+    error, strain = _furthest(outputs, want, check.tolerances)
+    differing = sum(not all(map(torch.equal, outputs, check.run())) for _ in range(repeats - 1))
     if strain > 1.0:
-        return OracleResult(False, error, f"off by {error:.2%} from the oracle{_suspect(check, found, error)}")
+        return OracleResult(False, error, f"off by {error:.2%} from the oracle{_suspect(check, outputs, error)}")
     if differing:
         return OracleResult(False, error, f"other bits in {differing} of {repeats - 1} repeats")
     said = f"off by {error:.2g}"
@@ -98,14 +98,14 @@ def judge(check: OracleCheck, repeats: int, with_mixups: bool = True) -> OracleR
     return OracleResult(True, error, said)
 
 
-def distance(found: Tensor, want: Tensor) -> float:
+def distance(output: Tensor, want: Tensor) -> float:
     """Returns the relative error of an output, infinite if it is not finite; a row or column may be off by more."""
-    if found.shape != want.shape:
+    if output.shape != want.shape:
         return float("inf")
     if not want.is_floating_point():
-        return float((found.long() != want.long()).double().mean())
-    found, want = (x.double().reshape(-1, x.shape[-1]) for x in (found, want))
-    gap = found - want
+        return float((output.long() != want.long()).double().mean())
+    output, want = (x.double().reshape(-1, x.shape[-1]) for x in (output, want))
+    gap = output - want
     usual = want.square().mean().sqrt().clamp_min(1e-30)  # a row or column may happen to be small
     whole = gap.square().mean().sqrt() / usual
     row = gap.square().mean(dim=1).sqrt().max() / usual / ROW
@@ -114,18 +114,18 @@ def distance(found: Tensor, want: Tensor) -> float:
     return worst if worst == worst else float("inf")
 
 
-def _furthest(found: Outputs, want: Outputs, tolerances: tuple[float, ...]) -> tuple[float, float]:
+def _furthest(outputs: Outputs, want: Outputs, tolerances: tuple[float, ...]) -> tuple[float, float]:
     """Returns the error of the output furthest beyond its tolerance, and that error in tolerances."""
     distances = [
-        (distance(one, other), tolerance) for one, other, tolerance in zip(found, want, tolerances, strict=True)
+        (distance(one, other), tolerance) for one, other, tolerance in zip(outputs, want, tolerances, strict=True)
     ]
     return max(((off, off / tolerance) for off, tolerance in distances), key=lambda each: each[1])
 
 
-def _suspect(check: OracleCheck, found: Outputs, error: float) -> str:
+def _suspect(check: OracleCheck, outputs: Outputs, error: float) -> str:
     """Returns the mix-up that explains the result much better than the right operands, if any."""
     for name, work in check.mixups.items():
-        if _furthest(found, work(), check.tolerances)[0] <= error / LIKE:
+        if _furthest(outputs, work(), check.tolerances)[0] <= error / LIKE:
             return f"; it is much like what {name} would give"
     return ""
 

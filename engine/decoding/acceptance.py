@@ -60,31 +60,31 @@ Accept = Callable[[StepPrediction, Tensor, Tensor, float], Accepted]
 the places that keep their token."""
 
 
-def entropy_bound(found: StepPrediction, _canvas: Tensor, _kept: Tensor, bound: float) -> Accepted:
+def entropy_bound(prediction: StepPrediction, _canvas: Tensor, _kept: Tensor, bound: float) -> Accepted:
     """DiffusionGemma's rule: the surest places, while the entropies of those before them stay within a bound in nats.
 
     Nothing is kept from step to step.
     """
-    mask = sampling.accept_mask(found.entropy, bound)
-    return Accepted(found.candidate, mask, torch.zeros((), dtype=torch.bool, device=mask.device))
+    mask = sampling.accept_mask(prediction.entropy, bound)
+    return Accepted(prediction.candidate, mask, torch.zeros((), dtype=torch.bool, device=mask.device))
 
 
-def entropy_bound_kept(found: StepPrediction, canvas: Tensor, kept: Tensor, bound: float) -> Accepted:
+def entropy_bound_kept(prediction: StepPrediction, canvas: Tensor, kept: Tensor, bound: float) -> Accepted:
     """The entropy bound for places that are not kept yet (Ben-Hamu et al. 2025, arXiv 2505.24857)."""
-    left = found.entropy.masked_fill(kept, -1.0).clamp_min(0.0)
-    return _kept(found, canvas, kept, kept | sampling.accept_mask(left, bound))
+    left = prediction.entropy.masked_fill(kept, -1.0).clamp_min(0.0)
+    return _kept(prediction, canvas, kept, kept | sampling.accept_mask(left, bound))
 
 
-def confidence_threshold(found: StepPrediction, canvas: Tensor, kept: Tensor, probability: float) -> Accepted:
+def confidence_threshold(prediction: StepPrediction, canvas: Tensor, kept: Tensor, probability: float) -> Accepted:
     """Places whose likeliest token has a probability, at least the surest (mlx-vlm's rule at its temperature 0)."""
-    left = found.probability.masked_fill(kept, -1.0)
+    left = prediction.probability.masked_fill(kept, -1.0)
     sure = left >= probability
     surest = torch.arange(len(left), device=left.device) == left.argmax()
-    return _kept(found, canvas, kept, kept | sure | (surest & ~sure.any()))
+    return _kept(prediction, canvas, kept, kept | sure | (surest & ~sure.any()))
 
 
-def _kept(found: StepPrediction, canvas: Tensor, kept: Tensor, mask: Tensor) -> Accepted:
-    return Accepted(torch.where(kept, canvas, found.argmax), mask, mask.all())
+def _kept(prediction: StepPrediction, canvas: Tensor, kept: Tensor, mask: Tensor) -> Accepted:
+    return Accepted(torch.where(kept, canvas, prediction.argmax), mask, mask.all())
 
 
 RULES: dict[str, Accept] = {rule.__name__: rule for rule in (entropy_bound, entropy_bound_kept, confidence_threshold)}
@@ -99,8 +99,8 @@ class Rule:
     threshold: float
     keeps: bool  # an accepted place stays accepted to the canvas's last step
 
-    def __call__(self, found: StepPrediction, canvas: Tensor, kept: Tensor) -> Accepted:
-        return self.accept(found, canvas, kept, self.threshold)
+    def __call__(self, prediction: StepPrediction, canvas: Tensor, kept: Tensor) -> Accepted:
+        return self.accept(prediction, canvas, kept, self.threshold)
 
 
 def rule_of(config: GenerationConfig) -> Rule:

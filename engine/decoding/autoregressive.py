@@ -120,12 +120,12 @@ class Writer:
         """
         given = dict(enumerate(tokens.tolist(), self.length))
         count = min(len(given), len(logits))
-        found = dict(zip(given, self.sampler.predicted(logits[:count], tokens[:count]), strict=False))
+        predicted = dict(zip(given, self.sampler.predicted(logits[:count], tokens[:count]), strict=False))
         self.take(tokens.tolist())
         self._follow(self.blocks.pinned, until)
         yield from self.blocks.step(
             given,
-            {place: row for place, row in found.items() if place not in self.blocks.pinned},
+            {place: row for place, row in predicted.items() if place not in self.blocks.pinned},
             time.perf_counter() - clock,
             self.sampler.config.sampling_temperature,
         )

@@ -104,13 +104,13 @@ def _chosen(shares: Tensor, drawn: Tensor, count: int, sampler: TokenSampler) ->
     if config.remasking == "entropy_bounded":
         entropy, order = torch.special.entr(shares).sum(dim=-1).sort(stable=True)
         within = int((entropy.cumsum(dim=0) < config.entropy_bound).sum())
-        found = order[: max(1, within)]
+        chosen = order[: max(1, within)]
     elif config.remasking == "random":
-        found = torch.rand(len(drawn), generator=sampler.generator, device=drawn.device).topk(count).indices
+        chosen = torch.rand(len(drawn), generator=sampler.generator, device=drawn.device).topk(count).indices
     else:
         likely = _of(shares, drawn)
-        found = (likely > config.accept_probability).nonzero()[:, 0]
-        if config.remasking == "low_confidence_static" or len(found) < count:
-            found = likely.sort(descending=True, stable=True).indices[:count]
-    rows: list[int] = found.tolist()
+        chosen = (likely > config.accept_probability).nonzero()[:, 0]
+        if config.remasking == "low_confidence_static" or len(chosen) < count:
+            chosen = likely.sort(descending=True, stable=True).indices[:count]
+    rows: list[int] = chosen.tolist()
     return rows

@@ -120,11 +120,11 @@ def causal_parallel(run: Run) -> Decoding[None]:
         logits = sampler.allowed(forward.take())
         predictions = sampler.predicted(logits, sampler.draw(logits))  # drawn at every mask, whichever are written
         predicted = dict(zip(places, predictions, strict=True))
-        found = {place: predicted[place].candidate for place in _sure(predicted, config)}
-        window.write(found)
-        sampler.see(list(found.values()))
+        chosen = {place: predicted[place].candidate for place in _sure(predicted, config)}
+        window.write(chosen)
+        sampler.see(list(chosen.values()))
         seconds = time.perf_counter() - clock
-        yield from blocks.step(found, predicted, seconds, config.sampling_temperature, len(window.text))
+        yield from blocks.step(chosen, predicted, seconds, config.sampling_temperature, len(window.text))
 
 
 def _sure(predicted: Mapping[int, Predicted], config: GenerationConfig) -> list[int]:

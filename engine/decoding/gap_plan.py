@@ -229,6 +229,6 @@ def _room(room: int, config: GenerationConfig) -> int:
 
 
 def _id(tokenizer: Tokenizer, token: str) -> int:
-    found = tokenizer.token_id(token)
-    assert found is not None, "the vocabulary has its markers"
-    return found
+    token_id = tokenizer.token_id(token)
+    assert token_id is not None, "the vocabulary has its markers"
+    return token_id

@@ -138,13 +138,13 @@ class SettledText:
 
     def parts(self) -> list[Tokens]:
         """Returns the text of each block, up to the one with the end token."""
-        found = []
+        parts = []
         for block in range(len(self.rows)):
             tokens, text_length = self.block(block)
-            found.append(tokens[:text_length])
+            parts.append(tokens[:text_length])
             if text_length < len(tokens):
                 break
-        return found
+        return parts
 
     @property
     def has_ended(self) -> bool:

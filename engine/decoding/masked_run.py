@@ -192,7 +192,7 @@ class MaskedRun:
             )
             edited = self._edited(held, logits[[rows[place] for place in held]], edit) if edit and held else {}
             del logits  # the next pass has others, of the same size
-            written |= {place: found.candidate for place, found in edited.items()}
+            written |= {place: prediction.candidate for place, prediction in edited.items()}
             seconds = time.perf_counter() - clock
             yield from self.write(written, predicted | edited, seconds, ends=edit is None)
             step += 1
@@ -247,9 +247,9 @@ class MaskedRun:
     def _edited(self, places: list[int], logits: Tensor, edit: Edit) -> dict[int, Predicted]:
         """Returns the predictions that replace written tokens, by place, from their logits (W, V)."""
         held = torch.tensor(self.tokens(places), device=logits.device)
-        found = edit(logits, held)
-        rows = ((found != held) & (found != self.mask)).nonzero()[:, 0]
-        return self.predicted([places[row] for row in rows.tolist()], logits[rows], found[rows])
+        edited = edit(logits, held)
+        rows = ((edited != held) & (edited != self.mask)).nonzero()[:, 0]
+        return self.predicted([places[row] for row in rows.tolist()], logits[rows], edited[rows])
 
     def read(
         self,
@@ -329,9 +329,9 @@ def _taken(logits: Tensor, rows: Sequence[int]) -> Tensor:
 
 def sure(likely: Tensor, probability: float) -> Tensor:
     """True for the tokens (M,) that are likely enough, and for the likeliest: (M,)."""
-    found = likely >= probability
-    found[likely.argmax()] = True
-    return found
+    is_sure = likely >= probability
+    is_sure[likely.argmax()] = True
+    return is_sure
 
 
 DREAM_END = 1e-3  # the time of Dream's last step; the first one begins at 1
@@ -345,7 +345,7 @@ def counts(masks: int, steps: int, schedule: str) -> list[int]:
         schedule: "even" (LLaDA, SDAR), "floor" (Dream), "round" (dllm's MDLM and BD3-LM), or "ceil" (RND1), whose steps
             leave equal shares of all masks, rounded down.
     """
-    found, left, shares = list[int](), masks, _shares(steps, schedule)
+    by_pass, left, shares = list[int](), masks, _shares(steps, schedule)
     for step in range(steps):
         behind = steps - 1 - step  # steps
         if schedule == "even":
@@ -358,8 +358,8 @@ def counts(masks: int, steps: int, schedule: str) -> list[int]:
             count = round(left * shares[step].double().item())
         count = min(left, max(0, count)) if behind else left
         left -= count
-        found += [count] if count else []
-    return found
+        by_pass += [count] if count else []
+    return by_pass
 
 
 def dream_times(steps: int) -> Tensor:

@@ -131,12 +131,12 @@ def _join(model: BlockDenoiser, passes: Sequence[Prefill | Denoise]) -> Sequence
     if len(joined) < 2 and not any(map(_has_text, joined)):
         return ()
     canvases = [one for one in joined if isinstance(one, Denoise)]
-    found = joining.run(
+    logits_of_all = joining.run(
         network,
         [Rows(one.ids, one.cache) for one in joined if isinstance(one, Prefill)],
         [Rows(one.canvas, one.cache, one.self_conditioning_logits, one.text) for one in canvases],
     )
-    for wanted, logits in zip(canvases, found, strict=True):
+    for wanted, logits in zip(canvases, logits_of_all, strict=True):
         wanted.logits = logits
     return joined
 

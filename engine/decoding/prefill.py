@@ -119,9 +119,9 @@ def score_prompt(run: Run, most: int) -> Passes[PromptScores | None]:
         yield wanted
         cache.record_ids(piece.tolist())
         following = prompt[start + 1 : start + 1 + len(piece)]
-        found = torch.log_softmax(wanted.take()[: len(following)].float(), dim=-1)
-        own.append(found.gather(1, following[:, None].to(found.device))[:, 0].cpu().numpy())
-        top = found.topk(min(most, size), dim=-1)
+        logprobs = torch.log_softmax(wanted.take()[: len(following)].float(), dim=-1)
+        own.append(logprobs.gather(1, following[:, None].to(logprobs.device))[:, 0].cpu().numpy())
+        top = logprobs.topk(min(most, size), dim=-1)
         best.append(top.indices.to("cpu", torch.int32).numpy())
         shares.append(top.values.cpu().numpy())
     tokens = prompt.to(torch.int32).numpy()

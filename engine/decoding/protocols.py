@@ -70,9 +70,9 @@ class Denoise:
 
     def take(self) -> Tensor:
         """Returns the logits; the pass drops them and its self-conditioning logits."""
-        found, self.logits, self.self_conditioning_logits = self.logits, None, None
-        assert found is not None, "the pass was not performed"
-        return found
+        logits, self.logits, self.self_conditioning_logits = self.logits, None, None
+        assert logits is not None, "the pass was not performed"
+        return logits
 
 
 @dataclass(eq=False)
@@ -93,9 +93,9 @@ class Decode:
 
     def take(self) -> Tensor:
         """Returns the logits, and drops them here."""
-        found, self.logits = self.logits, None
-        assert found is not None, "the pass was not performed"
-        return found
+        logits, self.logits = self.logits, None
+        assert logits is not None, "the pass was not performed"
+        return logits
 
 
 @dataclass(eq=False)

@@ -108,15 +108,15 @@ class _Reads:
         block, clock = len(self.slots), time.perf_counter()
         if not bool(torch.isfinite(logits).all()):
             raise non_finite(block, 0)
-        found = _Rows.from_logits(logits, sheet.ids.to(logits.device), run.config.top_k)
-        argmax = sheet.filled(found.argmax)
+        rows = _Rows.from_logits(logits, sheet.ids.to(logits.device), run.config.top_k)
+        argmax = sheet.filled(rows.argmax)
         seconds += time.perf_counter() - clock
         self.seconds += seconds
-        entropy, everywhere = sheet.spread(found.entropy), np.ones(len(argmax), dtype=np.bool_)
-        top = sheet.likeliest(argmax, found)
+        entropy, everywhere = sheet.spread(rows.entropy), np.ones(len(argmax), dtype=np.bool_)
+        top = sheet.likeliest(argmax, rows)
         yield StepFinished(block, 0, 1.0, argmax, argmax, entropy, everywhere, argmax, seconds, *top)
-        self.slots.append(sheet.of_labels(found.labels))
-        yield SlotsRead(block, self.slots[-1], sheet.are_labels(found.argmax))
+        self.slots.append(sheet.of_labels(rows.labels))
+        yield SlotsRead(block, self.slots[-1], sheet.are_labels(rows.argmax))
         yield CanvasCommitted(block, *cut_at_eos(argmax, run.config), 1, "converged")
 
 
@@ -237,21 +237,21 @@ class _Sheet:
 
     def filled(self, tokens: Tokens) -> Tokens:
         """Returns the canvas (C,) with tokens (S,) at the slots."""
-        found = self.canvas.copy()
-        found[self.positions.numpy()] = tokens
-        return found
+        canvas = self.canvas.copy()
+        canvas[self.positions.numpy()] = tokens
+        return canvas
 
     def spread(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
         """Returns (C,) values: those (S,) at the slots, 0 elsewhere."""
-        found = np.zeros(len(self.canvas), dtype=np.float32)
-        found[self.positions.numpy()] = values
-        return found
+        everywhere = np.zeros(len(self.canvas), dtype=np.float32)
+        everywhere[self.positions.numpy()] = values
+        return everywhere
 
-    def likeliest(self, argmax: Tokens, found: _Rows) -> tuple[Tokens, NDArray[np.float32]] | tuple[()]:
+    def likeliest(self, argmax: Tokens, rows: _Rows) -> tuple[Tokens, NDArray[np.float32]] | tuple[()]:
         """Returns the likeliest tokens (C, K) and their probabilities; pinned tokens have probability 1."""
-        if found.top is None:
+        if rows.top is None:
             return ()
-        ids, shares = found.top
+        ids, shares = rows.top
         tokens = np.repeat(argmax[:, None], ids.shape[1], axis=1)
         certain = np.zeros(tokens.shape, dtype=np.float32)
         certain[:, 0] = 1.0
@@ -271,11 +271,11 @@ class _Sheet:
 
     def answer(self, reads: Sequence[Sequence[NDArray[np.float32]]]) -> Tokens:
         """Returns the likeliest label of each slot over all reads, as a token (S,)."""
-        found = []
+        tokens = []
         for slot, *own in zip(self.layout.slots, *reads, strict=True):
             shares = np.mean([LabelRead(tuple(one.tolist())).probabilities() for one in own], axis=0)
-            found.append(slot.labels[int(shares.argmax())][0])
-        return np.array(found, dtype=np.int32)
+            tokens.append(slot.labels[int(shares.argmax())][0])
+        return np.array(tokens, dtype=np.int32)
 
 
 def _block(slots: Sequence[Sequence[Sequence[int]]]) -> Tensor:
@@ -303,7 +303,7 @@ def slot_logits(run: Run, canvas: Tensor, slots: Sequence[int], *, in_blocks: bo
 
 
 def _in_blocks(run: Run, shape: CausalConfig, canvas: Tensor, slots: Sequence[int]) -> Passes[Tensor]:
-    length, size, found = len(run.prompt), shape.canvas_length, list[Tensor]()
+    length, size, logits = len(run.prompt), shape.canvas_length, list[Tensor]()
     blocks = Blocks.ending_at(length, size) if shape.blocks_follow_prompt else Blocks(size)
     begun = 0 if shape.blocks_follow_prompt else length % size
     known = run.prompt[: length - begun]
@@ -317,8 +317,8 @@ def _in_blocks(run: Run, shape: CausalConfig, canvas: Tensor, slots: Sequence[in
         if rows:
             wanted = Decode(ids, run.cache, 0, 0, is_causal=False)
             yield wanted
-            found.append(wanted.take()[rows])
+            logits.append(wanted.take()[rows])
         if start + size <= begun + slots[-1]:
             yield from commit(ids, run.cache)
     run.cache.truncate(min(run.cache.length, len(known)))
-    return torch.cat(found)
+    return torch.cat(logits)

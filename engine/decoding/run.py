@@ -124,14 +124,14 @@ def checked_rows(
 
 def take_forced(answer: FormattedAnswer, room: int) -> list[int]:
     """Takes the tokens that the format forces, at most ``room`` of them."""
-    found = list[int]()
-    while len(found) < room:
-        wanted = answer.forced()[: room - len(found)]
+    forced = list[int]()
+    while len(forced) < room:
+        wanted = answer.forced()[: room - len(forced)]
         taken = answer.take(wanted)
-        found += wanted[:taken]
+        forced += wanted[:taken]
         if not taken:
             break
-    return found
+    return forced
 
 
 def allowed_next(

@@ -152,9 +152,9 @@ class Sampler:
         Returns:
             The predictions, what the rule accepts, and the next canvas (C,).
         """
-        found = OfLogits(logits, sampling.sample_candidates(logits, self.generator))
-        accepted = self.rule(found, canvas, kept)
-        return found, accepted, sampling.renoise(accepted.candidates, accepted.mask, self.noise())
+        of_logits = OfLogits(logits, sampling.sample_candidates(logits, self.generator))
+        accepted = self.rule(of_logits, canvas, kept)
+        return of_logits, accepted, sampling.renoise(accepted.candidates, accepted.mask, self.noise())
 
     def skip_step(self) -> None:
         flat = torch.zeros((), device=self.generator.device).expand(self.length, self.vocab_size)

@@ -83,21 +83,21 @@ class JointGraphs:
         key = tuple(weakref.ref(program) for program in programs)
         known = [program.known for program in programs]
         is_new = key not in self._kept
-        found = self._kept.pop(key, None)
-        if not is_new and (found is None or found.known != known):
-            found = None  # frees its memory first
+        graph = self._kept.pop(key, None)
+        if not is_new and (graph is None or graph.known != known):
+            graph = None  # frees its memory first
             if self._has_room:
                 try:
-                    found = self._captured(programs, step, known)
+                    graph = self._captured(programs, step, known)
                 except torch.OutOfMemoryError:
                     self._has_room = False
-        self._kept[key] = found
+        self._kept[key] = graph
         while len(self._kept) > MAX_GRAPHS:
             self._kept.popitem(last=False)
-        if found is None:
+        if graph is None:
             return None
-        found.graph.replay()
-        return found.hidden.clone()  # other graphs share the memory
+        graph.graph.replay()
+        return graph.hidden.clone()  # other graphs share the memory
 
     def _forget_dead(self) -> None:
         for key in [key for key in self._kept if any(program() is None for program in key)]:
@@ -177,15 +177,15 @@ class JointStep:
     def run(self) -> Tensor:
         """Runs the whole step; returns the hidden states (C, H) of all canvases that it predicted from."""
         hidden = self.layers()
-        found = self.vocabulary(hidden)
+        results = self.vocabulary(hidden)
         ranked = [place for place, program in enumerate(self.programs) if program.top_ids.numel()]
         if ranked:
             find_likeliest(
                 [self.programs[place] for place in ranked],
                 torch.cat([self.of_each(hidden)[place] for place in ranked]),
-                [found[place].logsumexp for place in ranked],
+                [results[place].logsumexp for place in ranked],
             )
-        for program, own in zip(self.programs, found, strict=True):
+        for program, own in zip(self.programs, results, strict=True):
             program.settle(own)
         return hidden
 
@@ -240,17 +240,17 @@ class JointStep:
         Runs that choose among the same tokens go through the table together. Others go by themselves: with a mask for
         each row every tile of the table would read the masks, which few runs need.
         """
-        found: dict[int, VocabularyResult] = {}
+        results: dict[int, VocabularyResult] = {}
         states = self.of_each(hidden)
         for places in self._groups():
             programs = [self.programs[place] for place in places]
             if len(programs) == 1:
-                found[places[0]] = programs[0].vocabulary(states[places[0]])
+                results[places[0]] = programs[0].vocabulary(states[places[0]])
                 continue
             own = hidden if len(places) == len(states) else torch.cat([states[place] for place in places])
             stage = _stage(programs, own)
-            found.update(zip(places, _apart(stage, [program.length for program in programs]), strict=True))
-        return [found[place] for place in range(len(states))]
+            results.update(zip(places, _apart(stage, [program.length for program in programs]), strict=True))
+        return [results[place] for place in range(len(states))]
 
     def _groups(self) -> list[list[int]]:
         """Returns the places of the programs that may go through the table together."""
@@ -280,10 +280,10 @@ def _stage(programs: Sequence[StepProgram], hidden: Tensor) -> VocabularyResult:
     )
 
 
-def _apart(found: VocabularyResult, lengths: list[int]) -> list[VocabularyResult]:
+def _apart(joint: VocabularyResult, lengths: list[int]) -> list[VocabularyResult]:
     """Splits the results by run; only a run's own rows can make it not finite."""
-    parts = (found.argmax, found.candidate, found.entropy, found.probability, found.logsumexp, found.soft)
-    nonfinite = [(~own.isfinite()).any().to(torch.int32)[None] for own in torch.split(found.logsumexp, lengths)]
+    parts = (joint.argmax, joint.candidate, joint.entropy, joint.probability, joint.logsumexp, joint.soft)
+    nonfinite = [(~own.isfinite()).any().to(torch.int32)[None] for own in torch.split(joint.logsumexp, lengths)]
     return [
         VocabularyResult(*own) for own in zip(*(torch.split(part, lengths) for part in parts), nonfinite, strict=True)
     ]

@@ -212,11 +212,11 @@ class StepProgram:
     def run_step(self, commits: bool = False) -> None:
         """Runs the whole step; the first of a canvas may commit the one before. Every line runs on the device alone."""
         hidden = self.layers(self.length if commits else 0)
-        found = self.vocabulary(hidden)
+        result = self.vocabulary(hidden)
         self.hidden = hidden
         if self.top_ids.numel():
-            find_likeliest([self], hidden, [found.logsumexp])
-        self.settle(found)
+            find_likeliest([self], hidden, [result.logsumexp])
+        self.settle(result)
 
     def layers(self, text_rows: int = 0) -> Tensor:
         """Runs the canvas (C,) and ``text_rows`` of text before it through all layers; returns hidden states (C, H)."""
@@ -260,16 +260,16 @@ class StepProgram:
             pinned=self.pinned,
         )
 
-    def keep_likeliest(self, found: Sequence[tuple[Tensor, Tensor]], logsumexp: Tensor) -> None:
+    def keep_likeliest(self, best: Sequence[tuple[Tensor, Tensor]], logsumexp: Tensor) -> None:
         """Stores the top k of the ``best`` of all pieces; pinned positions are certain of their token."""
         cap, count = self.network.config.final_logit_softcapping, self.top_ids.shape[1]
-        highest = torch.cat([values for values, _ in found], dim=1).float().topk(count, dim=-1)
+        highest = torch.cat([values for values, _ in best], dim=1).float().topk(count, dim=-1)
         # Cap and temperature do not change the order.
         logits = torch.tanh(highest.values / cap) * cap / self.temperature(self.step)
         shares = torch.where(highest.values.isneginf(), 0.0, (logits - logsumexp[:, None]).exp())
         pinned = (self.pinned >= 0)[:, None]
         first = torch.arange(count, device=logits.device) == 0
-        likeliest = torch.cat([ids for _, ids in found], dim=1).gather(1, highest.indices)
+        likeliest = torch.cat([ids for _, ids in best], dim=1).gather(1, highest.indices)
         self.top_ids.copy_(torch.where(pinned & first, self.pinned[:, None].long(), likeliest))
         self.top_shares.copy_(torch.where(pinned, first.float(), shares))
 
@@ -294,27 +294,27 @@ class StepProgram:
         raw = torch.cat([self.raw(hidden, start, TOP_PIECE) for start in range(0, size, TOP_PIECE)], dim=1).float()
         return (torch.tanh(raw / cap) * cap)[0]
 
-    def settle(self, found: VocabularyResult) -> None:
+    def settle(self, result: VocabularyResult) -> None:
         """Accepts, re-noises and judges; leaves the facts and the next step's inputs in their buffers."""
         noise = sampling.uniform_tokens((self.length,), self.choices, self.generator)
-        self.soft.copy_(found.soft)
+        self.soft.copy_(result.soft)
         if self.fused is not None:
             from engine.kernels.settle import Buffers, settle  # needs Triton
 
             facts, counts = (self.tokens, self.entropy, self.flags), (self.unchanged, self.step, self.draw)
             left = Buffers(*facts, self.canvas, self.kept, self.previous, *counts)
-            settle(found, noise, self.pinned, self.knobs[3:], left)
+            settle(result, noise, self.pinned, self.knobs[3:], left)
             return
         stability, confidence = self.knobs[4:6].unbind()
-        candidates, accepted, is_finished = self.rule(found, self.canvas, self.kept)
+        candidates, accepted, is_finished = self.rule(result, self.canvas, self.kept)
         following = sampling.renoise(candidates, accepted, noise)
-        same = (found.argmax == self.previous).all()
+        same = (result.argmax == self.previous).all()
         self.unchanged.copy_(torch.where(same, self.unchanged + 1, 0))
-        converged = (self.unchanged >= stability) & (found.entropy.mean() < confidence) | is_finished
-        self.tokens.copy_(torch.stack([found.argmax, candidates, accepted.long(), following]))
-        self.entropy.copy_(found.entropy)
-        self.flags.copy_(torch.cat([converged.int(), found.nonfinite.int()]))
-        self.previous.copy_(found.argmax)
+        converged = (self.unchanged >= stability) & (result.entropy.mean() < confidence) | is_finished
+        self.tokens.copy_(torch.stack([result.argmax, candidates, accepted.long(), following]))
+        self.entropy.copy_(result.entropy)
+        self.flags.copy_(torch.cat([converged.int(), result.nonfinite.int()]))
+        self.previous.copy_(result.argmax)
         self.canvas.copy_(following)
         self.kept.copy_(accepted if self.rule.keeps else self.pinned >= 0)
         self.step += 1
@@ -424,10 +424,10 @@ def find_likeliest(programs: Sequence[StepProgram], hidden: Tensor, logsumexps: 
     """
     lengths = [program.length for program in programs]
     piece = TOP_PIECE >> (len(programs) - 1).bit_length()
-    found: list[list[tuple[Tensor, Tensor]]] = [[] for _ in programs]
+    best_of: list[list[tuple[Tensor, Tensor]]] = [[] for _ in programs]
     for start in range(0, programs[0].network.config.vocab_size, piece):
         raw = programs[0].raw(hidden, start, piece)
-        for program, own, best in zip(programs, torch.split(raw, lengths), found, strict=True):
+        for program, own, best in zip(programs, torch.split(raw, lengths), best_of, strict=True):
             best.append(program.best(own, start))
-    for program, best, logsumexp in zip(programs, found, logsumexps, strict=True):
+    for program, best, logsumexp in zip(programs, best_of, logsumexps, strict=True):
         program.keep_likeliest(best, logsumexp)

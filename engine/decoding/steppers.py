@@ -79,17 +79,17 @@ class PlainStepper:
         wanted = Denoise(self.canvas, self.cache, self.conditioning)
         yield wanted
         logits = sampler.scale(wanted.take(), sampler.config.temperature(index), self.block, index)
-        found, accepted, self.canvas = sampler.step(logits, self.canvas, self.kept)
+        of_logits, accepted, self.canvas = sampler.step(logits, self.canvas, self.kept)
         self.kept = accepted.mask if sampler.rule.keeps else self._pinned()
-        self.history.append(found.argmax)  # all of it: a change may ask for more stable steps than before
+        self.history.append(of_logits.argmax)  # all of it: a change may ask for more stable steps than before
         self.conditioning = logits.to(self.dtype)  # as the reference does: in bf16 it is fed back rounded
         return Step(
-            to_host(found.argmax),
+            to_host(of_logits.argmax),
             to_host(accepted.candidates),
-            found.entropy.float().cpu().numpy(),
+            of_logits.entropy.float().cpu().numpy(),
             accepted.mask.cpu().numpy(),
             to_host(self.canvas),
-            bool(accepted.is_finished) or bool(sampler.stop(self.history, found.entropy)),
+            bool(accepted.is_finished) or bool(sampler.stop(self.history, of_logits.entropy)),
             sampler.top(logits),
         )
 

@@ -42,9 +42,9 @@ def sub_blocks(run: Run) -> Decoding[None]:
     def choose(logits: Tensor, _step: int) -> tuple[Tensor, list[int]]:
         drawn, shares = state.sampler.weighed(logits)
         likely = shares.gather(1, drawn[:, None])[:, 0]
-        found = likely > state.config.accept_probability
-        found[likely.argmax()] = True
-        return drawn, found.nonzero()[:, 0].tolist()
+        is_sure = likely > state.config.accept_probability
+        is_sure[likely.argmax()] = True
+        return drawn, is_sure.nonzero()[:, 0].tolist()
 
     def look(places: range, masked: Sequence[int]) -> Passes[Tensor]:
         first = masked[0] - 1  # each row predicts the token behind it

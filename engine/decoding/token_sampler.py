@@ -92,11 +92,11 @@ class TokenSampler:
         if not all(bool(torch.isfinite(some).all()) for some in pieces(logits)):
             raise SafelightError("the model gave numbers that are not finite; its files may be damaged")
         if self.config.repetition_penalty != 1.0:
-            found, first = torch.empty_like(logits), 0
+            penalised, first = torch.empty_like(logits), 0
             for some in pieces(logits):
-                found[first : first + len(some)] = self._penalised(some, read, first)
+                penalised[first : first + len(some)] = self._penalised(some, read, first)
                 first += len(some)
-            logits = found
+            logits = penalised
         return logits if self.forbidden is None else logits.masked_fill(self.forbidden, -torch.inf)
 
     def _penalised(self, logits: Tensor, read: Sequence[int], first: int) -> Tensor:
@@ -149,13 +149,13 @@ class TokenSampler:
         """Returns R predictions, from logits (R, V) of ``allowed`` and the drawn tokens (R,)."""
         parts = pieces(logits)
         tokens = torch.split(drawn, [len(some) for some in parts])
-        return [found for part in zip(parts, tokens, strict=True) for found in self._predicted(*part)]
+        return [prediction for part in zip(parts, tokens, strict=True) for prediction in self._predicted(*part)]
 
     def _predicted(self, logits: Tensor, drawn: Tensor) -> list[Predicted]:
         entropy, count = token_entropy(logits).tolist(), self.config.top_k
         argmax, tokens = logits.argmax(dim=-1).tolist(), drawn.tolist()
         if not count:
-            return [Predicted(*found) for found in zip(argmax, tokens, entropy, strict=True)]
+            return [Predicted(*values) for values in zip(argmax, tokens, entropy, strict=True)]
         top = logits.softmax(dim=-1).topk(min(count, logits.shape[-1]), dim=-1)
         ids, shares = to_host(top.indices), top.values.float().cpu().numpy()
         return [

@@ -101,7 +101,7 @@ class WrittenBlocks:
         """Writes tokens that no pass drew, by their place; ``pinned`` are all tokens that stay, by theirs."""
         self.text |= given
         self.pinned = pinned
-        self._known = {place: found for place, found in self._known.items() if place not in given}
+        self._known = {place: prediction for place, prediction in self._known.items() if place not in given}
 
     def step(
         self,
@@ -190,13 +190,17 @@ class WrittenBlocks:
         accepted = np.fromiter(
             (self._start + place in self.text for place in range(self.length)), dtype=np.bool_, count=self.length
         )
-        for place, found in predicted.items():
+        for place, prediction in predicted.items():
             index = place - self._start
             if 0 <= index < self.length:
-                argmax[index], candidates[index], entropy[index] = found.argmax, found.candidate, found.entropy
+                argmax[index], candidates[index], entropy[index] = (
+                    prediction.argmax,
+                    prediction.candidate,
+                    prediction.entropy,
+                )
         shown = predicted if self._steps else {**self._known, **predicted}  # at first also tokens written ahead
-        for place, found in shown.items():
-            index, (ids, shares) = place - self._start, (found.top_tokens, found.top_probabilities)
+        for place, prediction in shown.items():
+            index, (ids, shares) = place - self._start, (prediction.top_tokens, prediction.top_probabilities)
             if 0 <= index < self.length and self.top_k and ids is not None and shares is not None:
                 top_tokens[index], top_probabilities[index] = ids, shares
         top = (top_tokens, top_probabilities) if self.top_k else (None, None)
@@ -211,7 +215,7 @@ class WrittenBlocks:
         done = CanvasCommitted(self._block, tokens, text_length, self._steps, "converged")
         self._is_open = False
         self._block += 1
-        self._known = {place: found for place, found in self._known.items() if place >= self._start}
+        self._known = {place: prediction for place, prediction in self._known.items() if place >= self._start}
         return done
 
 

@@ -27,8 +27,8 @@ def run(reporter: Reporter, _device: str) -> None:
     reporter.fact("device", str(device))
     if (other := experimental()) is not None:  # the checks leave it out; a model's loading has compared it
         why = verdict(other)
-        found = "not checked yet" if why is None else why or "right in its check"
-        reporter.fact("experimental device", f"{other}, {NAMES[other.type]}: {found}")
+        verdict_said = "not checked yet" if why is None else why or "right in its check"
+        reporter.fact("experimental device", f"{other}, {NAMES[other.type]}: {verdict_said}")
     reporter.fact("system", f"{platform.system()} {platform.release()}, {platform.machine()}")
     reporter.fact("Python", platform.python_version())
     for package in PACKAGES:
@@ -48,10 +48,10 @@ def run(reporter: Reporter, _device: str) -> None:
 
 def _processor_facts(reporter: Reporter) -> None:
     memory = psutil.virtual_memory()  # type: ignore[no-untyped-call, unused-ignore]
-    found = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
-    name = found.get("cpu_name") or platform.processor() or platform.machine()
+    units = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    name = units.get("cpu_name") or platform.processor() or platform.machine()
     reporter.fact("processor", f"{name}, {os.cpu_count()} logical cores")
-    reporter.fact("processor's units", " ".join(flag for flag in FLAGS if found.get(flag)) or "unknown")
+    reporter.fact("processor's units", " ".join(flag for flag in FLAGS if units.get(flag)) or "unknown")
     reporter.fact("memory", round(memory.total / 1e9, 1), "GB")
     reporter.fact("memory free", round(memory.available / 1e9, 1), "GB")
     reporter.fact("4-bit experts", experts_kernel())

@@ -36,8 +36,8 @@ class SectionReport:
     @property
     def status(self) -> str:
         """``wrong``, ``right``, ``not checked`` (all were left out), or ``told`` for a section without checks."""
-        found = {check["ok"] for check in self.checks}
-        return "wrong" if False in found else "right" if True in found else "not checked" if found else "told"
+        verdicts = {check["ok"] for check in self.checks}
+        return "wrong" if False in verdicts else "right" if True in verdicts else "not checked" if verdicts else "told"
 
     def value(self, name: str) -> Any:
         """Returns a fact's value; None if it was not reported."""

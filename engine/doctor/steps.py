@@ -84,14 +84,14 @@ class StepPair:
 
     def launched(self, programs: Sequence[StepProgram], captures: bool) -> list[StepFacts]:
         """Takes the steps of canvases that have begun, in one pass each."""
-        found = list[StepFacts]()
+        steps = list[StepFacts]()
         for step in range(STEPS):
             launch_together([LaunchStep(program, step) for program in programs], captures=captures)
             for program in programs if step == 0 else ():
                 program.cache.advance(program.length * program.commits)
             for facts in (program.collect(step) for program in programs):
-                found.append(StepFacts._make(part.clone() if isinstance(part, Tensor) else part for part in facts))
-        return found
+                steps.append(StepFacts._make(part.clone() if isinstance(part, Tensor) else part for part in facts))
+        return steps
 
     def plain(self) -> Found:
         """Compares entropies of a first step with the plain network's, whose rounding differs."""

@@ -128,10 +128,10 @@ def experts(
                 out.index_add_(0, token[some], narrow.multiply(inner, expert) * gates[some])
         return out
 
-    found = torch.stack(share(take, _bounds(counts, torch.get_num_threads()))).sum(dim=0).to(x.dtype)
+    total = torch.stack(share(take, _bounds(counts, torch.get_num_threads()))).sum(dim=0).to(x.dtype)
     if sum(counts) >= LEAST_PAIRS:
         give_back()  # otherwise malloc retains half a gigabyte after a step of the 26B in nf4
-    return found
+    return total
 
 
 def _bounds(counts: list[int], parts: int) -> list[range]:
@@ -139,13 +139,13 @@ def _bounds(counts: list[int], parts: int) -> list[range]:
     if sum(counts) < LEAST_PAIRS:
         return [range(len(counts))]
     each, start, held = sum(counts) / parts, 0, 0
-    found: list[range] = []
+    ranges: list[range] = []
     for expert, count in enumerate(counts):
         held += count
-        if held >= each * (len(found) + 1) and len(found) < parts - 1:
-            found.append(range(start, expert + 1))
+        if held >= each * (len(ranges) + 1) and len(ranges) < parts - 1:
+            ranges.append(range(start, expert + 1))
             start = expert + 1
-    return [*found, range(start, len(counts))]
+    return [*ranges, range(start, len(counts))]
 
 
 class _Experts:

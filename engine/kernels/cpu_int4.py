@@ -30,10 +30,10 @@ def block() -> int:
     expected = unpack(probe)
     to_blocks(codes, rows)
     try:
-        found = multiply(torch.eye(TILE, dtype=torch.bfloat16), probe, pairs(probe))
+        product = multiply(torch.eye(TILE, dtype=torch.bfloat16), probe, pairs(probe))
     except RuntimeError:  # a build without it
         return 0
-    return rows if torch.allclose(found.T.float(), expected, rtol=0.01) else 0
+    return rows if torch.allclose(product.T.float(), expected, rtol=0.01) else 0
 
 
 def block_for(weight: Packed) -> int:

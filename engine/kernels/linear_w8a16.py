@@ -179,7 +179,7 @@ class Cut:
         if tiles > MAX_TILES:
             return Cut()
         times = [time(splits) for splits in range(1, max(1, blocks // MIN_BLOCKS) + 1)]
-        splits, taken = next(found for found in enumerate(times, 1) if found[1] <= WORTH * min(times))
+        splits, taken = next(pair for pair in enumerate(times, 1) if pair[1] <= WORTH * min(times))
         share = -(-tiles * blocks // processors)
         evenly = share + 2 * PART_OUT + PART_BACK * (-(-blocks // share) + 1) + PART_WAIT
         return Cut(programs=processors) if share >= MIN_BLOCKS and WORTH_EVENLY * evenly <= taken else Cut(splits)

@@ -43,8 +43,8 @@ def expectation(probabilities: Tensor, table: Packed) -> Tensor:
 def rows(table: Packed, ids: Tensor, dtype: torch.dtype) -> Tensor:
     """Returns rows of a packed (V, H) by ids (...) -> (..., H)."""
     flat = ids.flatten()
-    found = unpack(table.part(flat), dtype)
-    return found.view(*ids.shape, -1)
+    values = unpack(table.part(flat), dtype)
+    return values.view(*ids.shape, -1)
 
 
 def experts(

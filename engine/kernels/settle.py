@@ -94,7 +94,7 @@ def settle_kernel(
     tl.store(draw_ptr + 1, draws)
 
 
-def settle(found: VocabularyResult, noise: Tensor, pinned: Tensor, knobs: Tensor, left: Buffers) -> None:
+def settle(result: VocabularyResult, noise: Tensor, pinned: Tensor, knobs: Tensor, left: Buffers) -> None:
     """Accepts, re-noises and tests for convergence.
 
     Args:
@@ -105,9 +105,9 @@ def settle(found: VocabularyResult, noise: Tensor, pinned: Tensor, knobs: Tensor
         left: written; ``canvas``, ``kept``, ``previous``, ``unchanged``, ``step`` and ``draw`` are read before.
     """
     settle_kernel[(1,)](
-        found.argmax, found.candidate, found.entropy, found.probability, found.nonfinite, noise, pinned, knobs,
+        result.argmax, result.candidate, result.entropy, result.probability, result.nonfinite, noise, pinned, knobs,
         left.tokens, left.entropy, left.flags, left.canvas, left.kept, left.previous, left.unchanged, left.step,
         left.draw,
-        C=found.argmax.shape[0], PADDED=triton.next_power_of_2(found.argmax.shape[0]), BLOCK=BLOCK, num_warps=8,
+        C=result.argmax.shape[0], PADDED=triton.next_power_of_2(result.argmax.shape[0]), BLOCK=BLOCK, num_warps=8,
         enable_fp_fusion=True,
     )  # fmt: skip

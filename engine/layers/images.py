@@ -33,8 +33,8 @@ class ImageRows:
 
 def keyed(ids: Sequence[int], images: Sequence[ImageRows], start: int = 0) -> list[int | str]:
     """Returns the identities of tokens from ``start`` on: their ids, or for an image's tokens its key."""
-    found: list[int | str] = [*ids]
+    keys: list[int | str] = [*ids]
     for image in images:
-        first, end = max(0, image.start - start), max(0, min(image.end - start, len(found)))
-        found[first:end] = [image.key] * (end - first)
-    return found
+        first, end = max(0, image.start - start), max(0, min(image.end - start, len(keys)))
+        keys[first:end] = [image.key] * (end - first)
+    return keys

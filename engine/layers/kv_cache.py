@@ -174,12 +174,12 @@ class KVCache:
         Returns:
             Kind of layer -> the first index that the canvas attends to and the index after its last token.
         """
-        found: dict[str, tuple[int, int]] = {}
+        spans: dict[str, tuple[int, int]] = {}
         for layer in self._layers:
             layer.make_room(text + count)
             end = layer.stored + text
-            found[layer.layer.kind] = (layer.first_seen(end), end + count)
-        return found
+            spans[layer.layer.kind] = (layer.first_seen(end), end + count)
+        return spans
 
     def advance(self, count: int) -> None:
         """Commits the ``count`` tokens that every layer has just written."""
@@ -220,16 +220,16 @@ class KVCache:
 
     def pieces(self, count: int, most: int = 0) -> list[int]:
         """Returns the sizes in which the next tokens are read: ``most`` or ``piece``, but images and blocks whole."""
-        found, at, end = list[int](), self.length, self.length + count
+        lengths, at, end = list[int](), self.length, self.length + count
         starts = {image.start for image in self.images}
         block = self.blocks.size
         whole = max(block, (most or self.piece) // block * block)
         edges = {end} | starts | {image.end for image in self.images}
         for edge in sorted(edge for edge in edges if at < edge <= end):
             size, begun = (edge - at, 0) if at in starts else (whole, self.blocks.before(at))
-            found += [min(start + size, edge) - max(start, at) for start in range(at - begun, edge, size)]
+            lengths += [min(start + size, edge) - max(start, at) for start in range(at - begun, edge, size)]
             at = edge
-        return found
+        return lengths
 
     def bind(self, model: object, config: ModelConfig) -> None:
         """Binds the cache to the model that fills it.

@@ -25,10 +25,10 @@ _verdicts: dict[str, str] = {}  # of this process, by setting: a cache may be re
 
 def experimental() -> torch.device | None:
     """Returns the device; None if there is none, or an NVIDIA card."""
-    found = torch.accelerator.current_accelerator(check_available=True)
-    if found is None or found.type not in NAMES or (found.type == "cuda" and torch.version.hip is None):
+    device = torch.accelerator.current_accelerator(check_available=True)
+    if device is None or device.type not in NAMES or (device.type == "cuda" and torch.version.hip is None):
         return None
-    return torch.device(found.type, 0)
+    return torch.device(device.type, 0)
 
 
 def asked_for(device: object) -> torch.device | None:

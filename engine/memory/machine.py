@@ -101,8 +101,8 @@ def unused_card(drm: Path = DRM) -> GraphicsCard | None:
     """
     if (card := _by_nvidia_smi()) is not None:
         return card
-    found = [GraphicsCard("Apple")] if platform.system() == "Darwin" else list(_in_drm(drm))
-    return max(found, key=lambda card: (card.maker == "NVIDIA", card.total_bytes), default=None)
+    cards = [GraphicsCard("Apple")] if platform.system() == "Darwin" else list(_in_drm(drm))
+    return max(cards, key=lambda card: (card.maker == "NVIDIA", card.total_bytes), default=None)
 
 
 def _by_nvidia_smi() -> GraphicsCard | None:

@@ -246,12 +246,12 @@ def _numbers(model: Subject) -> int:
 
 def _packable(model: Subject, dtype: torch.dtype) -> dict[str, Precision]:
     """Returns the precisions that a shape can be packed in, by name."""
-    found = {}
+    packable = {}
     for name, precision in PRECISIONS.items():
         with suppress(SafelightError):
             footprint.weights(model.build, model.config, precision, dtype)
-            found[name] = _of(precision, model.config)
-    return found
+            packable[name] = _of(precision, model.config)
+    return packable
 
 
 def _of(precision: Precision, config: ModelConfig) -> Precision:

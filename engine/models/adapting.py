@@ -74,13 +74,13 @@ def _check_base(model: Model, folder: Path, files: AdapterFiles) -> None:
     loaded = loaded.rpartition("/")[2]  # of a repository
     wanted = PureWindowsPath(files.config.base).name  # takes both kinds of slash
     if files.base_fingerprint:
-        found = fingerprint(model.folder)
-        if files.base_fingerprint == found or (packed and wanted == loaded):
+        own = fingerprint(model.folder)
+        if files.base_fingerprint == own or (packed and wanted == loaded):
             return
         if wanted == loaded:
             raise SafelightError(
                 f"{folder} was made for another {loaded} (of fingerprint {files.base_fingerprint[:8]}, not "
-                f"{found[:8]}); load that one, or train the adapter again"
+                f"{own[:8]}); load that one, or train the adapter again"
             )
     elif wanted == loaded or not catalog.is_embedded(wanted):
         return

@@ -75,23 +75,23 @@ def _compare(model: str, quantization: str, device: torch.device, until: float) 
     tried = opened.weights(quantization, device, torch.bfloat16, precision).load()
     expected = dict[str, Tensor]()
 
-    def check(path: str, found: Tensor) -> None:
+    def check(path: str, computed: Tensor) -> None:
         if time.monotonic() > until:
             raise _WrongError(f"it is too slow: a check was not done after {LONGEST:g} s")
         wanted = expected.get(path)  # the processor may compute several layers in one
-        if wanted is not None and not _distance(found, wanted) <= TOLERANCE:  # NaN is wrong, too
+        if wanted is not None and not _distance(computed, wanted) <= TOLERANCE:  # NaN is wrong, too
             raise _WrongError(f"its numbers differ from the processor's in {path} of {model} ({quantization})")
 
     _report(oracle, expected.__setitem__)
     _report(tried, check)
 
 
-def _distance(found: Tensor, wanted: Tensor) -> float:
+def _distance(computed: Tensor, wanted: Tensor) -> float:
     """Returns the distance of two rows, as a share of the expected one's length, that most rows keep."""
-    if found.shape != wanted.shape:
+    if computed.shape != wanted.shape:
         return torch.inf
     lengths = wanted.norm(dim=-1)
-    distances = (found - wanted).norm(dim=-1) / lengths.clamp_min(0.1 * lengths.mean())
+    distances = (computed - wanted).norm(dim=-1) / lengths.clamp_min(0.1 * lengths.mean())
     return float(distances.flatten().quantile(LEAST_ROWS))  # NaN if one is
 
 

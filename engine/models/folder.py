@@ -165,11 +165,11 @@ class ModelFolder:
         is_store = packed_store.is_store(self.path) or (self.path / store_files.PARTIAL).exists()
         if is_store or any(self.path.glob("*.safetensors")):
             # On the meta device: headers are checked, and nothing is allocated.
-            found = self.weights(quantization, torch.device("meta"), None)
+            weights = self.weights(quantization, torch.device("meta"), None)
             skipped = ["its part for images is of a kind that is not supported: it is skipped and counts 0"]
-            notes = self._notes(self.stored.published) + (skipped if found.skipped else [])
+            notes = self._notes(self.stored.published) + (skipped if weights.skipped else [])
             is_bf16 = self.stored.number == "BF16"
-            stored = None if self.stored.precision is None else found.precision
+            stored = None if self.stored.precision is None else weights.precision
             return Subject(name, self.stored_config, build, stored, is_bf16, tuple(notes), draft)
         notes = ["counted from config.json; the weights are not here yet", *self._notes(self.published)]
         if self.published is None or self.published.scheme is None:
@@ -248,5 +248,5 @@ def _ignored_settings(folder: Path) -> str:
     """
     path = folder / "generation_config.json"
     raw = read_json(path) if path.exists() else {}
-    found = [name for name, neutral in _IGNORED.items() if raw.get(name) not in (None, neutral)]
-    return f"these settings of generation_config.json are not followed: {', '.join(found)}" if found else ""
+    ignored = [name for name, neutral in _IGNORED.items() if raw.get(name) not in (None, neutral)]
+    return f"these settings of generation_config.json are not followed: {', '.join(ignored)}" if ignored else ""

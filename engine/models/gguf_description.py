@@ -47,10 +47,10 @@ class GGUFKeys:
         Raises:
             SafelightError: it is a list.
         """
-        found = self.header.values.get(f"{self.architecture}.{name}")
-        if isinstance(found, list):
+        value = self.header.values.get(f"{self.architecture}.{name}")
+        if isinstance(value, list):
             raise SafelightError(f"has a list under the key {self.architecture}.{name}")
-        return default if found is None else found
+        return default if value is None else value
 
     def need(self, name: str) -> Any:
         """Returns a value, as ``find``.
@@ -58,15 +58,15 @@ class GGUFKeys:
         Raises:
             SafelightError: it is missing.
         """
-        found = self.find(name)
-        if found is None:
+        value = self.find(name)
+        if value is None:
             raise SafelightError(f"lacks the key {self.architecture}.{name}")
-        return found
+        return value
 
     def token(self, name: str) -> int | None:
         """Returns the id of a named token of the tokenizer, such as ``eos``."""
-        found = self.header.values.get(f"tokenizer.ggml.{name}_token_id")
-        return found if isinstance(found, int) and not isinstance(found, bool) else None
+        token_id = self.header.values.get(f"tokenizer.ggml.{name}_token_id")
+        return token_id if isinstance(token_id, int) and not isinstance(token_id, bool) else None
 
 
 def table_shape(header: GGUFHeader) -> tuple[int, int]:

@@ -85,14 +85,14 @@ class GGUFModel(ModelFolder):
             SafelightError: the file is damaged, or of another model; or its tokenizer cannot be used.
         """
         header = GGUFHeader.read(path)
-        found = header.values.get("general.architecture")
-        describe = ARCHITECTURES.get(found) if isinstance(found, str) else None
+        architecture = header.values.get("general.architecture")
+        describe = ARCHITECTURES.get(architecture) if isinstance(architecture, str) else None
         if describe is None:
             name = header.values.get("general.name")
             title = f" ({quoted(name)})" if isinstance(name, str) else ""
             raise SafelightError(
-                f"{path} holds a model of the architecture {quoted(found)}{title}; only {', '.join(ARCHITECTURES)} "
-                "can be imported"
+                f"{path} holds a model of the architecture {quoted(architecture)}{title}; only "
+                f"{', '.join(ARCHITECTURES)} can be imported"
             )
         if tokenizer is None:
             raw, files = _tokenizer_of(path, header)
@@ -159,9 +159,9 @@ class GGUFModel(ModelFolder):
             kinds[part].add(kind.name if shape[-1] % UINT4.unit == 0 else "")
             numbers[part][schemes[layer]] += math.prod(shape)
         if not on_cpu or self.config.num_experts or self.config.denoises:
-            parts = {part: _scheme_of_all(part, found, numbers[part].total()) for part, found in kinds.items()}
+            parts = {part: _scheme_of_all(part, types, numbers[part].total()) for part, types in kinds.items()}
             return Precision(**parts)
-        parts = {part: found.most_common(1)[0][0] for part, found in numbers.items()}
+        parts = {part: types.most_common(1)[0][0] for part, types in numbers.items()}
         others = ((layer, own) for layer, own in schemes.items() if own != parts[Precision.part(layer)])
         return Precision(**parts, others=frozenset(others))
 
@@ -170,12 +170,12 @@ class GGUFModel(ModelFolder):
         """The layers that can be packed, with the types and shapes of their weights."""
         with torch.device("meta"):
             parameters = self.family.build(self.config).named_parameters()
-        found = []
+        matrices = []
         for path, parameter in parameters:
             tensor, layer = self.header.tensors.get(self.family.names.released(path)), path.rpartition(".")[0]
             if tensor is not None and parameter.dim() > 1 and Precision.part(layer):
-                found.append((layer, tensor.type, tuple(parameter.shape)))
-        return found
+                matrices.append((layer, tensor.type, tuple(parameter.shape)))
+        return matrices
 
     def _subject(self, quantization: str, place: Placement) -> Subject:
         """Returns the subject of a plan: "auto" is as it is on a processor, and on a card whose kernels can read it.
@@ -283,11 +283,11 @@ def _tokenizer_of(path: Path, header: GGUFHeader) -> tuple[dict[str, Any], dict[
 
 
 def _tokenizer_in(folder: Path) -> dict[str, bytes]:
-    found = {name: data for name, data in companions_of(folder).items() if name not in OWN}
-    missing = [name for name in ("tokenizer.json", "tokenizer_config.json") if name not in found]
+    files = {name: data for name, data in companions_of(folder).items() if name not in OWN}
+    missing = [name for name in ("tokenizer.json", "tokenizer_config.json") if name not in files]
     if missing:
         raise SafelightError(f"{folder} has no {missing[0]}; give the folder of a model")
-    return found
+    return files
 
 
 @contextmanager

@@ -246,8 +246,8 @@ class Model:
         rows = list[tuple[str, Tensor]]()
         for picture in (by_digest[digest] for digest in named):
             self.take_threads()
-            found = yield from reader.reading(picture, image_tokens)
-            rows.append((reader.key(picture, image_tokens), found))
+            soft = yield from reader.reading(picture, image_tokens)
+            rows.append((reader.key(picture, image_tokens), soft))
         return with_rows(ids, reader.config, rows)
 
     def _vision(self) -> ImageReader:
@@ -286,15 +286,15 @@ def load_model(
     folder, config = opened.path, opened.config
     settle(device)
     context = min(LEAST_CONTEXT, config.max_position_embeddings)
-    found = opened.plan(context, quantization, device, dtype)
-    placement = choose(device, found.dtype)
-    if placement.is_experimental and device == "auto" and not found.fits:
-        found = opened.plan(context, quantization, "cpu", dtype)
+    plan = opened.plan(context, quantization, device, dtype)
+    placement = choose(device, plan.dtype)
+    if placement.is_experimental and device == "auto" and not plan.fits:
+        plan = opened.plan(context, quantization, "cpu", dtype)
         why = Sentence("{name} has too little memory for this model", name=NAMES[placement.device.type])
-        placement = replace(choose("cpu", found.dtype), reason=why, is_news=True)
-    require_room(found)
+        placement = replace(choose("cpu", plan.dtype), reason=why, is_news=True)
+    require_room(plan)
     counted = choose_threads(config, threads)
-    weights = opened.weights(quantization, placement.device, placement.dtype, found.precision)
+    weights = opened.weights(quantization, placement.device, placement.dtype, plan.precision)
     network = weights.load(progress, cancel)
     if dtype == "auto":
         for_processor(network, torch.bfloat16)  # a network whose activations are fp32 is left exact by its loading

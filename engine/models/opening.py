@@ -108,14 +108,14 @@ def generation_defaults(opened: ModelFolder, tokenizer: Tokenizer) -> Generation
         )
     budget = opened.raw.get("vision_soft_tokens_per_image")
     base = base.replace(image_tokens=budget) if isinstance(budget, int) and budget in IMAGE_TOKENS else base
-    found = GenerationConfig.from_dict(opened.small_file("generation_config.json"), base)
+    defaults = GenerationConfig.from_dict(opened.small_file("generation_config.json"), base)
     written = (tokenizer.token_id(token) for token in family.ends)
-    more = tuple(token for token in written if token is not None and token not in found.eos_token_ids)
-    return found.replace(eos_token_ids=(*found.eos_token_ids, *more))
+    more = tuple(token for token in written if token is not None and token not in defaults.eos_token_ids)
+    return defaults.replace(eos_token_ids=(*defaults.eos_token_ids, *more))
 
 
 def _end_of(opened: ModelFolder, tokenizer: Tokenizer) -> list[int]:
     token: Any = opened.small_file("tokenizer_config.json").get("eos_token")
     token = token.get("content") if isinstance(token, dict) else token
-    found = tokenizer.token_id(token) if isinstance(token, str) else None
-    return [] if found is None else [found]
+    token_id = tokenizer.token_id(token) if isinstance(token, str) else None
+    return [] if token_id is None else [token_id]

@@ -65,11 +65,11 @@ def with_image_tokens(ids: Sequence[int], vision: VisionConfig, counts: Sequence
             f"the prompt has {places} places for {len(counts)} images: its text names the token of images, or the chat "
             "template does not place them. Take that out of the text"
         )
-    found, left = list[int](), iter(counts[len(counts) - places :])
+    expanded, left = list[int](), iter(counts[len(counts) - places :])
     for token in ids:
         whole = token == vision.image_token_id
-        found += [vision.begin_token_id, *[token] * next(left), vision.end_token_id] if whole else [token]
-    return found
+        expanded += [vision.begin_token_id, *[token] * next(left), vision.end_token_id] if whole else [token]
+    return expanded
 
 
 def image_starts(ids: Sequence[int], vision: VisionConfig) -> list[int]:

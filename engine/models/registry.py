@@ -228,14 +228,14 @@ def family_of(raw: dict[str, Any]) -> Family:
     Raises:
         SafelightError: none that is known.
     """
-    found = raw.get("model_type")
-    if found == "llada" and raw.get("num_experts"):
-        found = llada.MODEL_TYPE
-    family = FAMILIES.get(found) if isinstance(found, str) else None
+    model_type = raw.get("model_type")
+    if model_type == "llada" and raw.get("num_experts"):
+        model_type = llada.MODEL_TYPE
+    family = FAMILIES.get(model_type) if isinstance(model_type, str) else None
     if family is None:
         raise SafelightError(
-            f"config.json: model_type is {quoted(found)}, of no family that this engine runs; engine/models/README.md "
-            "lists them"
+            f"config.json: model_type is {quoted(model_type)}, of no family that this engine runs; "
+            "engine/models/README.md lists them"
         )
     return family
 

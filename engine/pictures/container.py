@@ -99,13 +99,13 @@ def _jpeg(data: bytes) -> Content:
     kept: list[bytes] = []
     frame = b""
     orientation, scans, held = 0, 0, 0.0
-    found = _MARKER.search(data, 2)
+    marker = _MARKER.search(data, 2)
     for _ in range(MAX_PARTS):
-        if found is None or (kind := data[found.start() + 1]) == _END:
+        if marker is None or (kind := data[marker.start() + 1]) == _END:
             break
-        start = found.start()
+        start = marker.start()
         end = start + 2 + int.from_bytes(data[start + 2 : start + 4])
-        found = _MARKER.search(data, end)
+        marker = _MARKER.search(data, end)
         if kind in _NOTES:
             if kind in _COLOURS and data.startswith(_COLOURS[kind], start + 4):
                 colours[kind] = data[start:end]
@@ -118,7 +118,7 @@ def _jpeg(data: bytes) -> Content:
             if not scans and (frame[1] in _PROGRESSIVE or data[start + 4] < frame[9]):
                 held = _coefficients(frame)
             scans += 1
-            end = len(data) if found is None else found.start()  # with the pixels after it
+            end = len(data) if marker is None else marker.start()  # with the pixels after it
         elif kind not in _TABLES:
             raise ValueError("an unsupported segment of a JPEG")
         kept.append(data[start:end])
@@ -126,7 +126,7 @@ def _jpeg(data: bytes) -> Content:
         raise ValueError("too many segments")
     height, width = struct.unpack_from(">HH", frame, 5)
     return Content(
-        b"".join((data[:2], *colours.values(), *kept, b"" if found is None else b"\xff\xd9")),
+        b"".join((data[:2], *colours.values(), *kept, b"" if marker is None else b"\xff\xd9")),
         width,
         height,
         orientation or 1,

@@ -99,10 +99,10 @@ def pixels(picture: Picture) -> NDArray[np.uint8]:
         SafelightError: it is damaged, or not of its declared size; neither can happen with one from ``open_picture``.
     """
     with _opened(picture.data, "") as (image, orientation):
-        found = _colours(image, orientation)
-    if found.shape[:2] != (picture.height, picture.width):
+        colours = _colours(image, orientation)
+    if colours.shape[:2] != (picture.height, picture.width):
         raise SafelightError("the picture does not have the stated size; add it again")
-    return found
+    return colours
 
 
 def thumbnail(picture: Picture, side: int) -> NDArray[np.uint8]:
@@ -145,12 +145,12 @@ def _opened(data: bytes, name: str) -> Iterator[tuple[Image.Image, int]]:
     format_name = _format_of(data, called)
     with _decoding:
         try:
-            found = content(data, format_name)
-            _check_cost(found, called)
-            with Image.open(io.BytesIO(found.data), formats=(format_name,)) as image:
-                if image.size != (found.width, found.height):
+            inner = content(data, format_name)
+            _check_cost(inner, called)
+            with Image.open(io.BytesIO(inner.data), formats=(format_name,)) as image:
+                if image.size != (inner.width, inner.height):
                     raise ValueError("the decoder reads a different size")
-                yield image, found.orientation
+                yield image, inner.orientation
         except SafelightError:
             raise
         except Exception:  # a decoder may raise anything on a stranger's file
@@ -172,15 +172,15 @@ def _format_of(data: bytes, called: str) -> str:
     raise SafelightError(f"{called} {is_what}; save it as PNG, JPEG or WebP")
 
 
-def _check_cost(found: Content, called: str) -> None:
-    most = MAX_MEMORY // found.bytes_per_pixel
-    count = found.width * found.height
-    if not (1 <= found.width <= MAX_SIDE and 1 <= found.height <= MAX_SIDE and count <= most):
+def _check_cost(inner: Content, called: str) -> None:
+    most = MAX_MEMORY // inner.bytes_per_pixel
+    count = inner.width * inner.height
+    if not (1 <= inner.width <= MAX_SIDE and 1 <= inner.height <= MAX_SIDE and count <= most):
         raise SafelightError(
             f"{called} has no size that is read here (at most {most // 10**6} million pixels of such a file, and "
             f"{MAX_SIDE:,} a side); make it smaller"
         )
-    if count * found.scans > MAX_SCANNED:
+    if count * inner.scans > MAX_SCANNED:
         raise SafelightError(f"{called} would take too long to decode; save it as PNG")
 
 

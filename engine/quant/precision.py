@@ -60,8 +60,8 @@ class Precision:
     def scheme(self, module: str) -> Scheme | None:
         """Returns the scheme of a layer, by its path in the network."""
         part = self.part(module)
-        found: Scheme | None = getattr(self, part) if part else None
-        return self._others.get(module, found)
+        own: Scheme | None = getattr(self, part) if part else None
+        return self._others.get(module, own)
 
     @cached_property
     def _others(self) -> dict[str, Scheme | None]:
@@ -84,8 +84,8 @@ class Precision:
         for part, scheme in raw.items():
             is_known = scheme is None or (isinstance(scheme, str) and scheme in SCHEMES)
             if part not in Precision().as_dict() or not is_known:
-                found = f"{quoted(part)} as {quoted(scheme)}"
-                raise SafelightError(f"the weights are packed in a way this version does not know: {found}")
+                unknown = f"{quoted(part)} as {quoted(scheme)}"
+                raise SafelightError(f"the weights are packed in a way this version does not know: {unknown}")
         raw = {"vision": raw.get("embedding"), **raw}  # earlier versions packed the tower in the table's scheme
         parts: dict[str, Any] = {part: SCHEMES[scheme] for part, scheme in raw.items() if scheme is not None}
         return Precision(**parts)

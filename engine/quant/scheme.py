@@ -84,13 +84,13 @@ class Scheme(ABC):
 
     def tensors(self, shape: tuple[int, ...], matrices: int = 1) -> dict[str, TensorSpec]:
         """Returns the tensors of a packed weight (..., out, in), by their names in memory and on disk."""
-        found = {
+        specs = {
             "codes": TensorSpec(self.codes_shape(shape), self.codes_dtype),
             "scales": TensorSpec(self.scales_shape(shape), self.scale_dtype),
         }
         if self.has_matrix_scales:
-            found["matrix_scales"] = TensorSpec((*shape[:-2], matrices), torch.float32)
-        return found
+            specs["matrix_scales"] = TensorSpec((*shape[:-2], matrices), torch.float32)
+        return specs
 
     def packed_bytes(self, shape: tuple[int, ...], matrices: int = 1) -> int:
         return sum(prod(spec.shape) * spec.dtype.itemsize for spec in self.tensors(shape, matrices).values())
@@ -171,8 +171,8 @@ class Packed:
     @property
     def tensors(self) -> dict[str, Tensor]:
         """The tensors, by the names of ``Scheme.tensors``."""
-        found = {"codes": self.codes, "scales": self.scales}
-        return found if self.matrix_scales is None else found | {"matrix_scales": self.matrix_scales}
+        tensors = {"codes": self.codes, "scales": self.scales}
+        return tensors if self.matrix_scales is None else tensors | {"matrix_scales": self.matrix_scales}
 
     @property
     def row_scales(self) -> Tensor | None:
@@ -233,10 +233,10 @@ def pack(weight: Tensor, scheme: Scheme, name: str = "the weight", matrices: int
 
 def _grouped(rows: Tensor, scheme: Scheme, name: str) -> Tensor:
     """Returns finite rows (R, in) as fp32 (R, groups, G)."""
-    found = rows.float().view(rows.shape[0], -1, scheme.group_size or rows.shape[1])
-    if not bool(torch.isfinite(found.amax(dim=-1) - found.amin(dim=-1)).all()):
+    grouped = rows.float().view(rows.shape[0], -1, scheme.group_size or rows.shape[1])
+    if not bool(torch.isfinite(grouped.amax(dim=-1) - grouped.amin(dim=-1)).all()):
         raise SafelightError(f"{name} holds values that are not finite; the checkpoint is damaged, download it again")
-    return found
+    return grouped
 
 
 def unpack(packed: Packed, dtype: torch.dtype = torch.float32) -> Tensor:

@@ -153,8 +153,8 @@ class AdapterTrainer:
         """Takes an optimizer step; returns the two losses."""
         recipe = self.recipe
         loss = self._loss()
-        found = loss.denoise.item(), loss.causal.item()
-        if not all(map(math.isfinite, found)):
+        losses = loss.denoise.item(), loss.causal.item()
+        if not all(map(math.isfinite, losses)):
             raise SafelightError(
                 f"the loss is not finite at step {self.step + 1}; continue from the last checkpoint in {self.run.out}, "
                 f"with a rate below {recipe.rate:g}"
@@ -171,7 +171,7 @@ class AdapterTrainer:
         self.optimizer.zero_grad(set_to_none=True)
         self._set_attached()
         self.step += 1
-        return found
+        return losses
 
     def _loss(self) -> Loss:
         """Draws puzzles and corrupts their solutions, on the CPU, so that they are the same on any device."""
@@ -256,7 +256,7 @@ def _facts(run: AdapterRun, folder: Path) -> dict[str, str]:
     """Returns the settings that must be unchanged when a run is resumed; others may change."""
     recipe = run.recipe
     try:
-        found = fingerprint(folder)
+        own = fingerprint(folder)
     except OSError as error:
         raise SafelightError(f"{folder} cannot be read: {error.strerror or error}") from error
     return {
@@ -267,7 +267,7 @@ def _facts(run: AdapterRun, folder: Path) -> dict[str, str]:
         "states": "uniform",  # other runs were once made, whose checkpoints hold other moments
         "seed": str(run.seed),
         "model": folder.name,
-        "fingerprint": found,
+        "fingerprint": own,
     }
 
 

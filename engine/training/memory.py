@@ -66,15 +66,15 @@ def require_training_memory(run: AdapterRun) -> tuple[int, int]:
     if not config.denoises:
         raise SafelightError(f"{folder.path} has no denoising steps to train an adapter for; use a DiffusionGemma")
     context = min(PROMPT + config.canvas_length, config.max_position_embeddings)
-    found = folder.plan(context, run.quantization, run.device, run.dtype)
-    itemsize = getattr(torch, found.dtype).itemsize
+    plan = folder.plan(context, run.quantization, run.device, run.dtype)
+    itemsize = getattr(torch, plan.dtype).itemsize
     for_training = training_bytes(config, run.recipe, itemsize)
-    total = found.total_bytes + for_training
-    if total > found.free_bytes:
-        smaller = "" if found.precision.is_packed else " pack the model first (safelight quantize),"
+    total = plan.total_bytes + for_training
+    if total > plan.free_bytes:
+        smaller = "" if plan.precision.is_packed else " pack the model first (safelight quantize),"
         raise SafelightError(
-            f"training takes about {total / 1e9:.1f} GB ({found.total_bytes / 1e9:.1f} for the model, "
-            f"{for_training / 1e9:.1f} for the step) and {found.device} has {found.free_bytes / 1e9:.1f} GB free;"
+            f"training takes about {total / 1e9:.1f} GB ({plan.total_bytes / 1e9:.1f} for the model, "
+            f"{for_training / 1e9:.1f} for the step) and {plan.device} has {plan.free_bytes / 1e9:.1f} GB free;"
             f"{smaller} use a smaller batch than {run.recipe.batch}, or close other programs"
         )
-    return total, found.free_bytes
+    return total, plan.free_bytes

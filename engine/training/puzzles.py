@@ -45,12 +45,12 @@ def made_pairs(name: str, count: int, givens: tuple[int, int], *, held_out: bool
         givens: the fewest and the most.
         held_out: of the classes of grids that are kept for measuring; else of the others.
     """
-    rng, found = random.Random(name), list[Pair]()
-    while len(found) < count:
+    rng, pairs = random.Random(name), list[Pair]()
+    while len(pairs) < count:
         made = sudoku.generate(rng, *givens, held_out=held_out)
         if held_out or not sudoku.is_held_out(made.solution):
-            found.append((made.board, made.solution))
-    return found
+            pairs.append((made.board, made.solution))
+    return pairs
 
 
 @dataclass(frozen=True)

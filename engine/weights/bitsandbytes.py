@@ -74,7 +74,7 @@ def layout(state: State, names: Names, checkpoint: TensorSource) -> Layout:
     Raises:
         SafelightError: experts are packed in one piece.
     """
-    found = released(state, names)
+    expected = released(state, names)
     for path, shape in state.shapes.items():
         name = names.released(path)
         if len(shape) < 2:
@@ -92,13 +92,13 @@ def layout(state: State, names: Names, checkpoint: TensorSource) -> Layout:
                 tensors = _eight_bit
             else:
                 if len(shape) == 3 and weight in checkpoint.headers:  # an expert that is not packed, among others
-                    found.pop(name, None)
+                    expected.pop(name, None)
                     put = partial(state.put, path, place=matrix.place)
-                    found[weight] = Expected(matrix.shape, FLOATING, path, put)
+                    expected[weight] = Expected(matrix.shape, FLOATING, path, put)
                 continue
-            found.pop(name, None)
-            found |= tensors(state, matrix, checkpoint)
-    return found
+            expected.pop(name, None)
+            expected |= tensors(state, matrix, checkpoint)
+    return expected
 
 
 def _keeps(state: State, matrix: Matrix, scheme: Scheme) -> bool:
@@ -137,13 +137,13 @@ def _eight_bit(state: State, matrix: Matrix, checkpoint: TensorSource) -> Layout
         if int(order) != 0:
             raise SafelightError(f"tensor {name}.weight_format asks for codes in another order; save the model again")
 
-    found = {
+    tensors = {
         f"{name}.weight": Expected(matrix.shape, ("I8",), matrix.path, put_codes),
         f"{name}.SCB": Expected((out,), FLOATING, matrix.path, put_scales),
     }
     if f"{name}.weight_format" in checkpoint.headers:
-        found[f"{name}.weight_format"] = Expected((), ("U8",), matrix.path, check_order)
-    return found
+        tensors[f"{name}.weight_format"] = Expected((), ("U8",), matrix.path, check_order)
+    return tensors
 
 
 def _four_bit(state: State, matrix: Matrix, checkpoint: TensorSource) -> Layout:
@@ -155,12 +155,16 @@ def _four_bit(state: State, matrix: Matrix, checkpoint: TensorSource) -> Layout:
 
     def read_state() -> dict[str, Any]:
         try:
-            found = json.loads(bytes(checkpoint.read(facts).tolist()))
+            described = json.loads(bytes(checkpoint.read(facts).tolist()))
         except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict) or found.get("shape") != [out, inputs] or not _is_block(found.get("blocksize")):
+            described = None
+        if (
+            not isinstance(described, dict)
+            or described.get("shape") != [out, inputs]
+            or not _is_block(described.get("blocksize"))
+        ):
             raise SafelightError(f"tensor {facts} does not describe {[out, inputs]} codes; download the model again")
-        return found
+        return described
 
     def read_scales(group: int) -> Tensor:
         """Returns the scales of ``group`` consecutive inputs, fp32."""
@@ -200,7 +204,7 @@ def _four_bit(state: State, matrix: Matrix, checkpoint: TensorSource) -> Layout:
     absmax, described = headers[f"{weight}.absmax"], headers.get(facts)
     has_nested = absmax.dtype == "U8"
     length = described.shape if described is not None and math.prod(described.shape) <= STATE_BYTES else (STATE_BYTES,)
-    found = {
+    tensors = {
         weight: expected((numbers, 1), tuple(STORAGE), put_codes),
         f"{weight}.absmax": expected((math.prod(absmax.shape),), ("U8",) if has_nested else FLOATING, put_scales),
         f"{weight}.quant_map": expected((16,), put=check_book),
@@ -208,9 +212,9 @@ def _four_bit(state: State, matrix: Matrix, checkpoint: TensorSource) -> Layout:
     }
     if has_nested:
         nested = headers.get(f"{weight}.nested_absmax")
-        found[f"{weight}.nested_absmax"] = expected((math.prod(nested.shape) if nested is not None else 1,))
-        found[f"{weight}.nested_quant_map"] = expected((256,))
-    return found
+        tensors[f"{weight}.nested_absmax"] = expected((math.prod(nested.shape) if nested is not None else 1,))
+        tensors[f"{weight}.nested_quant_map"] = expected((256,))
+    return tensors
 
 
 def _is_block(size: object) -> TypeGuard[int]:

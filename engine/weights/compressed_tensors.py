@@ -176,7 +176,7 @@ def read_gptq_scheme(declared: dict[str, Any], source: str) -> tuple[Scheme, int
 def gptq_tensors(state: State, matrix: Matrix, checkpoint: TensorSource, scheme: Scheme, size: int | None) -> Layout:
     """Returns the tensors of a matrix, in groups of ``size`` inputs; None: of whole rows."""
     (out, inputs), name, put = matrix.shape, matrix.name, partial(matrix.put, state)
-    found, groups = groups_of(inputs, size), inputs // scheme.group_size
+    stored_groups, groups = groups_of(inputs, size), inputs // scheme.group_size
 
     def check_zeros(words: Tensor) -> None:
         if not any(bool((words == zero).all()) for zero in ZEROS):
@@ -186,15 +186,17 @@ def gptq_tensors(state: State, matrix: Matrix, checkpoint: TensorSource, scheme:
             )
 
     def check_order(places: Tensor) -> None:
-        if not torch.equal(places, (torch.arange(inputs) // (inputs // found)).to(places.dtype)):
+        if not torch.equal(places, (torch.arange(inputs) // (inputs // stored_groups)).to(places.dtype)):
             raise SafelightError(
                 f"tensor {name}.g_idx puts inputs in another order; use a checkpoint quantised with desc_act off"
             )
 
     layout = {
         f"{name}.qweight": Expected((inputs // 8, out), ("I32",), matrix.path, lambda t: put("codes", to_tiles(t.T))),
-        f"{name}.scales": Expected((found, out), FLOATING, matrix.path, lambda t: put("scales", repeated(t, groups))),
-        f"{name}.qzeros": Expected((found, out // 8), ("I32",), matrix.path, check_zeros),
+        f"{name}.scales": Expected(
+            (stored_groups, out), FLOATING, matrix.path, lambda t: put("scales", repeated(t, groups))
+        ),
+        f"{name}.qzeros": Expected((stored_groups, out // 8), ("I32",), matrix.path, check_zeros),
     }
     if f"{name}.g_idx" in checkpoint.headers:
         layout[f"{name}.g_idx"] = Expected((inputs,), ("I32", "I64"), matrix.path, check_order)

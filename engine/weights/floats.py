@@ -66,7 +66,8 @@ def read_block(declared: dict[str, Any], source: str) -> Block | None:
 def fp8_tensors(state: State, matrix: Matrix, checkpoint: TensorSource, block: Block | None) -> Layout:
     (out, inputs), name = matrix.shape, f"{matrix.name}.weight"
     scale = next(
-        (found for part in SCALES if (found := f"{matrix.name}.{part}") in checkpoint.headers), f"{name}_scale"
+        (name_of_scale for part in SCALES if (name_of_scale := f"{matrix.name}.{part}") in checkpoint.headers),
+        f"{name}_scale",
     )
     known = [*ONE, (out,), (out, 1)]
     if block is not None:
@@ -78,8 +79,8 @@ def fp8_tensors(state: State, matrix: Matrix, checkpoint: TensorSource, block: B
     def put_codes(codes: Tensor) -> None:
         put_values(state, matrix, _values(codes, checkpoint.read(scale).float(), block))
 
-    def check_scales(found: Tensor) -> None:
-        if not bool((found.isfinite() & (found > 0)).all()):
+    def check_scales(scales: Tensor) -> None:
+        if not bool((scales.isfinite() & (scales > 0)).all()):
             raise SafelightError(f"tensor {scale} holds scales that are not positive; download the model again")
 
     return {

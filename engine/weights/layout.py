@@ -159,11 +159,11 @@ def check(checkpoint: TensorSource, layout: Layout, names: Names) -> int:
     Raises:
         SafelightError: a tensor is missing, surplus, or of another shape or type.
     """
-    folder, found = checkpoint.folder, 0
+    folder, count = checkpoint.folder, 0
     skipped = tuple(part for part in names.skipped if not any(name.startswith(part) for name in layout))
     for name, header in checkpoint.headers.items():
         if name.startswith(skipped):
-            found += 1
+            count += 1
         elif name not in layout:
             if names.ignored is not None and names.ignored.fullmatch(name):
                 continue
@@ -179,7 +179,7 @@ def check(checkpoint: TensorSource, layout: Layout, names: Names) -> int:
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise SafelightError(f"{folder}: tensor {missing[0]} is missing{more}; download the model again")
-    return found
+    return count
 
 
 def fill(

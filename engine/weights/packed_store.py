@@ -134,8 +134,8 @@ def open_store(folder: Path, manifest: Manifest) -> Checkpoint:
         path = folder / name
         size = path.stat().st_size if path.is_file() else None  # a link is accepted: the hub's cache consists of them
         if size != shard.bytes:
-            found = "is missing" if size is None else f"has {size} bytes instead of {shard.bytes}"
-            raise SafelightError(f"{path} {found}; convert the model again")
+            fault = "is missing" if size is None else f"has {size} bytes instead of {shard.bytes}"
+            raise SafelightError(f"{path} {fault}; convert the model again")
     return Checkpoint(folder, [folder / name for name in manifest.files])
 
 
@@ -192,13 +192,13 @@ def _sampled(file: Path) -> tuple[int, str]:
     """Returns the size of a file, and the SHA-256 of samples: other weights of the same shape differ there."""
     try:
         with open_regular(file) as opened:
-            size, found = os.fstat(opened.fileno()).st_size, hashlib.sha256()
+            size, digest = os.fstat(opened.fileno()).st_size, hashlib.sha256()
             for place in range(0, size, max(SAMPLE_BYTES, size // SAMPLES)):
                 opened.seek(place)
-                found.update(read_up_to(opened, SAMPLE_BYTES))
+                digest.update(read_up_to(opened, SAMPLE_BYTES))
     except OSError as error:
         raise SafelightError(f"{file} cannot be read: {error.strerror or error}") from error
-    return size, found.hexdigest()
+    return size, digest.hexdigest()
 
 
 def companions_of(folder: Path) -> dict[str, bytes]:

@@ -62,29 +62,29 @@ def load(instructions: str) -> ctypes.CDLL | None:
         place = _built(instructions)
         if place is None:
             return None
-        found = ctypes.CDLL(str(place))
+        kernels = ctypes.CDLL(str(place))
     except (OSError, RuntimeError, SafelightError, subprocess.SubprocessError):
         return None
     whole, pointer = ctypes.c_int64, ctypes.c_void_p
-    found.native_block.restype = whole
-    found.native_round.argtypes, found.native_round.restype = [pointer] * 5 + [whole] * 3, None
-    found.native_experts.argtypes, found.native_experts.restype = [pointer] * 7 + [whole] * 4, None
-    found.native_multiply.argtypes = [pointer] * 7 + [whole] * 2
-    found.native_decode.argtypes = [pointer, pointer, whole, whole]
-    found.native_mixture.argtypes = [pointer]
-    found.native_norms.argtypes = [pointer]
-    found.native_linear.argtypes = [pointer] * 4 + [whole] * 4
-    found.causal_pass.argtypes = [pointer]
-    found.native_read.argtypes = [whole] * 7 + [pointer] * 2 + [whole]
-    found.native_turn.argtypes = [pointer] * 2 + [whole] * 3
-    return found if found.native_block() > 0 else None
+    kernels.native_block.restype = whole
+    kernels.native_round.argtypes, kernels.native_round.restype = [pointer] * 5 + [whole] * 3, None
+    kernels.native_experts.argtypes, kernels.native_experts.restype = [pointer] * 7 + [whole] * 4, None
+    kernels.native_multiply.argtypes = [pointer] * 7 + [whole] * 2
+    kernels.native_decode.argtypes = [pointer, pointer, whole, whole]
+    kernels.native_mixture.argtypes = [pointer]
+    kernels.native_norms.argtypes = [pointer]
+    kernels.native_linear.argtypes = [pointer] * 4 + [whole] * 4
+    kernels.causal_pass.argtypes = [pointer]
+    kernels.native_read.argtypes = [whole] * 7 + [pointer] * 2 + [whole]
+    kernels.native_turn.argtypes = [pointer] * 2 + [whole] * 3
+    return kernels if kernels.native_block() > 0 else None
 
 
 def needed() -> ctypes.CDLL:
     """Returns the library where its use was chosen, so that it is there."""
-    found = library()
-    assert found is not None, "there is no kernel"
-    return found
+    loaded = library()
+    assert loaded is not None, "there is no kernel"
+    return loaded
 
 
 def check(status: int, what: str) -> None:
@@ -113,11 +113,11 @@ def _built(instructions: str) -> Path | None:
         return None
     if bundled(instructions).is_file():
         return bundled(instructions)
-    found = compiler()
-    if found is None:
+    command = compiler()
+    if command is None:
         return None
     texts = [file.read_text(encoding="utf-8") for file in (*HEADERS, *SOURCES)]
-    made_of = "\0".join((*texts, found, *FLAGS, *INSTRUCTIONS[instructions]))
+    made_of = "\0".join((*texts, command, *FLAGS, *INSTRUCTIONS[instructions]))
     folder = private_folder(_cache())
     if not _is_own(folder):
         return None
@@ -125,7 +125,7 @@ def _built(instructions: str) -> Path | None:
     if not made.is_file():
         _remove_left(folder)
         with replacing(made, private=True) as part:
-            build(found, instructions, part)
+            build(command, instructions, part)
             ctypes.CDLL(str(part))  # what cannot be loaded is not kept
     return made if _is_own(made) else None
 
@@ -146,7 +146,7 @@ def compiler() -> str | None:
     """Returns the path of a compiler that can build the library; none is known for Windows."""
     if sys.platform == "win32":
         return None
-    return next((found for name in COMPILERS if (found := shutil.which(name))), None)
+    return next((path for name in COMPILERS if (path := shutil.which(name))), None)
 
 
 def build(compiler: str, instructions: str, to: Path) -> None:

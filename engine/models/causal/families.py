@@ -126,11 +126,12 @@ def read_mistral3(raw: dict[str, Any]) -> CausalConfig:
     """Reads the ``text_config`` of a model that sees; see ``read_causal``."""
     text = raw["text_config"]
     readers = {"mistral": read_mistral, "ministral3": read_ministral3}
-    found = text.get("model_type", "mistral")
-    reader = readers.get(found) if isinstance(found, str) else None
+    model_type = text.get("model_type", "mistral")
+    reader = readers.get(model_type) if isinstance(model_type, str) else None
     if reader is None:
         raise SafelightError(
-            f"config.json: text_config has the model_type {quoted(found)}; 'mistral' and 'ministral3' are supported"
+            f"config.json: text_config has the model_type {quoted(model_type)}; 'mistral' and 'ministral3' are "
+            "supported"
         )
     tied = raw.get("tie_word_embeddings")  # of the whole model; it goes before that of its text
     return reader(text if tied is None else {**text, "tie_word_embeddings": tied})
@@ -251,20 +252,20 @@ def read_gemma3_text(raw: dict[str, Any]) -> CausalConfig:
 
 
 def _gemma_pattern(raw: dict[str, Any]) -> int:
-    found: int = raw.get("sliding_window_pattern", GEMMA_PATTERN)
-    check_whole("config.json: sliding_window_pattern", found, 1, MAX_LAYERS)
-    return found
+    pattern: int = raw.get("sliding_window_pattern", GEMMA_PATTERN)
+    check_whole("config.json: sliding_window_pattern", pattern, 1, MAX_LAYERS)
+    return pattern
 
 
 def _gemma_ropes(raw: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Reads the rotation of full and of sliding layers, in the form that ``read_causal`` takes."""
-    found = raw.get("rope_parameters")
-    if found is None:  # files before transformers 5
-        found = {
+    ropes = raw.get("rope_parameters")
+    if ropes is None:  # files before transformers 5
+        ropes = {
             FULL: {"rope_theta": raw.get("rope_theta", GEMMA_THETA), **raw.get("rope_scaling", {})},
             SLIDING: {"rope_theta": raw.get("rope_local_base_freq", GEMMA_NEAR_THETA)},
         }
-    full, near = (found.get(kind) or {} for kind in (FULL, SLIDING))
+    full, near = (ropes.get(kind) or {} for kind in (FULL, SLIDING))
     if near.get("rope_type", "default") != "default":
         raise SafelightError(
             f"config.json: rope_type {quoted(near['rope_type'])} of sliding layers is not supported, only 'default'"

@@ -67,8 +67,8 @@ _LAYER = re.compile(r"layers\.(\d+)\.(.+?)(?:\.(weight|bias))?")
 
 def tensor_name(parts: dict[str, str], parameter: str) -> str:
     """Returns the name in a file of one of our parameters."""
-    found = _LAYER.fullmatch(parameter)
-    return f"blk.{found[1]}.{parts[found[2]]}.{found[3] or 'weight'}" if found else _ENDS[parameter]
+    match = _LAYER.fullmatch(parameter)
+    return f"blk.{match[1]}.{parts[match[2]]}.{match[3] or 'weight'}" if match else _ENDS[parameter]
 
 
 NAMES = Names(partial(tensor_name, _PARTS), (ROPE,))

@@ -60,9 +60,9 @@ def read_llada(raw: dict[str, Any]) -> CausalConfig:
         SafelightError: as ``read_causal``.
     """
     for name, (supported, default) in _ONLY.items():
-        found = default if raw.get(name) is None else raw[name]
-        if found != supported:
-            raise SafelightError(f"config.json: {name} {quoted(found)} is not supported, only {supported!r}")
+        value = default if raw.get(name) is None else raw[name]
+        if value != supported:
+            raise SafelightError(f"config.json: {name} {quoted(value)} is not supported, only {supported!r}")
     own = {name: raw[word] for name, word in WORDS.items() if raw.get(word) is not None}
     for name in ("hidden_size", "num_attention_heads", "num_hidden_layers", "max_position_embeddings"):
         if name not in own:
@@ -112,8 +112,8 @@ def read_moe(raw: dict[str, Any]) -> CausalConfig:
     routing = ExpertRouting(
         scores="softmax", groups=1, chosen_groups=1, has_bias=False, is_normed=False, scale=1.0, shared_width=0
     )
-    found = with_experts(config, {**raw, "moe_intermediate_size": width}, routing, _dense(raw))
-    return replace(found, reads_whole=True)
+    whole = with_experts(config, {**raw, "moe_intermediate_size": width}, routing, _dense(raw))
+    return replace(whole, reads_whole=True)
 
 
 def _dense(raw: dict[str, Any]) -> int:

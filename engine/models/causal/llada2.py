@@ -29,9 +29,9 @@ def read_llada2(raw: dict[str, Any]) -> CausalConfig:
     Raises:
         SafelightError: a missing field or a value that this engine does not implement.
     """
-    found = raw.get("score_function", "sigmoid")
-    if found != "sigmoid":
-        raise SafelightError(f"config.json: score_function {quoted(found)} is not supported, only 'sigmoid'")
+    score = raw.get("score_function", "sigmoid")
+    if score != "sigmoid":
+        raise SafelightError(f"config.json: score_function {quoted(score)} is not supported, only 'sigmoid'")
     share = _share(raw)
     inner = {name: {**raw[name], "partial_rotary_factor": 1.0} for name in ROPES if isinstance(raw.get(name), dict)}
     config = read_causal(
@@ -50,8 +50,8 @@ def read_llada2(raw: dict[str, Any]) -> CausalConfig:
 def _share(raw: dict[str, Any]) -> float:
     """Returns the share of a head that is rotated."""
     places = [raw, *(raw[name] for name in ROPES if isinstance(raw.get(name), dict))]
-    found = [place["partial_rotary_factor"] for place in places if place.get("partial_rotary_factor") is not None]
-    share: float = found[0] if found else 0.5
+    factors = [place["partial_rotary_factor"] for place in places if place.get("partial_rotary_factor") is not None]
+    share: float = factors[0] if factors else 0.5
     check_real("config.json: partial_rotary_factor", share, 0.0)
     return share
 

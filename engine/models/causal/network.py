@@ -60,21 +60,21 @@ class LayersInC:
             return None
         if self._set != additions_set():
             self._set, own = additions_set(), [addition(part) for part in self._linears]
-            found = next((made for made in self._made if all(map(operator.is_, made[0], own))), None)
-            if found is None:
+            entry = next((made for made in self._made if all(map(operator.is_, made[0], own))), None)
+            if entry is None:
                 with torch.no_grad():
-                    found = own, self._make()
-            self._made = [found, *(made for made in self._made if made is not found)][:2]
+                    entry = own, self._make()
+            self._made = [entry, *(made for made in self._made if made is not entry)][:2]
         return self._made[0][1]
 
     def _make(self) -> DenseLayers | None:
         kinds = list(dict.fromkeys(self._config.layers))
         layers = list[LayerWeights]()
         for block, layer in zip(self._blocks, self._config.layers, strict=True):
-            found = _layer(block, layer, kinds.index(layer))
-            if found is None:
+            weights = _layer(block, layer, kinds.index(layer))
+            if weights is None:
                 return None
-            layers.append(found)
+            layers.append(weights)
         last = _projection(self._head)
         parts = [part for layer in layers for part in layer.projections]
         groups = {None if part is None else group_of(part) for part in (last, *parts)}
@@ -90,9 +90,9 @@ def _linears(block: CausalBlock) -> list[nn.Module]:
 
 
 def _layer(block: CausalBlock, layer: LayerConfig, kind: int) -> LayerWeights | None:
-    found = [_projection(part) for part in _linears(block)]
-    projections = tuple(part for part in found if part is not None)
-    if len(projections) < len(found):
+    all_parts = [_projection(part) for part in _linears(block)]
+    projections = tuple(part for part in all_parts if part is not None)
+    if len(projections) < len(all_parts):
         return None
     return LayerWeights(
         projections,

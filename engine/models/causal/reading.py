@@ -112,9 +112,9 @@ def need_whole(raw: dict[str, Any], name: str, most: int) -> int:
 
 
 def _check_mlp(raw: dict[str, Any], activation: Activation) -> Activation:
-    found = given_or(raw.get("hidden_act"), given_or(raw.get("hidden_activation"), activation))
-    if found != activation:
-        raise SafelightError(f"config.json: hidden_act {quoted(found)} is not supported, only {activation!r}")
+    named = given_or(raw.get("hidden_act"), given_or(raw.get("hidden_activation"), activation))
+    if named != activation:
+        raise SafelightError(f"config.json: hidden_act {quoted(named)} is not supported, only {activation!r}")
     if raw.get("mlp_bias"):
         raise SafelightError("config.json: mlp_bias is not supported")
     return activation

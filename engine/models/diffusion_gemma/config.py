@@ -137,14 +137,14 @@ def read_vision(raw: dict[str, Any], vocab_size: int) -> VisionConfig | None:
         return None
 
     def need(name: str, values: dict[str, Any] = vision, default: Any = None) -> Any:
-        found = values.get(name)
-        found = default if found is None else found
-        if found is None:
+        value = values.get(name)
+        value = default if value is None else value
+        if value is None:
             raise SafelightError(f"config.json: vision_config.{name} is missing")
-        return found
+        return value
 
     heads = need("num_attention_heads")
-    found = VisionConfig(
+    tower = VisionConfig(
         hidden_size=need("hidden_size"),
         intermediate_size=need("intermediate_size"),
         num_hidden_layers=need("num_hidden_layers"),
@@ -161,7 +161,7 @@ def read_vision(raw: dict[str, Any], vocab_size: int) -> VisionConfig | None:
         rms_norm_eps=need("rms_norm_eps", default=1e-6),
         standardize=need("standardize", default=False),
     )
-    return found if max(found.begin_token_id, found.image_token_id, found.end_token_id) < vocab_size else None
+    return tower if max(tower.begin_token_id, tower.image_token_id, tower.end_token_id) < vocab_size else None
 
 
 MARK_NAMES = {"boi": "begin", "image": "image", "eoi": "end"}  # config.json's names and ours

@@ -68,8 +68,8 @@ _LAYER = re.compile(r"layers\.(\d+)\.(.+)")
 
 def tensor_name(parameter: str) -> str:
     """Returns the file's name of one of our parameters."""
-    found = _LAYER.fullmatch(parameter)
-    return f"blk.{found[1]}.{_NAMES[found[2]]}" if found else _NAMES[parameter]
+    match = _LAYER.fullmatch(parameter)
+    return f"blk.{match[1]}.{_NAMES[match[2]]}" if match else _NAMES[parameter]
 
 
 NAMES = Names(tensor_name, (ROPE,))
@@ -110,12 +110,12 @@ def read_config(header: GGUFHeader, divisors: list[float] | None) -> ModelConfig
 
     def each(name: str) -> list[Any]:
         """Returns a value for each layer; the file writes it once if it is the same for all."""
-        found = values.get(f"{ARCHITECTURE}.{name}")
-        if not isinstance(found, list):
+        listed = values.get(f"{ARCHITECTURE}.{name}")
+        if not isinstance(listed, list):
             return [need(name)] * count
-        if len(found) != count:
-            raise SafelightError(f"has {len(found)} values of {ARCHITECTURE}.{name} for {count} layers")
-        return found
+        if len(listed) != count:
+            raise SafelightError(f"has {len(listed)} values of {ARCHITECTURE}.{name} for {count} layers")
+        return listed
 
     count = need("block_count")
     check_whole(f"{ARCHITECTURE}.block_count", count, 1, MAX_LAYERS)

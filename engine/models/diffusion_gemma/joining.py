@@ -165,12 +165,12 @@ class Joining:
         started, count = time.perf_counter(), self._pace.choose(1, self.cores)
         use_threads(count)
         try:
-            found = joint_pass(network, texts, canvases)
+            logits = joint_pass(network, texts, canvases)
         finally:
             use_threads(1)
         rows = sum(len(one.ids) + one.behind for one in (*texts, *canvases))
         self._pace.record(1, count, (time.perf_counter() - started) / rows)
-        return found
+        return logits
 
     def _try(self, network: DiffusionGemma) -> bool:
         """Returns True if rows are equal joined and alone; tries one core if several fail."""

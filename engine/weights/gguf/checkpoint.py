@@ -208,9 +208,9 @@ class GGUFCheckpoint:
             with suppress(OSError), open_regular(tensor.file) as file:  # what cannot be read is said below
                 if read_in_c(file, start, tensor.type, into, torch.get_num_threads()):
                     return
-            found = packed_of(self._blocks(name), tensor.type)
-            into.codes.copy_(found.codes)
-            into.scales.copy_(found.scales)
+            packed = packed_of(self._blocks(name), tensor.type)
+            into.codes.copy_(packed.codes)
+            into.scales.copy_(packed.scales)
         except ValueError:
             raise _not_finite(tensor, name) from None
 

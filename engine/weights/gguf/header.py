@@ -70,17 +70,17 @@ class GGUFHeader:
         Raises:
             SafelightError: it or another part is missing, no GGUF file, damaged, truncated or out of bounds.
         """
-        found = _read(path)
-        count = found.values.get("split.count", 1)
+        header = _read(path)
+        count = header.values.get("split.count", 1)
         if not isinstance(count, int) or count <= 1:
-            return found
+            return header
         parts = gguf_parts(path)
         if len(parts) != count:
             raise SafelightError(
                 f"{path} is one of {count} parts and not named like one (NAME-00001-of-{count:05}.gguf). Give the "
                 "parts their names, or join them to one file (llama-gguf-split --merge)"
             )
-        values, tensors = found.values, dict[str, TensorInfo]()
+        values, tensors = header.values, dict[str, TensorInfo]()
         for number, other in enumerate(parts):
             if not other.exists():
                 raise SafelightError(f"{other} is missing, part {number + 1} of {count}. Download it too")
@@ -145,7 +145,7 @@ class _Cursor:
 
     def texts(self, count: int) -> list[str]:
         """Reads texts in one loop: a vocabulary has hundreds of thousands."""
-        found, data = list[str](), self.data
+        texts, data = list[str](), self.data
         at, last = self.at, len(data) - 8
         for _ in range(count):
             if at > last:
@@ -154,10 +154,10 @@ class _Cursor:
             end = at + 8 + length
             if end > len(data):
                 break
-            found.append(data[at + 8 : end].decode("utf-8", "replace"))
+            texts.append(data[at + 8 : end].decode("utf-8", "replace"))
             at = end
         self.at = at
-        return found + [self.text() for _ in range(count - len(found))]  # says what is wrong
+        return texts + [self.text() for _ in range(count - len(texts))]  # says what is wrong
 
     def value(self, kind: int) -> Value:
         if kind == _STRING:
@@ -166,8 +166,8 @@ class _Cursor:
             return self.list(self.count("<I"), self.count())
         if kind not in _SCALARS:
             raise _HeaderError(f"is damaged: it has a value of the unknown type {kind}. Download it again")
-        found = self.number(_SCALARS[kind])
-        return float(str(np.float32(found))) if kind == _FLOAT else found  # 0.1, not 0.10000000149
+        number = self.number(_SCALARS[kind])
+        return float(str(np.float32(number))) if kind == _FLOAT else number  # 0.1, not 0.10000000149
 
     def list(self, kind: int, count: int) -> Value:
         self.items -= count
