@@ -193,18 +193,16 @@ class DenoisingSettings:
         float,
         real(0.0),
         Setting(
-            "Boldness",
+            "Entropy bound",
             "nats",
-            "How many unsure tokens a step keeps (the entropy bound). Higher is faster, lower makes fewer mistakes.",
+            "How unsure a token may be that a step keeps. Higher is faster, lower makes fewer mistakes.",
             0.0,
             20.0,
             0.05,
             3,
             rank=4,
         ),
-        CliOption(
-            "--entropy-bound", "how many unsure tokens a step keeps, in nats of entropy (Boldness in the window)"
-        ),
+        CliOption("--entropy-bound", "how unsure the tokens may be that a step keeps, in nats of entropy"),
     ] = 0.1
     acceptance: Annotated[
         str,

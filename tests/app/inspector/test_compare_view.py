@@ -80,7 +80,7 @@ def test_differences_in_words():
         "What differs: adapter: none and Sudoku; seed: 7 and 8."
     )
     assert asked_in_words(asked(pinned=((0, 5),)), asked(entropy_bound=0.4, prompt="Count")) == (
-        "What differs: the prompt; boldness: 0.1 nats and 0.4 nats; pinned cells: 1 and 0."
+        "What differs: the prompt; entropy bound: 0.1 nats and 0.4 nats; pinned cells: 1 and 0."
     )
     assert asked_in_words(asked(), asked(thinking_tokens=40)) == "What differs: thinking: no limit and 40 tokens."
     assert asked_in_words(asked(), asked(remasking="sequential")) == (

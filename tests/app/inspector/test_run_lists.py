@@ -40,13 +40,13 @@ def test_a_fork_has_a_title_of_its_own() -> None:
     ]
     assert [offer.title for offer in first_offers([], [(one, one.id) for one in runs])] == [
         "Name three colours.",
-        "Fork of “Name three colours.”, 3 cells pinned, boldness 0.3 nats",
+        "Fork of “Name three colours.”, 3 cells pinned, entropy bound 0.3 nats",
         "Fork of “Name three colours.”, 2 tokens banned, seed 8",
         "Fork of “Name three colours. Name three colours.…”, nothing changed",
         "Name [[…]].",
     ]
     others = other_offers(run("here", prompt="another"), [], [(runs[1], "pins")], [], {})
-    assert others[0].title == "Fork of “Name three colours.”, 3 cells pinned, boldness 0.3 nats"
+    assert others[0].title == "Fork of “Name three colours.”, 3 cells pinned, entropy bound 0.3 nats"
 
 
 def test_files_in_a_prompt_are_named_in_its_title() -> None:
@@ -93,7 +93,7 @@ def test_a_fork_of_a_fork_is_under_it_and_says_what_was_changed() -> None:
     for here in (further, fork, run("root")):
         assert run_tree(here, listed, {"r": "Counting"}, pieces) == [
             RunItem("root", "", "r", "Counting"),
-            RunItem("fork", "root", "f", "Block 1, step 4: position 12 pinned to 'f', boldness 0.3 nats"),
+            RunItem("fork", "root", "f", "Block 1, step 4: position 12 pinned to 'f', entropy bound 0.3 nats"),
             RunItem("further", "fork", "x", "Block 2, step 1: seed 8"),
         ]
 

@@ -242,7 +242,7 @@ def names(editor: PresetEditor) -> list[str]:
 def test_the_editor_says_what_a_preset_sets(editor: PresetEditor) -> None:
     assert names(editor) == ["Default", "Careful", "Quick", "Poet", "Clerk"]
     assert editor.form.preset == POET
-    assert editor.form.settings.text() == "Boldness 0.05 · Steps 96"
+    assert editor.form.settings.text() == "Entropy bound 0.05 · Steps 96"
     mixed = DecodingChoice("wedlm", token_thoughts=True)
     editor.form.show_preset(CLERK.replace(decoding=mixed))
     assert editor.form.settings.text() == "Decoding Wedlm · Think token by token"

@@ -173,7 +173,7 @@ def test_every_control_has_a_name_and_tab_reaches_it(qtbot: QtBot, open_window: 
     assert tuple(order[:4]) == first
     assert order.index("Conversation") < order.index("Regenerate the answer") < order.index("Attach files")
     assert order.index("Attach files") < order.index("Preset") < order.index("Send the prompt")
-    assert order.index("Send the prompt") < order.index("Boldness, nats")
+    assert order.index("Send the prompt") < order.index("Entropy bound, nats")
     assert order.index("Canvas of block 1") < order.index("Copy the answer")
     missed = [widget.accessibleName() for widget in wanted - reached]
     assert not missed

@@ -231,7 +231,7 @@ def test_the_palette_finds_chats_models_and_settings(qtbot: QtBot, open_window: 
     assert themes.current() is not before
     find(qtbot, window, "darkroom")
     assert themes.current() is before
-    find(qtbot, window, "boldness")
+    find(qtbot, window, "entropy bound")
     assert window.focusWidget() is window.strip.boxes["entropy_bound"]
     find(qtbot, window, "text size")
     settings = QApplication.activeModalWidget()
