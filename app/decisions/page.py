@@ -185,8 +185,8 @@ class DecisionsPage(QWidget):
     go_asked = Signal()  # by Ctrl+Return
 
     def __init__(self) -> None:
-        super().__init__(accessibleName=tr("Decisions"))
-        self.setObjectName("decisions")
+        super().__init__()
+        introduce(self, tr("Decisions"), id="decisions")
         self._reading: DecisionReading | None = None
         self.column = StateColumn()
         self.questions = QuestionList()

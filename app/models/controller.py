@@ -61,7 +61,7 @@ class ModelsController(QObject):
         tokens = tokens or Secret(HUB_TOKEN)
         self._token_store = TokenStore(self.jobs, context.settings, tokens)
         self._work = ModelWork(self.jobs, self._folder, endpoint, tokens)
-        self._plans = MemoryPlans(self.jobs, lambda: context.machine())
+        self._plans = MemoryPlans(self.jobs, lambda: context.machine(), self._plan_ended)
         self.look = MachineLook(self.jobs, lambda: context.machine(), self._held, self._has_disk)
         self._places: dict[str, Place] = {}  # of rows, kept while the page is shown so that none moves away
         self._entries: dict[str, ModelEntry] = {}
@@ -402,17 +402,6 @@ class ModelsController(QObject):
 
     @Slot(object)
     def _job_ended(self, ended: JobEnded) -> None:
-        if ended.kind in ("token", "look"):
-            return
-        if ended.kind == "find":
-            self.found.take(ended)
-            return
-        if ended.kind == "plan":
-            self._plan_ended(ended)
-            return
-        if ended.kind in ("search", "closer"):
-            self.search.take(ended)
-            return
         if ended.kind == "download" and ended.failure is None:
             self._wanted.pop(ended.key, None)  # one that was paused is in the cache
             place, entry = snapshot_of(ended.key), self._entries.get(ended.key)
@@ -439,7 +428,6 @@ class ModelsController(QObject):
             self._show(ended.key)
 
     def _plan_ended(self, ended: JobEnded) -> None:
-        self._plans.take(ended)
         self.search.say()
         if ended.key not in self._entries:
             self.found.counted(ended.key)

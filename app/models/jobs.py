@@ -81,11 +81,15 @@ class Control:
 
 @dataclass(frozen=True, eq=False)
 class ModelJob:
-    """``work`` is run in a thread; ``key`` identifies what it works on."""
+    """``work`` is run in a thread; ``key`` identifies what it works on.
+
+    ``then`` takes the ``JobEnded``; without it, ``Jobs.ended`` emits that.
+    """
 
     key: str
     kind: JobKind
     work: Callable[[Control], object]
+    then: Callable[[JobEnded], object] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +150,7 @@ class Jobs(QObject):
 
     changed = Signal(str)  # a job of this key was queued, begun or asked to stop
     progressed = Signal(object)  # JobProgress
-    ended = Signal(object)  # JobEnded
+    ended = Signal(object)  # JobEnded of a job without ``then``
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -200,7 +204,7 @@ class Jobs(QObject):
         lane = _lane_of(kinds[0])
         for job in [job for job in self._queues[lane] if job.key == key and job.kind in kinds]:
             self._queues[lane].remove(job)
-            self.ended.emit(JobEnded(job.key, job.kind, stopped=True))
+            self._report(job, JobEnded(job.key, job.kind, stopped=True))
         running, control = self._running.get(lane, (None, None))
         if running is not None and control is not None and running.key == key and running.kind in kinds:
             (control.cancel if cancel else control.pause).set()
@@ -253,11 +257,14 @@ class Jobs(QObject):
     @Slot(object)
     def _ended(self, ended: JobEnded) -> None:
         lane = _lane_of(ended.kind)
-        self._running.pop(lane, None)
+        job, _ = self._running.pop(lane)
         if self._closed:
             return
-        self.ended.emit(ended)
+        self._report(job, ended)
         self._next(lane)
+
+    def _report(self, job: ModelJob, ended: JobEnded) -> None:
+        (job.then or self.ended.emit)(ended)
 
 
 def _lane_of(kind: JobKind) -> LaneName:

@@ -51,7 +51,7 @@ class FoundModels(QObject):
         section.dropped.connect(self.drop)
 
     def look(self) -> None:
-        self._jobs.submit(ModelJob("", "find", tasks.find(self._local.places())))
+        self._jobs.submit(ModelJob("", "find", tasks.find(self._local.places()), self._take))
 
     def add(self, place: Path) -> None:
         """Looks into a folder, from now on each time."""
@@ -90,7 +90,7 @@ class FoundModels(QObject):
         shown = {path: self._entries[path] for path in self._section.rows}
         self._section.say({path: self._plans.words(entry, self._holder()) for path, entry in shown.items()})
 
-    def take(self, ended: JobEnded) -> None:
+    def _take(self, ended: JobEnded) -> None:
         self._found = ended.result if isinstance(ended.result, tuple) else ()
         for place in () if ended.failure else self._new:
             if not any(each.path.is_relative_to(place) for each in self._found):

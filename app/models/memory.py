@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, cast
 
-from PySide6.QtCore import QObject, Signal, Slot
+from PySide6.QtCore import QObject, Signal
 
 from app.models import tasks, words
 from app.models.entries import ModelEntry
@@ -38,17 +38,13 @@ class MachineLook(QObject):
         self._jobs, self._look, self._held, self._has_disk = jobs, look, held, has_disk
         self.machine: Machine | None = None
         self.recommended: Recommendation | None = None
-        jobs.ended.connect(self._ended)
 
     def begin(self) -> None:
         """Looks at the computer, once."""
         if self.machine is None:
-            self._jobs.submit(ModelJob("", "look", tasks.look(self._look)))
+            self._jobs.submit(ModelJob("", "look", tasks.look(self._look), self._ended))
 
-    @Slot(object)
     def _ended(self, ended: JobEnded) -> None:
-        if ended.kind != "look":
-            return
         if ended.failure is not None:
             self.failed.emit(str(ended.failure), ended.details)
         else:
@@ -62,8 +58,9 @@ class MachineLook(QObject):
 class MemoryPlans:
     """Memory plans by entry key. Planning is a job, since it imports torch."""
 
-    def __init__(self, jobs: Jobs, machine: Callable[[], Machine]) -> None:
-        self._jobs, self._machine = jobs, machine
+    def __init__(self, jobs: Jobs, machine: Callable[[], Machine], then: Callable[[JobEnded], object]) -> None:
+        """``then`` is told of each plan."""
+        self._jobs, self._machine, self._then = jobs, machine, then
         self._plans: dict[str, Plan | str] = {}  # the plan, or why there is none
 
     def __contains__(self, key: str) -> bool:
@@ -75,10 +72,11 @@ class MemoryPlans:
         for entry in entries:
             is_known = is_gguf(entry.folder) and self.plan(entry.key) is not None
             if _countable(entry) and not is_known:
-                self._jobs.submit(ModelJob(entry.key, "plan", tasks.plan(entry, self._machine)))
+                self._jobs.submit(ModelJob(entry.key, "plan", tasks.plan(entry, self._machine), self._take))
 
-    def take(self, ended: JobEnded) -> None:
+    def _take(self, ended: JobEnded) -> None:
         self._plans[ended.key] = cast("Plan", ended.result) if ended.failure is None else str(ended.failure)
+        self._then(ended)
 
     def forget(self, key: str) -> None:
         """Drops a removed entry's plan."""

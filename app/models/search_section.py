@@ -83,7 +83,7 @@ class HubSearch(QObject):
 
             return search(asked, hub, control)
 
-        self._jobs.submit(ModelJob(self._search, "search", work))
+        self._jobs.submit(ModelJob(self._search, "search", work, self._take))
 
     def _stop(self) -> None:
         search, self._search = self._search, ""
@@ -92,15 +92,19 @@ class HubSearch(QObject):
             self._jobs.cancel(key, "closer")
         self._closer.clear()
 
-    def take(self, ended: JobEnded) -> None:
+    def _take(self, ended: JobEnded) -> None:
         """Takes what the hub answered; what is of an earlier search is dropped."""
-        if ended.kind == "search" and ended.key == self._search:
-            if ended.failure is not None:
-                self._show((), words.sentence(str(ended.failure)))
-                return
-            hits, is_cut = cast("tuple[tuple[Hit, ...], bool]", ended.result)
-            self._show(hits, found_line(hits, is_cut=is_cut))
-        elif ended.kind == "closer" and ended.result is not None:
+        if ended.key != self._search:
+            return
+        if ended.failure is not None:
+            self._show((), words.sentence(str(ended.failure)))
+            return
+        hits, is_cut = cast("tuple[tuple[Hit, ...], bool]", ended.result)
+        self._show(hits, found_line(hits, is_cut=is_cut))
+
+    def _add(self, ended: JobEnded) -> None:
+        """Takes what the hub says of one model."""
+        if ended.result is not None:
             entry = cast(ModelEntry, ended.result)
             self._entries[entry.repo] = entry
             self._plans.count([] if entry.repo in self._known else [entry])
@@ -124,7 +128,7 @@ class HubSearch(QObject):
         for repo in [repo for repo in self._section.rows if repo not in {*self._entries, *self._known}]:
             self._entries[repo] = entry = _entry(self._hits[repo])
             self._closer.append(f"{self._search} {repo}")
-            self._jobs.submit(ModelJob(self._closer[-1], "closer", self._look_closer(entry)))
+            self._jobs.submit(ModelJob(self._closer[-1], "closer", self._look_closer(entry), self._add))
         self.say()
 
     def _look_closer(self, entry: ModelEntry) -> Callable[[Control], object]:

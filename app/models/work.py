@@ -141,22 +141,19 @@ class TokenStore(QObject):
         self._jobs, self._settings, self._tokens = jobs, settings, tokens
         self._saves = 0
         self.words = self._words("keyring") if settings.value(KEY) in (True, "true") else ""
-        jobs.ended.connect(self._ended)
 
     @Slot(str)
     def keep(self, token: str) -> None:
         """Stores a token in place of the previous one."""
         self._saves += 1  # each job has its own key, so that all run, in order
-        self._jobs.submit(ModelJob(f"token {self._saves}", "token", tasks.keep_token(self._tokens, token)))
+        work = tasks.keep_token(self._tokens, token)
+        self._jobs.submit(ModelJob(f"token {self._saves}", "token", work, self._ended))
 
     @Slot()
     def forget(self) -> None:
         self.keep("")
 
-    @Slot(object)
     def _ended(self, ended: JobEnded) -> None:
-        if ended.kind != "token":
-            return
         if ended.failure is not None:
             self.failed.emit(str(ended.failure), ended.details)
             return

@@ -167,9 +167,8 @@ class LaneCard(QFrame):
     def __init__(self, place: int) -> None:
         """``place`` is the lane's index."""
         super().__init__()
-        self.setProperty("role", "panel")
         name = tr("Lane {number}", number=place + 1)
-        self.setAccessibleName(name)
+        introduce(self, name, role="panel")
         self._trace: Recording | None = None
         self._is_puzzle = False  # the prompt is a Sudoku
         self.title = Elided("side")

@@ -156,8 +156,8 @@ class RacePage(QWidget):
 
     def __init__(self, lanes: QWidget, navigator: Navigator, stops: Sequence[QWidget] = ()) -> None:
         """``stops`` are the parts of the lanes in the order of the Tab key."""
-        super().__init__(accessibleName=tr("Race"))
-        self.setObjectName("race")
+        super().__init__()
+        introduce(self, tr("Race"), id="race")
         self._navigator = navigator
         self.shown: ShownRace | None = None
         self._begun: list[Recording | None] = []  # the runs whose tokens the cards decode

@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QSize, Qt, Slot
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy
 
-from app.design.controls import restyle
+from app.design.controls import introduce
 from app.design.fonts import TEXT_SMALL, canvas_font
 from app.design.text_field import LONGEST, PlainText
 from app.system.i18n import tr
@@ -24,9 +24,7 @@ class CopyButton(QPushButton):
     def __init__(self, name: str, text_of: Callable[[], str], role: str = "link") -> None:
         super().__init__(tr("Copy"))
         self._text_of = text_of
-        self.setAccessibleName(name)
-        self.setToolTip(name)
-        self.setProperty("role", role)
+        introduce(self, name, tip=name, role=role)
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self._back = later(self, self._restore)
         self.clicked.connect(self._copy)
@@ -55,13 +53,9 @@ class CodeBox(PlainText):
     """A read-only box of code, as high as its text within bounds."""
 
     def __init__(self, name: str) -> None:
-        super().__init__()
-        self.setReadOnly(True)
-        self.setAccessibleName(name)
-        self.setTabChangesFocus(True)
-        self.setLineWrapMode(PlainText.LineWrapMode.NoWrap)
+        super().__init__(readOnly=True, tabChangesFocus=True, lineWrapMode=PlainText.LineWrapMode.NoWrap)
+        introduce(self, name, role="code")
         self.setFrameShape(QFrame.Shape.NoFrame)
-        restyle(self, "role", "code")
 
     def show_code(self, text: str) -> None:
         """Shows a text; if it is unchanged, a selection in it stays."""

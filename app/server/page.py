@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QFrame, QGridLayout, QLineEdit, QPushButton, QWidget
 
 from app.bridge.server_link import ServerState, is_unfinished
-from app.design.controls import FlowLayout, FocusGroup, button, describe, discard, label, restyle, show_line
+from app.design.controls import FocusGroup, button, describe, discard, flow_of, introduce, label, restyle, show_line
 from app.design.layouts import STRETCH, ColumnPage, Gap, boxed, column_of, row_of
 from app.design.notice import Notice
 from app.server import words
@@ -30,7 +30,7 @@ LEAST_FIELD = 180  # pixels
 class RequestRow(QFrame):
     def __init__(self, request: LiveRequest) -> None:
         super().__init__()
-        self.setProperty("role", "request")
+        introduce(self, role="request")
         self.request = request
         self.state = label("", "request-state")
         self.title = label(words.endpoint_name(request.endpoint), "request-title")
@@ -137,17 +137,15 @@ class AccessCard(QFrame):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setProperty("role", "model")
-        self.setAccessibleName(tr("Local server"))
+        introduce(self, tr("Local server"), role="model")
         self._filling = False
         self._key = ""
         self.switch = flag_box(SWITCHES["server"])
         self.status = label("", "fact")
         self.served = label("", "fact", wrap=True)
-        self.address = self._field(tr("Address"))
+        self.address = introduce(QLineEdit(readOnly=True), tr("Address"))
         self.copy_address = CopyButton(tr("Copy the address"), self.address.text)
-        self.key = self._field(tr("Key"))
-        self.key.setEchoMode(QLineEdit.EchoMode.Password)
+        self.key = introduce(QLineEdit(readOnly=True, echoMode=QLineEdit.EchoMode.Password), tr("Key"))
         self.show_key = button(tr("Show"), tr("Show the key"), checkable=True)
         self.copy_key = CopyButton(tr("Copy the key"), lambda: self._key)
         self.new_key = button(tr("Make a new key"), tip=tr("The old key stops working, and running answers end"))
@@ -162,19 +160,13 @@ class AccessCard(QFrame):
         self.open.toggled.connect(functools.partial(self._choose, "server_open"))
         self.show_key.toggled.connect(self._reveal)
 
-    @staticmethod
-    def _field(name: str) -> QLineEdit:
-        made = QLineEdit(readOnly=True)
-        made.setAccessibleName(name)
-        made.setMinimumWidth(LEAST_FIELD)
-        return made
-
     def _lay_out(self) -> None:
         head = row_of((self.switch, 1), self.status)
         grid = QGridLayout()
         grid.setHorizontalSpacing(16)
         grid.setVerticalSpacing(8)
         grid.setColumnStretch(1, 1)
+        grid.setColumnMinimumWidth(1, LEAST_FIELD)
         rows = (
             (tr("Address"), self.address, (self.copy_address,)),
             (tr("Key"), self.key, (self.copy_key, self.show_key)),
@@ -207,12 +199,10 @@ class AccessCard(QFrame):
         self._key = state.key
         self.status.setText(words.state_line(state))
         self.setAccessibleDescription(words.state_line(state))
-        self.address.setText(state.url)
-        self.address.setCursorPosition(0)
-        self.address.setPlaceholderText(tr("Shown once the server is on"))
-        self.key.setText(state.key)
-        self.key.setCursorPosition(0)
-        self.key.setPlaceholderText(tr("Shown once the server is on"))
+        for field, text in ((self.address, state.url), (self.key, state.key)):
+            field.setText(text)
+            field.setCursorPosition(0)
+            field.setPlaceholderText(tr("Shown once the server is on"))
         for made in (self.copy_key, self.show_key):
             made.setEnabled(bool(state.key))
         self.copy_address.setEnabled(bool(state.url))
@@ -242,19 +232,14 @@ class ConnectPanel(QWidget):
         self._place = 0
         self._access, self._shows_key = Access("", "", ""), False
         self.buttons: list[QPushButton] = []
-        strip = QWidget()
-        flow = FlowLayout(strip, gap=8)
-        for place, snippet in enumerate(self._snippets):
-            made = button(snippet.title, tr("Connect {program}", program=snippet.title), role="chip")
-            made.setCheckable(True)  # not in a group: Tab would reach only one button of it
-            made.clicked.connect(functools.partial(self._choose, place))
-            flow.addWidget(made)
-            self.buttons.append(made)
+        for place, snippet in enumerate(self._snippets):  # not in a group: Tab would reach only one button of it
+            name, act = tr("Connect {program}", program=snippet.title), functools.partial(self._choose, place)
+            self.buttons.append(button(snippet.title, name, role="chip", checkable=True, clicked=act))
         self.hint = label("", "fact", wrap=True)
         self.code = CodeBox(tr("What to enter there"))
         self.copy = CopyButton(tr("Copy what to enter there"), self.text, role="plain")
         above = row_of((self.hint, 1), (self.copy, 0, Qt.AlignmentFlag.AlignBottom), spacing=16)
-        self.setLayout(column_of(strip, above, self.code, spacing=8))
+        self.setLayout(column_of(flow_of(*self.buttons), above, self.code, spacing=8))
         self._choose(0)
 
     def text(self) -> str:
@@ -284,22 +269,17 @@ class ServerPage(ColumnPage):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setObjectName("server")
-        self.setAccessibleName(tr("Server"))
+        introduce(self, tr("Server"), id="server")
         self.card, self.requests, self.connect_panel = AccessCard(), RequestList(), ConnectPanel()
         self.notice = Notice()
         self.notice.float_over(self.viewport())
-        self.requests_tab = self._tab(tr("Requests"), tr("Show the requests"))
-        self.connect_tab = self._tab(tr("Connect a program"), tr("Show how to connect a program"))
-        self.requests_tab.clicked.connect(self.show_requests)
-        self.connect_tab.clicked.connect(self.show_connecting)
+        # not in a group: Tab would reach only one button of it
+        self.requests_tab = button(tr("Requests"), tr("Show the requests"), checkable=True, clicked=self.show_requests)
+        said = tr("Show how to connect a program")
+        self.connect_tab = button(tr("Connect a program"), said, checkable=True, clicked=self.show_connecting)
         self.requests.connect_button.clicked.connect(self.show_connecting)
         self._lay_out()
         self.show_requests()
-
-    @staticmethod
-    def _tab(text: str, name: str) -> QPushButton:
-        return button(text, name, checkable=True)  # not in a group: Tab would reach only one button of it
 
     def _lay_out(self) -> None:
         purpose = tr("Other programs can use the loaded model through the APIs of OpenAI, Anthropic and Ollama.")

@@ -18,13 +18,12 @@ from PySide6.QtWidgets import (
     QLayout,
     QLineEdit,
     QListWidget,
-    QScrollArea,
     QStackedWidget,
     QVBoxLayout,
     QWidget,
 )
 
-from app.design.controls import ChoiceBox, Hairline, button, introduce, label, restyle, show_line
+from app.design.controls import ChoiceBox, Hairline, button, introduce, label, restyle, scroller, show_line
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.tokens import Theme
@@ -96,8 +95,8 @@ class SettingsDialog(QDialog):
                 a widget each. Its object name is what ``show_setting`` takes.
         """
         super().__init__(parent, modal=True)
-        introduce(self, tr("Settings"), id="preferences")
         self.setWindowTitle(tr("Settings"))
+        introduce(self, tr("Settings"), id="preferences")
         self._preferences = preferences
         self._values = values
         self._settings = settings
@@ -164,14 +163,11 @@ class SettingsDialog(QDialog):
         self._add_section(tr(section.title), rows, names)
 
     def _add_section(self, title: str, parts: Sequence[QWidget | QLayout], names: Sequence[str]) -> None:
-        page = introduce(QScrollArea(widgetResizable=True), title)
-        page.setFrameShape(QFrame.Shape.NoFrame)
-        page.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         heading = label(title, "title", wrap=True)
-        page.setWidget(boxed(column_of(heading, *parts, STRETCH, margins=(24, 24, 24, 24), spacing=24)))
+        page = scroller(boxed(column_of(heading, *parts, STRETCH, margins=(24, 24, 24, 24), spacing=24)))
         self._places |= dict.fromkeys(names, self.pages.count())
         self.sections.addItem(title)
-        self.pages.addWidget(page)
+        self.pages.addWidget(introduce(page, title))
 
     def _row(self, item: Preference) -> QVBoxLayout:
         row = column_of(spacing=4)

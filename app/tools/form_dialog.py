@@ -8,7 +8,7 @@ from dataclasses import replace
 from PySide6.QtCore import Slot
 from PySide6.QtWidgets import QDialog, QFormLayout, QLineEdit, QWidget
 
-from app.design.controls import ChoiceBox, button, label, restyle
+from app.design.controls import ChoiceBox, button, introduce, label, restyle
 from app.design.fonts import TEXT_SMALL, canvas_font, px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.text_field import LONGEST_LINE, TextField, refusal
@@ -30,8 +30,8 @@ class ToolServerDialog(QDialog):
             taken: the names of the other servers.
             server: the one that is changed; None adds one.
         """
-        super().__init__(parent)
         title = tr("Add a tool server") if server is None else tr("Change the tool server")
+        super().__init__(parent)
         self.setWindowTitle(title)
         self.setAccessibleName(title)
         self.made: ToolServer | None = None
@@ -39,8 +39,7 @@ class ToolServerDialog(QDialog):
         self._server = server
         self._is_touched = server is not None
         self._make_fields()
-        self.problem = label("", "caption", wrap=True)
-        self.problem.setAccessibleName(tr("What is wrong with the server"))
+        self.problem = label("", "caption", wrap=True, name=tr("What is wrong with the server"))
         self.cancel = button(tr("Cancel"), role="plain", clicked=self.reject)
         self.save = button(tr("Add") if server is None else tr("Save"), role="primary", clicked=self.accept)
         self.cancel.setAutoDefault(False)
@@ -50,8 +49,7 @@ class ToolServerDialog(QDialog):
         self.name.setFocus()
 
     def _make_fields(self) -> None:
-        self.kind = ChoiceBox()
-        self.kind.setAccessibleName(tr("Kind of server"))
+        self.kind = introduce(ChoiceBox(), tr("Kind of server"))
         self.kind.addItem(tr("A program on this computer"), False)
         self.kind.addItem(tr("An address"), True)
         self.name = _line(tr("Name"), tr("files"))
@@ -68,11 +66,12 @@ class ToolServerDialog(QDialog):
             lines.overlong.connect(self._refuse)
 
     def _lay_out(self, title: str) -> None:
-        form = QFormLayout()
-        form.setHorizontalSpacing(16)
-        form.setVerticalSpacing(8)
-        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-        form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
+        self._form = form = QFormLayout(
+            horizontalSpacing=16,
+            verticalSpacing=8,
+            fieldGrowthPolicy=QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow,
+            rowWrapPolicy=QFormLayout.RowWrapPolicy.WrapLongRows,
+        )
         for words, field in (
             (tr("Name"), self.name),
             (tr("Kind"), self.kind),
@@ -83,7 +82,6 @@ class ToolServerDialog(QDialog):
             (tr("Headers"), self.headers),
         ):
             form.addRow(words, field)
-        self._form = form
         self.remark = label("", "caption", wrap=True)
         bottom = row_of(STRETCH, self.cancel, self.save, spacing=8)
         parts = (label(title, "title", wrap=True), form, self.remark, self.problem, STRETCH, bottom)
@@ -159,16 +157,11 @@ class ToolServerDialog(QDialog):
 
 
 def _line(name: str, example: str) -> QLineEdit:
-    made = QLineEdit()
-    made.setMaxLength(LONGEST_LINE)
-    made.setAccessibleName(name)
-    made.setPlaceholderText(example)
-    return made
+    return introduce(QLineEdit(maxLength=LONGEST_LINE, placeholderText=example), name)
 
 
 def _lines(name: str, example: str) -> TextField:
-    made = TextField()
-    made.setAccessibleName(name)
+    made = introduce(TextField(), name)
     made.setPlaceholderText(example)
     made.setTabChangesFocus(True)
     made.setFont(canvas_font(TEXT_SMALL + 1))

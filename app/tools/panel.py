@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from PySide6.QtCore import Slot
-from PySide6.QtWidgets import QCheckBox, QDialog, QPushButton, QWidget
+from PySide6.QtWidgets import QCheckBox, QDialog, QWidget
 
-from app.design.controls import button, chain_tabs, flow_of, focus_in_view, label
+from app.design.controls import button, chain_tabs, discard, flow_of, focus_in_view, introduce, label, show_line
 from app.design.layouts import column_of
 from app.design.notice import Notice
 from app.design.text_field import fits
@@ -22,7 +22,7 @@ from app.tools.server_row import ToolServerRow
 from app.tools.store import Leave
 from app.tools.text_dialog import ToolTextDialog
 from app.tools.toolbox import Toolbox
-from app.tools.words import about_tools, no_servers, offline_note, plain, reads_remark, sentence, sum_text
+from app.tools.words import plain, sentence, sum_text
 from engine import SafelightError
 from engine.service import LoadedModel
 from engine.tools.declared import EXAMPLES, ToolServer
@@ -44,8 +44,7 @@ class ToolsPanel(QWidget):
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
-        self.setObjectName("tools")
-        self.setAccessibleName(tr("Tools"))
+        introduce(self, tr("Tools"), id="tools")
         self._toolbox, self._model = toolbox, model
         self.rows: dict[str, ToolServerRow] = {}
         self._soon = later(self, self.refresh, REFRESH_MS)
@@ -56,32 +55,37 @@ class ToolsPanel(QWidget):
         self.refresh()
 
     def _make_controls(self) -> None:
-        self.reads = QCheckBox(tr("Call tools that only read without a question"))
-        self.reads.setAccessibleDescription(reads_remark())
+        trust = tr("The server itself says which of its tools only read. Safelight cannot check that.")
+        self.reads = introduce(QCheckBox(tr("Call tools that only read without a question")), description=trust)
         self.reads.clicked.connect(self._set_reads)
-        self.problem = label("", "error", wrap=True, selectable=True)
-        self.problem.setAccessibleName(tr("What is wrong with the file of tools"))
-        self.offline = label(offline_note(), "caption", wrap=True)
+        self.trust = label(trust, "caption", wrap=True)
+        self.problem = label("", "error", wrap=True, selectable=True, name=tr("What is wrong with the file of tools"))
+        far = tr(
+            "Offline is on: servers on other machines are off. Programs on this computer run, and may use the network."
+        )
+        self.offline = label(far, "caption", wrap=True)
         self.sum = label("", "caption", wrap=True)
         self.notice = Notice()
         self.add = button(tr("Add…"), tr("Add a tool server"), role="plain", clicked=self._add)
-        self.text = button(tr("Edit as text…"), tr("Edit the tool servers as text"), role="plain")
-        self.text.clicked.connect(self._edit_text)
+        name = tr("Edit the tool servers as text")
+        self.text = button(tr("Edit as text…"), name, role="plain", clicked=self._edit_text)
         said = tr("Add the calculator, clock, word counter and table that come with Safelight")
         self.examples = button(tr("Add the example tools"), said, role="plain", clicked=self._add_examples)
+        self._acts = self.add, self.text, self.examples
         for made in self._acts:
             made.setAutoDefault(False)
-
-    @property
-    def _acts(self) -> tuple[QPushButton, ...]:
-        return self.add, self.text, self.examples
 
     def _lay_out(self) -> None:
         self._rows = column_of(spacing=8)
         acts = flow_of(*self._acts)
-        reads = column_of(self.reads, label(reads_remark(), "caption", wrap=True), spacing=4)
+        reads = column_of(self.reads, self.trust, spacing=4)
         listed = column_of(self.sum, self._rows, self.notice, acts, spacing=12)
-        parts = (label(about_tools(), "setting", wrap=True), self.problem, reads, self.offline, listed)
+        about = tr(
+            "A tool server (MCP) gives a model things to do: read files, search, ask a database. It is a program that "
+            "runs on this computer with your rights, or an address. Add only servers you trust. Safelight asks before "
+            "each call."
+        )
+        parts = (label(about, "setting", wrap=True), self.problem, reads, self.offline, listed)
         self.setLayout(column_of(*parts, spacing=16))
 
     @Slot()
@@ -101,7 +105,9 @@ class ToolsPanel(QWidget):
         self._show_problem()
         self.examples.setVisible(all(server.command != EXAMPLES for server in box.servers))
         self.offline.setVisible(box.is_offline and any(server.is_remote for server in box.servers))
-        self._show_sum()
+        model = self._model()
+        unable = model.title if model is not None and not model.reads_tools else ""
+        self.sum.setText(sum_text(len(box.servers), len(box.offered), unable))
         if has_moved:
             self._chain()
 
@@ -110,11 +116,10 @@ class ToolsPanel(QWidget):
         names = [server.name for server in servers]
         if names == list(self.rows):
             return False
-        for name in [name for name in self.rows if name not in names]:
+        for name in self.rows.keys() - set(names):
             row = self.rows.pop(name)
             self._rows.removeWidget(row)
-            row.hide()
-            row.deleteLater()
+            discard(row)
         rows: dict[str, ToolServerRow] = {}
         for place, server in enumerate(servers):
             rows[server.name] = row = self.rows.get(server.name) or self._row(server)
@@ -146,16 +151,9 @@ class ToolsPanel(QWidget):
         problem, path = sentence(self._toolbox.store.problem), str(self._toolbox.store.path)
         if problem and path not in problem:
             problem = tr("{problem} The file: {path}", problem=problem, path=path)
-        self.problem.setText(problem)
-        self.problem.setVisible(bool(problem))
+        show_line(self.problem, problem)
         for made in self._acts:
             made.setEnabled(not problem)
-
-    def _show_sum(self) -> None:
-        model = self._model()
-        unable = model.title if model is not None and not model.reads_tools else ""
-        count = len(self._toolbox.offered)
-        self.sum.setText(sum_text(count, unable) if self._toolbox.servers else no_servers())
 
     def _server(self, name: str) -> ToolServer | None:
         """Returns the server as it is declared now."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QFrame, QWidget
 
-from app.design.controls import Elided, FocusGroup, button, flow_of, label, restyle
+from app.design.controls import Elided, FocusGroup, button, describe, discard, flow_of, introduce, label, restyle
 from app.design.fonts import TEXT_SMALL, canvas_font, px
 from app.design.layouts import STRETCH, Gap, boxed, column_of, row_of
 from app.design.text_field import PlainText
 from app.system.i18n import tr
 from app.tools.store import Leave
-from app.tools.words import plain, starting_tip, state_text, target_tip, tool_text, tool_tip
+from app.tools.words import plain, state_text, target_tip, tool_text, tool_tip
 from engine.tools.declared import ToolServer
 from engine.tools.tool import Tool, ToolServerState
 
@@ -32,8 +32,7 @@ class ToolServerRow(QFrame):
 
     def __init__(self, server: ToolServer) -> None:
         super().__init__()
-        self.setProperty("role", "model")
-        self.setAccessibleName(plain(server.name))
+        introduce(self, plain(server.name), role="model")
         self.tools: dict[str, ToolRow] = {}
         self._shown: ToolServerState | None = None
         self._leave = Leave()
@@ -45,27 +44,22 @@ class ToolServerRow(QFrame):
     def _make_controls(self, server: ToolServer) -> None:
         self.title = Elided("model-title")
         self.title.set_whole(plain(server.name))
-        self.switch = QCheckBox(tr("On"))
+        name = plain(server.name, 80)
+        self.switch = introduce(QCheckBox(tr("On")), tr("Run {server}", server=name))
         self.target = Elided("fact")
         self.state = label("", "fact", wrap=True, selectable=True)
-        self.fold = button(tr("Tools"))
-        self.wrote = button(tr("What it wrote"))
-        for made in (self.fold, self.wrote):
-            made.setCheckable(True)
-        self.restart = button(tr("Restart"), tip=tr("Ends the server and starts it again"))
-        self.edit = button(tr("Edit…"))
-        self.remove = button(tr("Remove"))
-        name = plain(server.name, 80)
+        self.fold = button(tr("Tools"), checkable=True)
+        self.wrote = button(tr("What it wrote"), checkable=True)
+        tip = tr("Ends the server and starts it again")
+        self.restart = button(tr("Restart"), tip=tip, clicked=self.restart_asked)
+        self.edit = button(tr("Edit…"), clicked=self.edit_asked)
+        self.remove = button(tr("Remove"), clicked=self.remove_asked)
         self._buttons = (self.fold, self.wrote, self.restart, self.edit, self.remove)
         for act in self._buttons:
             act.setAccessibleName(f"{act.text().rstrip('…')}: {name}")
             act.setAutoDefault(False)
-        self.switch.setAccessibleName(tr("Run {server}", server=name))
-        self.log = PlainText()
-        self.log.setReadOnly(True)
-        self.log.setProperty("role", "code")
-        self.log.setAccessibleName(tr("What {server} wrote to its standard error", server=name))
-        self.log.setTabChangesFocus(True)
+        said = tr("What {server} wrote to its standard error", server=name)
+        self.log = introduce(PlainText(readOnly=True, tabChangesFocus=True), said, role="code")
         self.log.setFont(canvas_font(TEXT_SMALL))
         self.log.setFixedHeight(px(LOG_HEIGHT))
         self._acts = FocusGroup(self.switch, self.fold, self.wrote, self.restart)
@@ -82,21 +76,18 @@ class ToolServerRow(QFrame):
 
     def _connect(self) -> None:
         self.switch.clicked.connect(self.switched)
-        self.restart.clicked.connect(self.restart_asked)
-        self.edit.clicked.connect(self.edit_asked)
-        self.remove.clicked.connect(self.remove_asked)
         self.fold.toggled.connect(self._unfold)
         self.wrote.toggled.connect(self._unfold)
 
     def show_state(self, state: ToolServerState, leave: Leave) -> None:
         self._shown, self._leave = state, leave
         self.target.set_whole(plain(state.server.target, 700))
-        self.target.setToolTip(target_tip(state.server))
-        self.target.setAccessibleDescription(target_tip(state.server))
+        describe(self.target, target_tip(state.server))
         text = state_text(state)
         has_failed = state.server.is_on and text.startswith("✕")
         self.state.setText(text)
-        self.state.setToolTip(starting_tip() if state.status == "starting" else "")
+        tip = tr("The first start can take a minute, while the program is downloaded.")
+        self.state.setToolTip(tip if state.status == "starting" else "")
         self.setAccessibleDescription(text)
         role = "fault" if has_failed else "fact"
         if self.state.property("role") != role:
@@ -131,8 +122,7 @@ class ToolServerRow(QFrame):
     def _make_rows(self, tools: tuple[Tool, ...]) -> None:
         focused = next((name for name, row in self.tools.items() if row.isAncestorOf(_focus(self))), "")
         for row in self.tools.values():
-            row.hide()
-            row.deleteLater()
+            discard(row)
         self._made_of, self.tools = tools, {}
         for tool in tools:
             self.tools[tool.name] = row = ToolRow(tool)
@@ -162,17 +152,15 @@ class ToolRow(QWidget):
         super().__init__()
         name = plain(tool.name, 128)
         self._is_read_only = tool.is_read_only
-        self.offer = QCheckBox(plain(name, LONGEST_NAME))
-        self.offer.setAccessibleName(tr("Offer {tool} to models", tool=name))
-        self.offer.setToolTip(tool_tip(tool))
+        said, tip = tr("Offer {tool} to models", tool=name), tool_tip(tool)
+        self.offer = introduce(QCheckBox(plain(name, LONGEST_NAME)), said, tip=tip)
         self.reads = label(tr("only reads"), "caption")
         if not tool.is_read_only:  # shown with its row: shown before it has a parent, it would be a window
             self.reads.hide()
         self.about = Elided("caption")
         self.about.set_whole(tool_text(tool))
-        self.about.setToolTip(tool_tip(tool))
-        self.free = QCheckBox(tr("Without a question"))
-        self.free.setAccessibleName(tr("Call {tool} without a question", tool=name))
+        self.about.setToolTip(tip)
+        self.free = introduce(QCheckBox(tr("Without a question")), tr("Call {tool} without a question", tool=name))
         head = row_of((self.offer, 0, Qt.AlignmentFlag.AlignLeft), self.reads, STRETCH, spacing=8)
         self.setLayout(column_of(head, row_of(Gap(INDENT), (self.about, 1), Gap(12), self.free, spacing=0), spacing=0))
         self.offer.clicked.connect(self.offered)
@@ -189,8 +177,7 @@ class ToolRow(QWidget):
         self.free.setChecked(is_free or by_switch)
         self.free.setEnabled(is_offered and not by_switch)
         tip = tr("By the switch above") if by_switch else tr("Models may call it at any time, and nobody is asked")
-        self.free.setToolTip(tip)
-        self.free.setAccessibleDescription(tip)
+        describe(self.free, tip)
 
     def tab_order(self) -> tuple[QWidget, ...]:
         return self.offer, self.free

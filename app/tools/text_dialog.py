@@ -11,7 +11,7 @@ from PySide6.QtGui import QTextCursor
 from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
 
 from app.bridge.background import Background
-from app.design.controls import button, label, restyle
+from app.design.controls import button, introduce, label, restyle
 from app.design.fonts import TEXT_BODY, canvas_font, px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.text_field import TextField, refusal
@@ -36,19 +36,18 @@ class ToolTextDialog(QDialog):
     """Edits the servers as text; ``made`` is what the text declares, None while it is wrong."""
 
     def __init__(self, servers: tuple[ToolServer, ...], parent: QWidget | None = None, *, ask: Ask = ask_file) -> None:
+        title = tr("Tool servers as text")
         super().__init__(parent)
-        self.setWindowTitle(tr("Tool servers as text"))
-        self.setAccessibleName(tr("Tool servers as text"))
+        self.setWindowTitle(title)
+        self.setAccessibleName(title)
         self.made: tuple[ToolServer, ...] | None = servers
         self._servers, self._ask = servers, ask
         self._read = Background(self, self._add, self._refuse_file)
-        self.text = TextField()
-        self.text.setAccessibleName(tr("The servers as JSON"))
+        self.text = introduce(TextField(), tr("The servers as JSON"))
         self.text.setFont(canvas_font(TEXT_BODY))
         self.text.setTabChangesFocus(True)
         self.text.setPlaceholderText('{"mcpServers": {"files": {"command": "npx", "args": ["-y", "…"]}}}')
-        self.state = label("", "caption", wrap=True)
-        self.state.setAccessibleName(tr("What the text declares"))
+        self.state = label("", "caption", wrap=True, name=tr("What the text declares"))
         self.cancel = button(tr("Cancel"), role="plain", clicked=self.reject)
         self.save = button(tr("Save"), role="primary", clicked=self.accept)
         self.open_file = button(tr("Open a file…"), role="plain", clicked=self._open)
@@ -60,7 +59,7 @@ class ToolTextDialog(QDialog):
             "a file that only you can read."
         )
         bottom = row_of(self.open_file, STRETCH, self.cancel, self.save, spacing=8)
-        parts = (label(tr("Tool servers as text"), "title", wrap=True), label(hint, "caption", wrap=True))
+        parts = (label(title, "title", wrap=True), label(hint, "caption", wrap=True))
         self.setLayout(
             column_of(*parts, (self.text, 1), self.state, bottom, margins=(24, 24, 24, 24), spacing=12)
         )  # fmt: skip

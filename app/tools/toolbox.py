@@ -128,10 +128,7 @@ class Toolbox(QObject):
         self._host.close()
 
     def _declare(self) -> None:
-        self._host.declare(self._running())
-
-    def _running(self) -> list[ToolServer]:
-        return [server for server in self.servers if server.is_on and not self._is_kept_off(server)]
+        self._host.declare([server for server in self.servers if server.is_on and not self._is_kept_off(server)])
 
     def _is_kept_off(self, server: ToolServer) -> bool:
         return self.is_offline and server.is_remote

@@ -12,13 +12,6 @@ LONGEST_TIP = 700  # characters
 LONGEST_LINE = 300
 
 
-def about_tools() -> str:
-    return tr(
-        "A tool server (MCP) gives a model things to do: read files, search, ask a database. It is a program that runs "
-        "on this computer with your rights, or an address. Add only servers you trust. Safelight asks before each call."
-    )
-
-
 def plain(text: str, most: int = LONGEST_LINE) -> str:
     """Returns a text from outside in one line; signs that nobody would see are shown by their numbers."""
     shown = " ".join(visible(" ".join(text[: 4 * most].split())).split())
@@ -58,10 +51,6 @@ def state_text(state: ToolServerState) -> str:
     return tr("○ Starting…")
 
 
-def starting_tip() -> str:
-    return tr("The first start can take a minute, while the program is downloaded.")
-
-
 def question_of(called: str, server: ToolServer) -> str:
     """Returns the question for leave to call a tool: which, whose, and what runs then."""
     names = {"tool": plain(called, 128), "server": plain(server.name, 80), "target": plain(server.target, LONGEST_TIP)}
@@ -79,24 +68,12 @@ def tool_tip(tool: Tool) -> str:
     return folded(*(part for part in parts if part))
 
 
-def sum_text(count: int, unable: str) -> str:
+def sum_text(servers: int, count: int, unable: str) -> str:
     """Returns how many tools are offered; ``unable``: the title of the loaded model, if it cannot use tools."""
+    if not servers:
+        return tr(
+            "There is no server yet. Add one by its command or its address, or paste what its guide shows, or open "
+            "another program's mcp.json, under Edit as text."
+        )
     said = trn("{count} tool is offered.", "{count} tools are offered.", count)
     return f"{said} {tr('{model}, which is loaded, cannot use tools.', model=unable)}" if unable else said
-
-
-def reads_remark() -> str:
-    return tr("The server itself says which of its tools only read. Safelight cannot check that.")
-
-
-def offline_note() -> str:
-    return tr(
-        "Offline is on: servers on other machines are off. Programs on this computer run, and may use the network."
-    )
-
-
-def no_servers() -> str:
-    return tr(
-        "There is no server yet. Add one by its command or its address, or paste what its guide shows, or open another "
-        "program's mcp.json, under Edit as text."
-    )

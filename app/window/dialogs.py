@@ -18,7 +18,7 @@ from app.bridge.background import Background
 from app.context import CHAT, SERVER, AppContext
 from app.design import themes
 from app.design.action import Action, Actions
-from app.design.controls import button, label
+from app.design.controls import button, introduce, label
 from app.design.fonts import set_text_percent, sized
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.stylesheet import Rules, apply_theme, system_theme
@@ -44,8 +44,8 @@ class Storage(QWidget):
     """Looks at the folders each time it is shown."""
 
     def __init__(self, folders: Folders) -> None:
-        super().__init__(accessibleName=tr("What is kept"))
-        self.setObjectName("storage")
+        super().__init__()
+        introduce(self, tr("What is kept"), id="storage")
         self._folders = folders
         self.sizes: dict[str, QLabel] = {}
         self._looking = Background(self, self._show)

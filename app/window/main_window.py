@@ -43,8 +43,8 @@ class PlaceBar(QWidget):
     page_chosen = Signal(str)
 
     def __init__(self) -> None:
-        super().__init__(accessibleName=tr("Where you are"))
-        self.setObjectName("placebar")
+        super().__init__()
+        introduce(self, tr("Where you are"), id="placebar")
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._shown: list[PageEntry] = []
         self.tabs = introduce(QTabBar(drawBase=False), tr("Pages of this place"))
@@ -148,9 +148,9 @@ class MainWindow(QMainWindow):
 
     def __init__(self, context: AppContext) -> None:
         super().__init__()
+        self.setWindowTitle("Safelight")
         self._painted = self._is_closed = False
         self._page = CHAT
-        self.setWindowTitle("Safelight")
         self.context = context
         self._rings = FocusRings(self)
         # Before the first widget, which inherits the app's font.

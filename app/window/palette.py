@@ -19,12 +19,10 @@ from PySide6.QtGui import QFont, QKeyEvent, QPainter
 from PySide6.QtWidgets import (
     QApplication,
     QDialog,
-    QFrame,
     QGridLayout,
     QLineEdit,
     QListView,
     QPushButton,
-    QScrollArea,
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
@@ -33,9 +31,9 @@ from PySide6.QtWidgets import (
 
 from app.design import themes
 from app.design.action import Action, Actions, key_text
-from app.design.controls import button, introduce, label
+from app.design.controls import button, introduce, label, scroller
 from app.design.fonts import TEXT_SMALL, px
-from app.design.layouts import STRETCH, column_of, row_of
+from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.tokens import Theme, color, set_inks
 from app.library.search import folded
 from app.system.i18n import tr
@@ -131,9 +129,10 @@ class Palette(QDialog):
     """The palette, opened over a window with ``ask``. The field keeps the focus; the arrow keys move in the list."""
 
     def __init__(self, actions: Actions, parent: QWidget | None = None, others: Sequence[Action] = ()) -> None:
-        super().__init__(parent, Qt.WindowType.Dialog | Qt.WindowType.FramelessWindowHint, modal=True)
-        introduce(self, tr("Command palette"), id="palette")
-        self.setWindowTitle(tr("Command palette"))
+        title, kind = tr("Command palette"), Qt.WindowType.Dialog | Qt.WindowType.FramelessWindowHint
+        super().__init__(parent, kind, modal=True)
+        self.setWindowTitle(title)
+        introduce(self, title, id="palette")
         self._actions, self._others = actions, others  # entries that are listed only while something is typed
         self.field = introduce(
             QLineEdit(maxLength=200, placeholderText=tr("Find an action, a chat, a model or a setting")), tr("Command")
@@ -245,11 +244,11 @@ class ShortcutSheet(QDialog):
     def __init__(
         self, actions: Actions, page: str = "", parent: QWidget | None = None, offered: Sequence[str] = ()
     ) -> None:
+        title = tr("Keyboard shortcuts")
         super().__init__(parent, modal=True)
-        self.setWindowTitle(tr("Keyboard shortcuts"))
-        self.setAccessibleName(tr("Keyboard shortcuts"))
-        inside = QWidget()
-        self._grid = QGridLayout(inside)
+        self.setWindowTitle(title)
+        self.setAccessibleName(title)
+        self._grid = QGridLayout()
         self._grid.setContentsMargins(24, 8, 24, 16)
         self._grid.setHorizontalSpacing(24)
         self._grid.setVerticalSpacing(8)
@@ -262,16 +261,13 @@ class ShortcutSheet(QDialog):
             for action in shown:
                 self._add(action)
         self._grid.setRowStretch(self._grid.rowCount(), 1)
-        self.area = introduce(QScrollArea(widgetResizable=True), tr("Shortcuts by section"))
-        self.area.setFrameShape(QFrame.Shape.NoFrame)
-        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.area = introduce(scroller(boxed(self._grid)), tr("Shortcuts by section"))
         self.area.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.area.setWidget(inside)
         self.done_button = button(tr("Close"), tr("Close the shortcuts"), role="plain", clicked=self.accept)
         self.done_button.setDefault(True)
         self.offers = [self._offer(actions[action]) for action in offered]
         foot = row_of(*self.offers, STRETCH, self.done_button, margins=(24, 0, 24, 16))
-        heading = label(tr("Keyboard shortcuts"), "title")
+        heading = label(title, "title")
         heading.setContentsMargins(24, 0, 24, 0)
         self.setLayout(column_of(heading, (self.area, 1), foot, margins=(0, 16, 0, 0), spacing=8))
         themes.settled.connect(self._fit)

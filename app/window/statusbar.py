@@ -78,8 +78,8 @@ class StatusBar(QWidget):
     server_asked = Signal()
 
     def __init__(self) -> None:
-        super().__init__(accessibleName=tr("Status"))
-        self.setObjectName("statusbar")
+        super().__init__()
+        introduce(self, tr("Status"), id="statusbar")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.labels: dict[str, QLabel | QPushButton] = {}
@@ -91,10 +91,8 @@ class StatusBar(QWidget):
         for field in FIELDS:
             server = field.name == "server"
             made = button("", tr("Local server"), clicked=self.server_asked) if server else label()
-            made.setObjectName(field.name)
-            made.setToolTip(tr(field.meaning))
+            self.labels[field.name] = introduce(made, tip=tr(field.meaning), id=field.name)
             made.hide()
-            self.labels[field.name] = made
             row.addWidget(made)
         row.addStretch(1)
         self._saved = later(self, self._forget_saved)

@@ -105,8 +105,7 @@ class ModelList(ChoiceBox):
     def __init__(self) -> None:
         super().__init__()
         tip = tr("The model that answers (Ctrl+M)")
-        introduce(self, tr("Model"), tip)
-        self.setToolTip(tip)
+        introduce(self, tr("Model"), tip, tip=tip)
         self.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setMinimumContentsLength(16)
         self.setPlaceholderText(tr("No model"))

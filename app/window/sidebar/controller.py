@@ -5,8 +5,6 @@ Files are read and written in threads, the library in small steps, so that the w
 
 from __future__ import annotations
 
-import contextlib
-import threading
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any
 from PySide6.QtCore import QDir, QObject, Signal, Slot
 from PySide6.QtWidgets import QFileDialog
 
+from app.bridge.background import Background
 from app.library import Library, Whole, transfer
 from app.session.session import Session
 from app.system.i18n import tr
@@ -26,7 +25,8 @@ from engine.files import stem_of
 
 
 class Transfer(QObject):
-    """Runs one generator of the library at a time; one still running when the library is closed is dropped."""
+    """Runs one generator of the library at a time, and what may wait for a disk in a thread; a generator that is still
+    running when the library is closed is dropped."""
 
     failed = Signal(str)  # why, in a sentence
     slice_seconds = 0.0  # of steps before the event loop runs again; at least one step
@@ -34,9 +34,13 @@ class Transfer(QObject):
     def __init__(self, library: Library, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._library = library
-        self._is_busy = False
         self._steps: Generator[None, None, Any] | None = None
         self._timer = every(self, self._go_on)  # zero interval: runs when no other event is pending
+        self._thread = Background(self, self._come, self.failed)
+
+    @property
+    def is_busy(self) -> bool:
+        return self._steps is not None or self._thread.is_busy
 
     def _begin(self, steps: Generator[None, None, Any]) -> None:
         self._steps = steps
@@ -64,10 +68,14 @@ class Transfer(QObject):
 
     def _stop(self) -> None:
         self._timer.stop()
-        self._steps, self._is_busy = None, False
+        self._steps = None
 
     def _end(self, result: Any) -> None:
         """Handles the result of the generator."""
+        raise NotImplementedError
+
+    def _come(self, result: Any) -> None:
+        """Handles the result of the thread."""
         raise NotImplementedError
 
 
@@ -79,10 +87,9 @@ class Erasing(Transfer):
 
     def begin(self, *conversations: int) -> None:
         """Erases deleted conversations, or without any what has lapsed; ``erased`` or ``failed`` follows."""
-        if self._is_busy:
+        if self.is_busy:
             self.failed.emit(tr("Other conversations are still being erased. Try again in a moment."))
             return
-        self._is_busy = True
         self._begin(self._library.erasing(*conversations))
 
     def _end(self, _result: None) -> None:
@@ -94,83 +101,44 @@ class Exporting(Transfer):
 
     exported = Signal(str)  # the file
     slice_seconds = 0.008
-    _written = Signal(str, str)  # from the thread: the file, and the problem, empty if none
-
-    def __init__(self, library: Library, parent: QObject | None = None) -> None:
-        super().__init__(library, parent)
-        self._form, self._path = "", Path()
-        self._written.connect(self._report)
+    _form, _path = "", Path()
 
     def begin(self, conversation: int, form: str, path: Path) -> None:
         """Writes a conversation as "markdown" or "json"; ``exported`` or ``failed`` follows."""
-        if self._is_busy:
+        if self.is_busy:
             self.failed.emit(tr("Another conversation is still being exported. Try again once it is done."))
             return
-        self._is_busy, self._form, self._path = True, form, path
+        self._form, self._path = form, path
         self._begin(self._library.reading(conversation))
 
     def _end(self, whole: Callable[[], Whole]) -> None:
-        self._is_busy = True  # until it is written
-        threading.Thread(target=self._write, args=(whole, self._form, self._path), name="export").start()
+        self._thread.ask(lambda: transfer.write_file(self._path, whole(), self._form))
 
-    def _write(self, whole: Callable[[], Whole], form: str, path: Path) -> None:
-        problem = tr("The export failed. Try another format.")
-        try:
-            transfer.write_file(path, whole(), form)
-            problem = ""
-        except SafelightError as error:
-            problem = str(error)
-        finally:
-            with contextlib.suppress(RuntimeError):  # the window is gone
-                self._written.emit(str(path), problem)
-
-    @Slot(str, str)
-    def _report(self, path: str, problem: str) -> None:
-        self._is_busy = False
-        if problem:
-            self.failed.emit(problem)
-        else:
-            self.exported.emit(path)
+    def _come(self, _result: None) -> None:
+        self.exported.emit(str(self._path))
 
 
 class Importing(Transfer):
     """Reads a file in a thread, and stores its conversation."""
 
     imported = Signal(int)  # the conversation's id
-    _read = Signal(object)  # from the thread: a Whole, the file's error, or None for an unexpected exception
-
-    def __init__(self, library: Library, parent: QObject | None = None) -> None:
-        super().__init__(library, parent)
-        self._read.connect(self._store)
 
     def begin(self, path: Path) -> None:
         """Imports a JSON file that Safelight has exported; ``imported`` or ``failed`` follows."""
-        if self._is_busy:
+        if self.is_busy:
             self.failed.emit(tr("Another conversation is still being imported. Try again once it is done."))
             return
-        self._is_busy = True
-        threading.Thread(target=self._read_file, args=(path,), name="import", daemon=True).start()
+        self._thread.ask(lambda: self._read(path))
 
-    def _read_file(self, path: Path) -> None:
-        found: Whole | SafelightError | None = None
-        try:
-            found = transfer.read_file(path)
-            for picture in found.pictures:
-                self._library.pictures.keep(picture)
-        except SafelightError as error:
-            found = error
-        finally:
-            with contextlib.suppress(RuntimeError):  # the window is gone
-                self._read.emit(found)
+    def _read(self, path: Path) -> Whole:
+        """Reads a file and keeps its pictures; runs in the thread."""
+        found = transfer.read_file(path)
+        for picture in found.pictures:
+            self._library.pictures.keep(picture)
+        return found
 
-    @Slot(object)
-    def _store(self, found: Whole | SafelightError | None) -> None:
-        if isinstance(found, Whole):
-            self._begin(self._library.taking(found))
-            return
-        self._is_busy = False
-        if found is not None:
-            self.failed.emit(str(found))
+    def _come(self, found: Whole) -> None:
+        self._begin(self._library.taking(found))
 
     def _end(self, conversation: int) -> None:
         self.imported.emit(conversation)

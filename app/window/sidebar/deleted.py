@@ -40,9 +40,9 @@ class DeletedList(QWidget):
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.list.setTabKeyNavigation(False)
+        self.list.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
         self.restore = button(tr("Restore"), role="plain", clicked=self._restore)
         self.erase = button(tr("Delete for good…"), role="plain", clicked=self._ask)
-        self.list.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
         for text, slot in ((self.restore.text(), self._restore), (self.erase.text(), self._ask)):
             action = QAction(text, self.list)
             action.triggered.connect(slot)

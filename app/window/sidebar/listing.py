@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-from PySide6.QtCore import QEvent, QItemSelection, QModelIndex, QObject, QPoint, Qt, QTimer, Signal, Slot
-from PySide6.QtGui import QAction, QContextMenuEvent, QFocusEvent, QKeyEvent, QKeySequence, QResizeEvent
-from PySide6.QtWidgets import QAbstractItemView, QFrame, QListView, QMenu, QWidget
+from PySide6.QtCore import QEvent, QItemSelection, QModelIndex, QPoint, Qt, QTimer, Signal, Slot
+from PySide6.QtGui import QContextMenuEvent, QFocusEvent, QKeyEvent, QKeySequence, QResizeEvent
+from PySide6.QtWidgets import QAbstractItemView, QFrame, QListView, QMenu
 
 from app.design import themes
 from app.design.controls import introduce
@@ -20,70 +21,58 @@ from app.window.sidebar.painting import ConversationRows, Index, RowPainter, sho
 EXPORTS = (("markdown", "Markdown"), ("json", "JSON"))
 
 
-class RowMenu(QObject):
-    """Rebuilds the menu for each row; emits ``chosen(id, choice)``.
+class RowMenu:
+    """The menu of a conversation, of the selected ones, or of the empty space below the list."""
 
-    Choices are ``open``, ``rename``, ``pin``, ``unpin``, ``delete``, ``import``, and ``export:FORMAT``.
-    """
-
-    chosen = Signal(int, str)
-
-    def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.menu = QMenu(parent)
-        self.menu.triggered.connect(self._choose)
+    def __init__(self, listed: ConversationList) -> None:
+        self._list = listed
+        self.menu = QMenu(listed)
         self._export = QMenu(tr("Export as"), self.menu)
-        self._id = -1
 
     def fill(self, summary: Summary | None, title: str, count: int = 1) -> QMenu:
         """Fills the menu for a conversation, for ``count`` selected ones, or for the empty space below the list."""
-        self.menu.clear()
-        self._id = -1 if summary is None else summary.id
-        if summary is not None and count > 1:
-            self.menu.setAccessibleName(tr("Actions for the list"))
-            self._add(self.menu, tr("Delete {count} conversations", count=count) + "\t" + tr("Del"), "delete")
-        elif summary is not None:
-            self.menu.setAccessibleName(tr("Actions for {title}", title=title))
-            self._add(self.menu, tr("Open") + "\t" + tr("Enter"), "open")
-            self._add(self.menu, tr("Rename") + "\t" + "F2", "rename")
-            self._add(self.menu, tr("Unpin") if summary.pinned else tr("Pin"), "unpin" if summary.pinned else "pin")
-            self._export.clear()
-            for format, name in EXPORTS:
-                self._add(self._export, name, f"export:{format}")
-            self.menu.addMenu(self._export)
-            self.menu.addSeparator()
-            self._add(self.menu, tr("Delete") + "\t" + tr("Del"), "delete")
-        else:
-            self.menu.setAccessibleName(tr("Actions for the list"))
-            self._add(self.menu, tr("Import…"), "import")
-        return self.menu
-
-    def _add(self, menu: QMenu, text: str, choice: str) -> None:
-        action = menu.addAction(text)
-        action.setData(choice)
-
-    def _choose(self, action: QAction) -> None:
-        choice = action.data()
-        if choice:
-            self.chosen.emit(self._id, choice)
+        listed, menu = self._list, self.menu
+        menu.clear()
+        menu.setAccessibleName(tr("Actions for the list"))
+        if summary is None:
+            menu.addAction(tr("Import…"), listed.import_asked.emit)
+            return menu
+        id, delete = summary.id, partial(listed.delete, summary.id)
+        if count > 1:
+            menu.addAction(tr("Delete {count} conversations", count=count) + "\t" + tr("Del"), delete)
+            return menu
+        menu.setAccessibleName(tr("Actions for {title}", title=title))
+        menu.addAction(tr("Open") + "\t" + tr("Enter"), partial(listed.opened.emit, id))
+        menu.addAction(tr("Rename") + "\t" + "F2", partial(listed.rename, id))
+        pin = partial(listed.pin_asked.emit, id, not summary.pinned)
+        menu.addAction(tr("Unpin") if summary.pinned else tr("Pin"), pin)
+        self._export.clear()
+        for format, name in EXPORTS:
+            self._export.addAction(name, partial(listed.export_asked.emit, id, format))
+        menu.addMenu(self._export)
+        menu.addSeparator()
+        menu.addAction(tr("Delete") + "\t" + tr("Del"), delete)
+        return menu
 
 
 class ConversationList(QListView):
-    """Emits requests for a conversation; ``chosen`` carries the choices of ``RowMenu``.
+    """Emits requests for a conversation, or for several.
 
     After a click the focus is here, for F2 and Delete; what is typed is meant for the composer. Several conversations
     can be selected, to delete them.
     """
 
-    chosen = Signal(int, str)
+    opened = Signal(int)
+    pin_asked = Signal(int, bool)
+    export_asked = Signal(int, str)  # markdown or json
+    import_asked = Signal()
     delete_asked = Signal(list)  # of ids
-    renamed = Signal(int, str)
     typed = Signal(QKeyEvent)
 
     def __init__(self) -> None:
         super().__init__(resizeMode=QListView.ResizeMode.Adjust)
         self.rows = ConversationRows(self)
-        self.rows.renamed.connect(self.renamed)
+        self.renamed = self.rows.renamed
         self.painting = RowPainter(self.rows)
         self._pending: tuple[Sequence[Summary], int | None, float] | None = None
         self._hovered = QModelIndex()
@@ -101,9 +90,7 @@ class ConversationList(QListView):
         self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.setTabKeyNavigation(False)
         self.setMouseTracking(True)
-
         self.row_menu = RowMenu(self)
-        self.row_menu.chosen.connect(self._choose)
         self.clicked.connect(self._open)
         self.entered.connect(self._hover)
         self.viewportEntered.connect(self._leave)
@@ -148,7 +135,7 @@ class ConversationList(QListView):
     def open_first(self) -> None:
         first = self.rows.summary(self.rows.nearest(0))
         if first is not None:
-            self.chosen.emit(first.id, "open")
+            self.opened.emit(first.id)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         summary = self.rows.summary(self.currentIndex())
@@ -162,11 +149,11 @@ class ConversationList(QListView):
         elif summary is None or plain != Qt.KeyboardModifier.NoModifier:
             super().keyPressEvent(event)
         elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
-            self._choose(summary.id, "open")
+            self.opened.emit(summary.id)
         elif key == Qt.Key.Key_F2:
-            self._choose(summary.id, "rename")
+            self.rename(summary.id)
         elif key == Qt.Key.Key_Delete:
-            self._choose(summary.id, "delete")
+            self.delete(summary.id)
         else:
             super().keyPressEvent(event)
 
@@ -219,7 +206,7 @@ class ConversationList(QListView):
     def _open(self, index: QModelIndex) -> None:
         summary = self.rows.summary(index)
         if summary is not None and len(self.selectedIndexes()) == 1:  # else Ctrl or Shift selects
-            self.chosen.emit(summary.id, "open")
+            self.opened.emit(summary.id)
             self.setFocus(Qt.FocusReason.MouseFocusReason)
 
     def _selected_with(self, id: int) -> list[int]:
@@ -233,14 +220,12 @@ class ConversationList(QListView):
         self.painting.shows_selection = len(self.selectedIndexes()) > 1
         self.viewport().update()
 
-    @Slot(int, str)
-    def _choose(self, id: int, choice: str) -> None:
-        if choice == "delete":
-            self.delete_asked.emit(self._selected_with(id))
-            return
-        if choice != "rename":
-            self.chosen.emit(id, choice)
-            return
+    def delete(self, id: int) -> None:
+        """Asks to delete a conversation, or all that are selected with it."""
+        self.delete_asked.emit(self._selected_with(id))
+
+    def rename(self, id: int) -> None:
+        """Edits a title in place."""
         index = self.rows.index_of(id)
         if index.isValid():
             self.setCurrentIndex(index)

@@ -163,14 +163,8 @@ class Sidebar(QWidget):
     """Shows the conversations given to ``show_conversations`` and emits requests. Knows no database."""
 
     new_asked = Signal()
-    opened = Signal(int)
-    renamed = Signal(int, str)
-    pin_asked = Signal(int, bool)
     delete_asked = Signal(list)  # of ids
     undo_asked = Signal(list)
-    erase_asked = Signal(list)
-    export_asked = Signal(int, str)  # markdown, json or html
-    import_asked = Signal()
     searched = Signal(str)
 
     def __init__(self) -> None:
@@ -184,8 +178,11 @@ class Sidebar(QWidget):
         self.more = DotsButton(tr("Actions for the list"))
         self.search = SearchField()
         self.list = ConversationList()
+        self.opened, self.renamed, self.pin_asked = self.list.opened, self.list.renamed, self.list.pin_asked
+        self.export_asked, self.import_asked = self.list.export_asked, self.list.import_asked
         self.undo = UndoBar()
         self.deleted = DeletedList()
+        self.erase_asked = self.deleted.erase_asked
         self.to_deleted = button("", tr("Show the conversations that were deleted lately"), clicked=self.show_deleted)
         self.to_deleted.hide()
         self.nothing_yet = EmptyState(
@@ -221,11 +218,8 @@ class Sidebar(QWidget):
         self.search.searched.connect(self._search)
         self.search.entered.connect(self.list.open_first)
         self.search.left_down.connect(self._go_to_list)
-        self.list.chosen.connect(self._do)
-        self.list.renamed.connect(self.renamed)
         self.list.delete_asked.connect(self._delete)
         self.deleted.restore_asked.connect(self.undo_asked)
-        self.deleted.erase_asked.connect(self.erase_asked)
         self.deleted.closed.connect(self.leave_deleted)
         self.undo.undone.connect(self.undo_asked)
 
@@ -274,17 +268,6 @@ class Sidebar(QWidget):
         self.parts.setCurrentIndex(0)
         self.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.search.selectAll()
-
-    @Slot(int, str)
-    def _do(self, id: int, choice: str) -> None:
-        if choice.startswith("export:"):
-            self.export_asked.emit(id, choice.removeprefix("export:"))
-        elif choice in ("pin", "unpin"):
-            self.pin_asked.emit(id, choice == "pin")
-        elif choice == "open":
-            self.opened.emit(id)
-        elif choice == "import":
-            self.import_asked.emit()
 
     @Slot(list)
     def _delete(self, ids: list[int]) -> None:

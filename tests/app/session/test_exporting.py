@@ -70,7 +70,7 @@ def test_a_file_is_written_in_a_thread(
         exporting.begin(talk, "json", tmp_path / "talk.json")
         exporting.begin(talk, "json", tmp_path / "other.json")
     assert told.args == [str(tmp_path / "talk.json")]
-    assert threads == ["export"]
+    assert threads == ["safelight-background"]
     assert problems == ["Another conversation is still being exported. Try again once it is done."]
     assert not (tmp_path / "other.json").exists()
     assert (tmp_path / "talk.json").read_text(encoding="utf-8") == transfer.to_json(library.whole(talk))

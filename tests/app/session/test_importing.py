@@ -47,7 +47,7 @@ def test_a_file_is_read_in_a_thread_and_opened(
     with qtbot.waitSignal(importing.imported) as told:
         importing.begin(path)
         importing.begin(path)  # refused: one at a time
-    assert threads == ["import"]
+    assert threads == ["safelight-background"]
     (summary,) = library.summaries()
     assert told.args == [summary.id]
     assert len(ConversationStore(library).open(summary.id).turns) == 225
