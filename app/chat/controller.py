@@ -22,7 +22,7 @@ from app.design.notice import Notice
 from app.pictures.source import PictureSource
 from app.presets.editor import PresetPicker
 from app.presets.store import Preset, PresetStore
-from app.session.session import cannot_see, reserve
+from app.session.asking import cannot_see, reserve
 from app.state.chat.attachment import AttachedPicture, Attachment
 from app.state.chat.conversation import Turn
 from app.state.chat.prompts import PromptCount, prepare_with_files, small_suggestions, suggestions
@@ -326,8 +326,9 @@ class ChatController(QObject):
     def _pending(self) -> Sequence[Message]:
         """Returns the conversation as it would be sent now, with the composer's draft."""
         composer = self.page.composer
-        return self._session.pending(
-            self._context.model, composer.text, composer.attachments, composer.pictures.pictures
+        session, model = self._session, self._context.model
+        return session.asking.pending(
+            session.chat, model, composer.text, composer.attachments, composer.pictures.pictures
         )
 
 

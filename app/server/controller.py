@@ -10,7 +10,7 @@ from app.context import AppContext
 from app.server import words
 from app.server.page import ServerPage
 from app.server.snippets import Access
-from app.session.session import title_of
+from app.session.asking import title_of
 from app.system.i18n import tr
 from engine.service import is_remote
 
@@ -104,5 +104,4 @@ class ServerController(QObject):
         self._context.backend.scheduler.wake()
 
 
-def build(context: AppContext) -> ServerController:
-    return ServerController(context)
+build = ServerController

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal, Slot
@@ -19,10 +18,10 @@ from app.bridge.engine_thread import EngineLink, RunHandle
 from app.library import Library, LibraryError
 from app.library.conversations import ConversationStore
 from app.presets.store import DEFAULT
+from app.session.asking import Asking, behind_calls, cannot_see
 from app.session.calling import Calling
 from app.session.saving import Saving, bring_in
 from app.settings.values import SettingsValues
-from app.state.adapters import with_adapter
 from app.state.chat.attachment import AttachedPicture, Attachment
 from app.state.chat.conversation import Answer, ChatState, Turn, user_message
 from app.state.chat.prompts import prepare, prepare_with_files
@@ -30,13 +29,8 @@ from app.state.chat.rewriting import Rewriting, can_fill, of_prompt
 from app.state.chat.versions import Versions
 from app.system.i18n import tr
 from app.tools.toolbox import Toolbox
-from engine import Event, GenerationConfig, Recording, SafelightError
-from engine.catalog import GAPS
-from engine.pictures import Picture
+from engine import Event, Recording, SafelightError
 from engine.service import ChatRun, LoadedModel, PromptRead, RunRequest, ServiceReply
-from engine.service.small import part_for, worded
-from engine.text.message import Message, with_images
-from engine.text.output_format import OutputFormat
 from engine.tools.tool import Tool
 
 
@@ -63,32 +57,6 @@ class _Removed:
     place: int
 
 
-def cannot_see(model: str) -> str:
-    """Returns the reason why a prompt with pictures is not sent to a model."""
-    return tr("{model} only reads text. Load a model that sees pictures, or remove the picture.", model=model)
-
-
-def visible(messages: tuple[Message, ...], model: LoadedModel) -> tuple[Message, ...]:
-    """Returns messages without the images that the model does not read: all, or those before the last message."""
-    blind = messages if not model.capabilities.images else () if model.reads_history else messages[:-1]
-    return (*(with_images(message, ()) for message in blind), *messages[len(blind) :])
-
-
-def reserve(config: GenerationConfig, model: LoadedModel) -> int:
-    """Returns the tokens of the context reserved for an answer: whole canvases, at most half of the context.
-
-    A longer answer ends at the end of the context.
-    """
-    blocks = -(-config.max_new_tokens // model.canvas_length)
-    if not model.context:
-        return blocks * model.canvas_length
-    return max(model.canvas_length, min(blocks * model.canvas_length, model.context // 2))
-
-
-def title_of(model: LoadedModel) -> str:
-    return with_adapter(model.title, model.adapter_title or Path(model.adapter or "").name)
-
-
 class Session(QObject):
     """The shown conversation, and at most one running answer."""
 
@@ -109,6 +77,7 @@ class Session(QObject):
         self.calls = Calling(toolbox)
         self.calls.changed.connect(self._show_calls)
         self.calls.ended.connect(self._go_on)
+        self.asking = Asking(values, library.pictures, self.calls)
         self.library = library
         self.chat = ChatState(preset=DEFAULT)
         self.think = False
@@ -117,7 +86,6 @@ class Session(QObject):
         self.saving.problem_changed.connect(self._saved_or_not)
         self._keep = self.saving.keep
         self._link = link
-        self._values = values
         self._run: _Run | None = None
         self._removed: _Removed | None = None
         self._pictures: object = ()  # of the shown conversation; keeps them in memory for the next prompt
@@ -206,7 +174,7 @@ class Session(QObject):
         rewriting: Rewriting | None = None,
     ) -> None:
         """Sends a prompt at the end of the path, to the part of the model that it is for, in the form that it reads.
-        Without ``pictures``, those ``carried`` go with it.
+        Without ``pictures``, those that ``Asking.carried`` returns go with it.
 
         The answer to a prompt with gaps is that text, filled in by a model that can; ``rewriting`` says otherwise.
 
@@ -217,35 +185,13 @@ class Session(QObject):
             SafelightError: there is no text, the settings are inconsistent, the model cannot read the text or the
                 pictures, or another window is answering the conversation.
         """
-        model, prompt = self._part(model, user_message(text, attachments, pictures), rewriting=rewriting), text
+        asked, prompt = user_message(text, attachments, pictures), text
+        model = self.asking.part(self.chat, model, asked, rewriting=rewriting)
         if rewriting is None:
             prompt, attachments = prepare_with_files(model.traits, text, attachments, len(pictures))
-        answer = self._new_answer(model, rewriting=rewriting)
-        turn = self.chat.ask(prompt, answer, attachments, pictures or self.carried(model))
+        answer = self.asking.new_answer(model, rewriting=rewriting)
+        turn = self.chat.ask(prompt, answer, attachments, pictures or self.asking.carried(self.chat, model))
         self._start(turn, model)
-
-    def _part(
-        self, model: LoadedModel, asked: Message, at: Turn | None = None, rewriting: Rewriting | None = None
-    ) -> LoadedModel:
-        """Returns the part of a model that answers a message, asked next or in place of the turn ``at``; the model
-        itself if it has no parts."""
-        if not model.parts:
-            return model
-        tools = [tool.called for tool in self.calls.offered(model)]
-        messages = self.chat.messages_with(asked, at)
-        return model.part(part_for(messages, tools) if rewriting is None else GAPS)
-
-    def pending(
-        self,
-        model: LoadedModel | None,
-        text: str,
-        attachments: tuple[Attachment, ...],
-        pictures: tuple[AttachedPicture, ...],
-    ) -> tuple[Message, ...]:
-        """Returns the conversation as it would be sent to a model with this prompt."""
-        pictures = pictures or (() if model is None else self.carried(model))
-        messages = self.chat.messages_with(user_message(text, attachments, pictures))
-        return messages if model is None else visible(worded(model.path_or_id, messages), model)
 
     def ask_again(self, turn: Turn, model: LoadedModel, rewriting: Rewriting | None = None) -> None:
         """Answers a turn on the path again, with another seed, in the same manner or by ``rewriting``.
@@ -253,8 +199,8 @@ class Session(QObject):
         Raises like ``ask``.
         """
         rewriting = rewriting or turn.answer.rewriting
-        model = self._part(model, turn.message, turn, rewriting)
-        answer = self._new_answer(model, len(turn.answers), rewriting)
+        model = self.asking.part(self.chat, model, turn.message, turn, rewriting)
+        answer = self.asking.new_answer(model, len(turn.answers), rewriting)
         self.chat.ask_again(turn, answer)
         self._start(turn, model)
 
@@ -282,21 +228,8 @@ class Session(QObject):
 
     def edit(self, turn: Turn, prompt: str, model: LoadedModel) -> None:
         """Sends another version of a turn's prompt, on a new branch. Raises like ``ask``."""
-        model = self._part(model, user_message(prompt, turn.attachments, turn.pictures), turn)
-        self._start(self.chat.edit(turn, prepare(model.traits, prompt), self._new_answer(model)), model)
-
-    def carried(self, model: LoadedModel) -> tuple[AttachedPicture, ...]:
-        """Returns the latest pictures, to send with a prompt without any if the model reads only the last message."""
-        if model.reads_history or not model.capabilities.images:
-            return ()
-        return next((turn.pictures for turn in reversed(self.chat.turns) if turn.pictures), ())
-
-    def _new_answer(self, model: LoadedModel, version: int = 0, rewriting: Rewriting | None = None) -> Answer:
-        seed, config = self._values.next_seed(version), self._values.config(model.defaults, model.decoders)
-        is_text = not model.capabilities.steps
-        answer = Answer(title_of(model), seed, config, model.path_or_id, model.adapter, is_text)
-        answer.rewriting = rewriting if can_fill(model, config) else None
-        return answer
+        model = self.asking.part(self.chat, model, user_message(prompt, turn.attachments, turn.pictures), turn)
+        self._start(self.chat.edit(turn, prepare(model.traits, prompt), self.asking.new_answer(model)), model)
 
     def _start(self, turn: Turn, model: LoadedModel) -> None:
         chat, answer = self.chat, turn.answer
@@ -310,44 +243,13 @@ class Session(QObject):
             chat.fail(problem, model.decode)
             raise SafelightError(problem)
         self._removed = None
-        room = reserve(answer.config, model)
         tools = self.calls.offered(model) if how is None else ()
-        messages = chat.messages(turn, with_tools=model.reads_tools)
-        if how is not None:
-            asked = user_message(how.wording(turn.prompt), turn.attachments, turn.pictures)
-            messages = (*messages[:-1], asked, *how.further())
-        messages, pictures = self._shown(messages, model)
-        request = ChatRun(
-            answer.config,
-            answer.seed,
-            messages,
-            self.think and how is None,
-            reserve=room,
-            pictures=pictures,
-            tools=tuple(tool.function for tool in tools),
-            output_format=OutputFormat.text_or_calls([tool.function["function"] for tool in tools]),
-            outline=() if how is None else how.outline,
-            noise=0.0 if how is None else how.noise,
-            is_seed_set=self._values.seed is not None,
-            prepared_for=model.path_or_id,
-        )
+        request = self.asking.request(chat, turn, model, how, tools, self.think)
         self._run = _Run(self._begin(request), chat, turn, answer, model, chat.id is None, tools)
         path = self._path_to(turn)
         self._keep("ask", answer, chat, lambda: self._store(chat, path, model))
         self.path_changed.emit()
         self.listed.emit()
-
-    def _shown(
-        self, messages: tuple[Message, ...], model: LoadedModel
-    ) -> tuple[tuple[Message, ...], tuple[Picture, ...]]:
-        """Returns messages and pictures without the pictures that the model does not read or that are missing."""
-        found: dict[str, Picture | None] = {}
-        messages = visible(worded(model.path_or_id, messages), model)
-        for image in (image for message in messages for image in message.get("images", ())):
-            get = self.library.pictures.get
-            found[image["digest"]] = get(image["digest"], image["width"], image["height"])
-        there = {digest: picture for digest, picture in found.items() if picture is not None}
-        return tuple(with_images(message, there) for message in messages), tuple(there.values())
 
     def _store(self, chat: ChatState, path: list[tuple[Turn, Answer]], model: LoadedModel) -> None:
         self._stored.ask(chat, path, model.path_or_id)
@@ -469,14 +371,8 @@ class Session(QObject):
         run = self._run
         if run is None or run.answer.status != "calling":
             return
-        further = [message for made in run.answer.rounds for message in made.messages]
-        first = run.handle.request
-        assert isinstance(first, ChatRun)
-        request = ChatRun(
-            first.config, first.seed, (*first.messages, *further), first.think, reserve=first.reserve,
-            pictures=first.pictures, tools=first.tools, output_format=first.output_format,
-            is_seed_set=first.is_seed_set, prepared_for=first.prepared_for,
-        )  # fmt: skip
+        assert isinstance(run.handle.request, ChatRun)
+        request = behind_calls(run.handle.request, run.answer)
         run.answer.status = "developing"  # what went before stays, even if this run fails at once
         self._run = replace(run, handle=self._begin(request))
         self._progress(self._run)
