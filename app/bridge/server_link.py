@@ -109,6 +109,12 @@ class ServerLink(QObject):
         if wanted != self._wanted or self.state.problem:
             self._ask(wanted)
 
+    def stop(self, *requests: LiveRequest) -> None:
+        """Stops requests within one denoising step."""
+        for request in requests:
+            request.stop()
+        self._scheduler.wake()
+
     def renew_key(self) -> None:
         """Replaces the key with a new one; the old key is refused from then on."""
         self._ask(dataclasses.replace(self._wanted, new_key=True))

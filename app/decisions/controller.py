@@ -62,7 +62,7 @@ class DecisionsController(QObject):
         self.refresh()
 
     def enter(self) -> None:
-        self.page.enter()
+        self.page.column.state.setFocus()
 
     @property
     def is_busy(self) -> bool:
@@ -214,7 +214,6 @@ class DecisionsController(QObject):
 
     def show(self) -> None:
         self._context.navigator.show_page(DECISIONS)
-        self.page.enter()
 
 
 def read_questions(folder: Path) -> tuple[tuple[QuestionDraft, ...], str, bool] | None:

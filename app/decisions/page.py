@@ -223,9 +223,6 @@ class DecisionsPage(QWidget):
         chain_tabs(self.questions.adders[-1], (self.strip.inspect, self.strip.canvas))
         self._arrange()
 
-    def enter(self) -> None:
-        self.column.state.setFocus()
-
     def minimumSizeHint(self) -> QSize:
         return QSize(320, 320)
 

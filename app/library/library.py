@@ -9,7 +9,6 @@ from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TypedDict, Unpack
 
 from app.library import opening, schema
 from app.library.errors import GoneError, LibraryError, explained
@@ -37,29 +36,6 @@ UNDO_SECONDS = 60.0
 
 TRACES = "traces"  # the folder of recorded runs, in that of the library
 _RUN = re.compile(r'"trace": "([0-9a-f]{32})"')  # in the settings of a message, for its run and for rounds of calls
-
-
-class SummaryChanges(TypedDict, total=False):
-    """New values of a conversation's fields."""
-
-    title: str | None
-    system_prompt: str | None
-    preset: str | None
-    model: str | None
-    pinned: bool | None
-
-
-class MessageChanges(TypedDict, total=False):
-    """New values of a message's fields."""
-
-    content: str | None
-    thinking: str | None
-    status: Status | None
-    error: str | None
-    figures: str | None
-    settings: str | None
-    model: str | None
-    seed: int | None
 
 
 class Library(Store):
@@ -142,8 +118,17 @@ class Library(Store):
                     return int(row[0])
             return self._insert(Summary(0, title, now, now, False, system_prompt, preset, model))
 
-    def describe(self, id: int, **columns: Unpack[SummaryChanges]) -> None:
+    def describe(
+        self,
+        id: int,
+        *,
+        title: str | None = None,
+        system_prompt: str | None = None,
+        preset: str | None = None,
+        pinned: bool | None = None,
+    ) -> None:
         """Changes the fields that are not None. The time of the last message stays."""
+        columns = {"title": title, "system_prompt": system_prompt, "preset": preset, "pinned": pinned}
         self._set("conversations", id, GONE, columns)
 
     def delete(self, *ids: int) -> None:
@@ -316,11 +301,29 @@ class Library(Store):
             self._put_on_show(conversation, message.parent, id)
             return int(id)
 
-    def update(self, id: int, **columns: Unpack[MessageChanges]) -> None:
+    def update(
+        self,
+        id: int,
+        *,
+        content: str | None = None,
+        thinking: str | None = None,
+        status: Status | None = None,
+        error: str | None = None,
+        figures: str | None = None,
+        settings: str | None = None,
+    ) -> None:
         """Changes the fields that are not None. Cheap enough for every denoising step.
 
         Search finds the text once the answer has ended.
         """
+        columns = {
+            "content": content,
+            "thinking": thinking,
+            "status": status,
+            "error": error,
+            "figures": figures,
+            "settings": settings,
+        }
         self._set("messages", id, GONE_MESSAGE, columns)
 
     def show(self, id: int) -> None:

@@ -32,7 +32,7 @@ class NoLibraryError(Exception):
 
 def connect(path: Path | str) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)  # explicit transactions
-    connection.text_factory = readable
+    connection.text_factory = lambda data: data.decode("utf-8", "replace")  # its bytes may be damaged
     connection.setlimit(sqlite3.SQLITE_LIMIT_SQL_LENGTH, LONGEST_STATEMENT)
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     connection.execute("PRAGMA foreign_keys = ON")
@@ -49,11 +49,6 @@ def wait_until(connection: sqlite3.Connection, ends: float) -> None:
 def is_held(fault: sqlite3.Error) -> bool:
     """Returns True if another connection's lock caused the error."""
     return primary_code(fault) == sqlite3.SQLITE_BUSY
-
-
-def readable(data: bytes) -> str:
-    """Decodes a text of the file, whose bytes may be damaged."""
-    return data.decode("utf-8", "replace")
 
 
 def open_sound(path: Path) -> sqlite3.Connection:

@@ -161,10 +161,7 @@ def named_pictures(connection: sqlite3.Connection, condition: str = "1", values:
 
 def insert_message(connection: sqlite3.Connection, conversation: int, created: float, message: NewMessage) -> int:
     """Writes one message; returns its id."""
-    attached = [
-        *([file.name, file.text] for file in message.attachments),
-        *map(plain, message.pictures),
-    ]
+    attached = [*([file.name, file.text] for file in message.attachments), *map(plain, message.pictures)]
     values = vars(message) | {"conversation": conversation, "created": created}
     values["attachments"] = json.dumps(attached, ensure_ascii=False) if attached else ""
     return insert_row(connection, "messages", WRITTEN_COLUMNS, values)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -16,8 +15,8 @@ from typing import Annotated, Any
 
 from app.library.errors import LibraryError
 from app.library.records import MAX_VALUES, ROUNDS, UNFINISHED, StoredMessage, Summary, Whole, details_of
-from app.state.chat.attachment import AttachedPicture
-from app.state.chat.calls import ToolCall, ToolRound, rounds_from_json
+from app.state.chat.attachment import AttachedPicture, fence_for
+from app.state.chat.calls import ToolRound, rounds_from_json
 from app.system.i18n import tr
 from engine import SafelightError
 from engine.declared import many, plain, read
@@ -47,7 +46,8 @@ def path_on_show(messages: Iterable[StoredMessage]) -> list[StoredMessage]:
 def to_markdown(whole: Whole) -> str:
     """Returns a conversation as Markdown. Answers are Markdown already and are copied unchanged."""
     summary = whole.summary
-    parts = [f"# {_title(whole)}", f"*{_day(summary.created)}*"]
+    title = " ".join(summary.title.split()) or tr("Untitled")
+    parts = [f"# {title}", f"*{_day(summary.created)}*"]
     if summary.system_prompt:
         parts += [f"**{tr('System prompt')}**", _quoted(summary.system_prompt)]
     for message in path_on_show(whole.messages):
@@ -59,7 +59,8 @@ def to_markdown(whole: Whole) -> str:
             parts += [_quoted(made.thinking)] if made.thinking else []
             parts += [made.text] if made.text else []
             for call in made.calls:
-                parts += [f"**{_called(call)}**", _fenced(call.written), _fenced(call.result)]
+                said = tr("Call of a tool: {name}", name=call.called)
+                parts += [f"**{said}**", _fenced(call.written), _fenced(call.result)]
         if message.thinking:
             parts += [f"**{tr('Thinking')}**", _quoted(message.thinking)]
         parts += [message.content] if message.content else []
@@ -75,17 +76,9 @@ def rounds_of(message: StoredMessage) -> list[ToolRound]:
         return []
 
 
-def _called(call: ToolCall) -> str:
-    return tr("Call of a tool: {name}", name=call.called)
-
-
 def _named(shown: AttachedPicture) -> str:
     name = " ".join(shown.name.split())
     return tr("Picture: {name}", name=name) if name else tr("Picture")
-
-
-def _title(whole: Whole) -> str:
-    return " ".join(whole.summary.title.split()) or tr("Untitled")
 
 
 def _day(seconds: float) -> str:
@@ -110,8 +103,7 @@ def _quoted(text: str) -> str:
 
 
 def _fenced(text: str) -> str:
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
+    fence = fence_for(text)
     return f"{fence}\n{text}\n{fence}"
 
 

@@ -59,10 +59,10 @@ class ModelsController(QObject):
         self.jobs = Jobs(self)
         self._local = LocalFolders(context.settings)
         tokens = tokens or Secret(HUB_TOKEN)
-        self._token_store = TokenStore(self.jobs, context.settings, tokens)
+        self._token_store = TokenStore(self.jobs, context.settings, tokens, self._show_or_say)
         self._work = ModelWork(self.jobs, self._folder, endpoint, tokens)
         self._plans = MemoryPlans(self.jobs, lambda: context.machine(), self._plan_ended)
-        self.look = MachineLook(self.jobs, lambda: context.machine(), self._held, self._has_disk)
+        self.look = MachineLook(self.jobs, lambda: context.machine(), self._held, self._has_disk, self._show_machine)
         self._places: dict[str, Place] = {}  # of rows, kept while the page is shown so that none moves away
         self._entries: dict[str, ModelEntry] = {}
         self._wanted: dict[str, ModelEntry] = {}  # found on the hub, and not begun to be downloaded
@@ -91,10 +91,6 @@ class ModelsController(QObject):
         self.found.failed.connect(self.page.notice.show_message)
         self.search.chosen.connect(self._download)
         self.remote.changed.connect(self._offer)
-        self.look.changed.connect(self._show_machine)
-        self.look.failed.connect(self.page.notice.show_message)
-        self._token_store.changed.connect(self._show_all)
-        self._token_store.failed.connect(self.page.notice.show_message)
         self.jobs.changed.connect(self._show)
         self.jobs.progressed.connect(self._job_progressed)
         self.jobs.ended.connect(self._job_ended)
@@ -167,8 +163,9 @@ class ModelsController(QObject):
         known = {entry.key for entry in found}
         self._wanted = {key: entry for key, entry in self._wanted.items() if key not in known}
         found = (*found, *self._wanted.values())
-        self._entries = {e.key: e for e in found if not (e.state == "unpacked" and e.folder in shown_elsewhere)}
-        self._states.entries = self._entries
+        self._entries = self._states.entries = {
+            e.key: e for e in found if not (e.state == "unpacked" and e.folder in shown_elsewhere)
+        }
         self.found.leave_out({entry.folder for entry in self._entries.values() if entry.state != "absent"})
         self.search.know({repo: e for e in self._entries.values() if (repo := e.repo or repo_of(e.folder))})
         self._offer()
@@ -270,11 +267,18 @@ class ModelsController(QObject):
         self._places = {key: self._places.get(key, place_of(entry, best)) for key, entry in self._entries.items()}
         self.page.arrange(self._places)
 
-    @Slot()
-    def _show_machine(self) -> None:
+    def _show_or_say(self, ended: JobEnded) -> None:
+        """Shows the rows after a job, or says why it failed."""
+        if ended.failure is not None:
+            self.page.notice.show_message(str(ended.failure), ended.details)
+        else:
+            self._show_all()
+
+    def _show_machine(self, ended: JobEnded) -> None:
         """Shows the computer, and the recommended model first."""
         machine, recommended, hero = self.look.machine, self.look.recommended, self.page.hero
         if machine is None or recommended is None:
+            self._show_or_say(ended)
             return
         hero.describe(words.machine_line(machine), words.note_line(recommended.note))
         if self._places.get(recommended.key, "hero") != "hero":  # the other rows stay where they are

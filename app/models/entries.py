@@ -29,6 +29,7 @@ State = Literal["ready", "absent", "unfinished", "unpacked", "missing", "gguf"]
 Action = Literal["load", "unload", "download", "resume", "pause", "cancel", "convert", "delete", "remove"]
 ACTIONS: tuple[Action, ...] = get_args(Action)
 PACKED = "-packed"  # suffix of the folder that a conversion writes
+QUANTIZED = "hf_quant_config.json"  # a file of NVIDIA's published 4-bit models
 
 # The window waits for the listing: hence these bounds. ``os.path`` returns False where ``Path`` raises, as for an
 # unreadable folder.
@@ -228,7 +229,7 @@ def _stored(path: Path) -> ModelEntry | None:
         here = _size(path)
         return ModelEntry(
             key, "stored", "ready", _title(path), purpose, path, key,
-            bytes_here=here, is_packed=True, writes=_writes(path),
+            bytes_here=here, is_packed=True, writes=writes_of(_json(path / "config.json").get("model_type")),
         )  # fmt: skip
     if os.path.lexists(path / PARTIAL):
         source = _json(path / PARTIAL).get("source")
@@ -272,10 +273,11 @@ def _file_entry(path: Path) -> ModelEntry:
 def _folder_entry(path: Path, group: Group) -> ModelEntry:
     """Returns the entry of a model folder that the user put there, or that is in the Hugging Face cache."""
     purpose = tr("a model folder of your own") if repo_of(path) is None else tr("from Hugging Face")
+    config = _json(path / "config.json")
+    is_packed = "quantization_config" in config or any(map(os.path.lexists, (path / MANIFEST, path / QUANTIZED)))
     return ModelEntry(
         str(path), group, "ready", model_title(path), purpose, path, str(path),
-        bytes_here=_size(path), is_packed=os.path.lexists(path / MANIFEST) or _is_packed(path),
-        writes=_writes(path),
+        bytes_here=_size(path), is_packed=is_packed, writes=writes_of(config.get("model_type")),
     )  # fmt: skip
 
 
@@ -291,14 +293,6 @@ def _size(path: Path) -> int:
             return path.stat().st_size
         return sum(os.path.getsize(each.path) for each in os.scandir(path) if os.path.isfile(each.path))
     return 0
-
-
-def _is_packed(model: Path) -> bool:
-    return "quantization_config" in _json(model / "config.json") or (model / "hf_quant_config.json").exists()
-
-
-def _writes(model: Path) -> Writes:
-    return writes_of(_json(model / "config.json").get("model_type"))
 
 
 def writes_of(model_type: object) -> Writes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from typing import Generic, TypeVar
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QFrame, QPushButton, QVBoxLayout, QWidget
@@ -14,7 +15,7 @@ from app.design.layouts import boxed, column_of, row_of
 from app.models.words import amount
 from app.system.folders import shortened
 from app.system.i18n import tr, trn
-from engine.found import FoundModel, Why
+from engine.found import FoundModel
 
 NAMED = 5  # models, or families, of a line
 SHOWN = 5  # rows at first; a row takes a millisecond
@@ -58,11 +59,8 @@ def found_line(model: FoundModel) -> str:
 
 def refused_lines(refused: Sequence[FoundModel]) -> list[str]:
     """Says why models cannot run here, a line for each kind of reason."""
-    lines = []
-    for why in dict.fromkeys(each.why for each in refused):
-        models = [each for each in refused if each.why == why]
-        lines.append(_refused_line(why, len(models), first_of(map(_named, models))))
-    return lines
+    kinds = [[each for each in refused if each.why == why] for why in dict.fromkeys(each.why for each in refused)]
+    return [_refused_line(models) for models in kinds]
 
 
 def first_of(names: Iterable[str]) -> str:
@@ -77,7 +75,9 @@ def _named(model: FoundModel) -> str:
     return model.name if model.why == "none" else f"{model.name} ({model.detail})"
 
 
-def _refused_line(why: Why, count: int, names: str) -> str:
+def _refused_line(models: Sequence[FoundModel]) -> str:
+    """Says why models of one kind of reason cannot run."""
+    count = len(models)
     said = {
         "family": trn(
             "{count} needs a family that is not supported", "{count} need a family that is not supported", count
@@ -89,7 +89,7 @@ def _refused_line(why: Why, count: int, names: str) -> str:
         "none": trn("{count} has no language model", "{count} have no language model", count),
     }
     other = trn("{count} cannot be opened", "{count} cannot be opened", count)
-    return f"{said.get(why, other)}: {names}"
+    return f"{said.get(models[0].why, other)}: {first_of(map(_named, models))}"
 
 
 class ShortRow(QFrame):
@@ -114,20 +114,56 @@ class ShortRow(QFrame):
         self.memory.setVisible(bool(memory))
 
 
-class FoundSection(QWidget):
-    """Emits what is asked; hidden while nothing is found."""
+Item = TypeVar("Item")
 
-    used = Signal(str)  # a model's path
-    dropped = Signal(str)  # a folder that the user added
+
+class ShortRows(QWidget, Generic[Item]):
+    """Short rows of models by their keys: a few at first, and more by a click."""
+
     turned = Signal()  # other rows are shown
 
     def __init__(self) -> None:
         super().__init__()
-        self.rows: dict[str, ShortRow] = {}  # those that are shown, by path
-        self._models: tuple[FoundModel, ...] = ()
+        self.rows: dict[str, ShortRow] = {}  # those that are shown
+        self._items: dict[str, Item] = {}  # all
         self._most = SHOWN
         self._column: QVBoxLayout = column_of(spacing=8)
         self.more = button("", tr("Show more models"), clicked=self._show_more)
+
+    def _row(self, item: Item) -> ShortRow:
+        """Returns a new row."""
+        raise NotImplementedError
+
+    def _show(self) -> None:
+        shown = dict(list(self._items.items())[: self._most])
+        for key in self.rows.keys() - shown.keys():
+            drop(self.rows.pop(key))
+        for place, (key, item) in enumerate(shown.items()):
+            if key not in self.rows:
+                self.rows[key] = self._row(item)
+            if self._column.indexOf(self.rows[key]) != place:
+                self._column.insertWidget(place, self.rows[key])
+        self.rows = {key: self.rows[key] for key in shown}
+        others = len(self._items) - len(shown)
+        self.more.setText(trn("Show {count} more", "Show {count} more", others))
+        self.more.setAccessibleName(trn("Show {count} more model", "Show {count} more models", others))
+        self.more.setVisible(others > 0)
+        self.turned.emit()
+
+    @Slot()
+    def _show_more(self) -> None:
+        self._most += MORE
+        self._show()
+
+
+class FoundSection(ShortRows[FoundModel]):
+    """Emits what is asked; hidden while nothing is found."""
+
+    used = Signal(str)  # a model's path
+    dropped = Signal(str)  # a folder that the user added
+
+    def __init__(self) -> None:
+        super().__init__()
         self.folded = Folded()
         self.fold = self.folded.fold
         self.refused = label("", "fact", wrap=True, selectable=True, name=tr("Why they cannot run here"))
@@ -141,7 +177,7 @@ class FoundSection(QWidget):
 
     def show_models(self, found: Sequence[FoundModel], places: Sequence[str]) -> None:
         """Shows what was found, and the folders that were looked into because the user added them."""
-        self._models = tuple(each for each in found if each.runs)
+        self._items = {str(each.path): each for each in found if each.runs}
         refused = [each for each in found if not each.runs]
         self.folded.setVisible(bool(refused))
         self.folded.say(trn("{count} other cannot run here", "{count} others cannot run here", len(refused)), "")
@@ -164,34 +200,12 @@ class FoundSection(QWidget):
     def tab_order(self) -> list[QWidget]:
         return [*(row.use for row in self.rows.values()), self.more, self.fold, *self._links.values()]
 
-    def _show(self) -> None:
-        left = {str(each.path): each for each in self._models}
-        shown = dict(list(left.items())[: self._most])
-        for path in self.rows.keys() - shown.keys():
-            drop(self.rows.pop(path))
-        for place, (path, model) in enumerate(shown.items()):
-            if path not in self.rows:
-                self.rows[path] = self._row(model)
-            if self._column.indexOf(self.rows[path]) != place:
-                self._column.insertWidget(place, self.rows[path])
-        self.rows = {path: self.rows[path] for path in shown}
-        others = len(left) - len(shown)
-        self.more.setText(trn("Show {count} more", "Show {count} more", others))
-        self.more.setAccessibleName(trn("Show {count} more model", "Show {count} more models", others))
-        self.more.setVisible(others > 0)
-        self.turned.emit()
-
     def _row(self, model: FoundModel) -> ShortRow:
         name, tip = tr("Use {title}", title=model.name), tr("Puts it on your list and loads it")
         use = button(tr("Use"), name, role="plain", tip=tip, clicked=partial(self.used.emit, str(model.path)))
         row = ShortRow(model.name, found_line(model), use)
         row.facts.setToolTip(shortened(str(model.path)))
         return row
-
-    @Slot()
-    def _show_more(self) -> None:
-        self._most += MORE
-        self._show()
 
 
 def drop(widget: QWidget) -> None:

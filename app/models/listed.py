@@ -219,22 +219,13 @@ class RemoteServer:
 
 
 class RemoteServers:
-    """The listed servers, in the order in which they were added."""
+    """The listed servers ``by_base``, in the order in which they were added."""
 
     def __init__(self, settings: QSettings, access: RemoteAccess) -> None:
         self._settings, self._access = settings, access
         found = (RemoteServer(*text.partition("#")[::2]) for text in self._list(SERVERS)[:MAX_SERVERS])
-        self._servers = {server.base: server for server in found if is_remote(server.base)}
+        self.by_base = {server.base: server for server in found if is_remote(server.base)}
         access.keyed = frozenset(self._list(KEYED))
-
-    def all(self) -> tuple[RemoteServer, ...]:
-        return tuple(self._servers.values())
-
-    def __getitem__(self, base: str) -> RemoteServer:
-        return self._servers[base]
-
-    def __contains__(self, base: str) -> bool:
-        return base in self._servers
 
     def add(self, server: RemoteServer) -> None:
         """Puts a server on the list; a listed one keeps its model unless another is named.
@@ -242,19 +233,19 @@ class RemoteServers:
         Raises:
             SafelightError: the list is full.
         """
-        if server.base not in self and len(self._servers) >= MAX_SERVERS:
+        if server.base not in self.by_base and len(self.by_base) >= MAX_SERVERS:
             raise SafelightError(f"{MAX_SERVERS} servers are listed already; remove one first")
-        if server.model or server.base not in self:
-            self._servers[server.base] = server
+        if server.model or server.base not in self.by_base:
+            self.by_base[server.base] = server
             self._write()
 
     def choose(self, base: str, model: str) -> None:
-        self._servers[base] = replace(self._servers[base], model=model)
+        self.by_base[base] = replace(self.by_base[base], model=model)
         self._write()
 
     def remove(self, base: str) -> None:
         """Takes a server off the list. The caller removes its key, since that may wait for the keyring."""
-        self._servers.pop(base, None)
+        self.by_base.pop(base, None)
         self._write()
 
     def note_keys(self) -> None:
@@ -263,12 +254,12 @@ class RemoteServers:
 
     def offers(self) -> list[tuple[str, str]]:
         """Returns the models that can be loaded, with titles."""
-        return [(server.path, remote_title(server.path)) for server in self.all() if server.model]
+        return [(server.path, remote_title(server.path)) for server in self.by_base.values() if server.model]
 
     def _list(self, key: str) -> list[str]:
         texts = _texts(self._settings, key)
         return [text for text in texts if text.isprintable() and 0 < len(text) <= LONGEST]
 
     def _write(self) -> None:
-        listed = [server.path if server.model else server.base for server in self.all()]
+        listed = [server.path if server.model else server.base for server in self.by_base.values()]
         self._settings.setValue(SERVERS, listed)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, cast
 
-from PySide6.QtCore import QObject, Signal
-
 from app.models import tasks, words
 from app.models.entries import ModelEntry
 from app.models.jobs import JobEnded, Jobs, ModelJob
@@ -20,22 +18,24 @@ if TYPE_CHECKING:
     from engine.memory.plan import Plan
 
 
-class MachineLook(QObject):
+class MachineLook:
     """``recommended`` is None until the computer was looked at.
 
     Args:
         held: returns the bytes that unloading the loaded model would free.
         has_disk: returns whether a published model is here, or its download fits on the disk.
+        then: takes the end of the look.
     """
 
-    changed = Signal()  # what is known of the computer
-    failed = Signal(str, str)  # message, details
-
     def __init__(
-        self, jobs: Jobs, look: Callable[[], Machine], held: Callable[[], int], has_disk: Callable[[str], bool]
+        self,
+        jobs: Jobs,
+        look: Callable[[], Machine],
+        held: Callable[[], int],
+        has_disk: Callable[[str], bool],
+        then: Callable[[JobEnded], object],
     ) -> None:
-        super().__init__()
-        self._jobs, self._look, self._held, self._has_disk = jobs, look, held, has_disk
+        self._jobs, self._look, self._held, self._has_disk, self._then = jobs, look, held, has_disk, then
         self.machine: Machine | None = None
         self.recommended: Recommendation | None = None
 
@@ -45,26 +45,21 @@ class MachineLook(QObject):
             self._jobs.submit(ModelJob("", "look", tasks.look(self._look), self._ended))
 
     def _ended(self, ended: JobEnded) -> None:
-        if ended.failure is not None:
-            self.failed.emit(str(ended.failure), ended.details)
-        else:
+        if ended.failure is None:
             self.machine, plans = cast("tuple[Machine, dict[Choice, Plan]]", ended.result)
             needs = {choice: plan.total_bytes for choice, plan in plans.items() if self._has_disk(choice[0])}
             free = min(plan.free_bytes for plan in plans.values()) + self._held()
             self.recommended = recommend(self.machine, needs, free)
-            self.changed.emit()
+        self._then(ended)
 
 
 class MemoryPlans:
     """Memory plans by entry key. Planning is a job, since it imports torch."""
 
     def __init__(self, jobs: Jobs, machine: Callable[[], Machine], then: Callable[[JobEnded], object]) -> None:
-        """``then`` is told of each plan."""
+        """``then`` takes the end of each job that planned."""
         self._jobs, self._machine, self._then = jobs, machine, then
         self._plans: dict[str, Plan | str] = {}  # the plan, or why there is none
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._plans
 
     def count(self, entries: Iterable[ModelEntry]) -> None:
         """Plans again with the memory that is free now. A GGUF file is planned once: reading its header takes

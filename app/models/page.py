@@ -18,7 +18,6 @@ from app.models.found_section import Folded, FoundSection, drop
 from app.models.remote_section import RemoteSection
 from app.models.rows import ModelRow
 from app.models.search_section import HubSection
-from app.models.words import place_title
 from app.system.i18n import tr
 
 
@@ -72,7 +71,8 @@ class ModelsPage(ColumnPage):
         self.notice = Notice()
         self.notice.float_over(self.viewport())
         self._own_rows, self._catalog_rows = column_of(spacing=8), column_of(spacing=8)
-        self._own, self._catalog = _group("own", self._own_rows), _group("catalog", self._catalog_rows)
+        self._own = _group(tr("On this computer"), self._own_rows)
+        self._catalog = _group(tr("More models to download"), self._catalog_rows)
         self._parts: dict[Place, QVBoxLayout] = {
             "hero": self.hero.rows,
             "own": self._own_rows,
@@ -163,6 +163,6 @@ class ModelsPage(ColumnPage):
             self.file_chosen.emit(chosen)
 
 
-def _group(place: Place, rows: QVBoxLayout) -> QWidget:
+def _group(title: str, rows: QVBoxLayout) -> QWidget:
     """Returns a part of the page: its heading and its rows."""
-    return boxed(column_of(label(place_title(place), "group"), rows, margins=(0, 16, 0, 0), spacing=8))
+    return boxed(column_of(label(title, "group"), rows, margins=(0, 16, 0, 0), spacing=8))

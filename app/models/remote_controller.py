@@ -11,7 +11,7 @@ from app.context import AppContext
 from app.models import words
 from app.models.jobs import Control, JobEnded, Jobs, ModelJob
 from app.models.listed import RemoteServer, RemoteServers
-from app.models.remote_section import RemoteRow, RemoteSection, RemoteState
+from app.models.remote_section import RemoteRow, RemoteSection
 from app.system.i18n import tr
 from engine import SafelightError
 
@@ -33,7 +33,7 @@ class RemoteController(QObject):
         self.jobs = Jobs(self)
         self._found: dict[str, Reachability] = {}
         self._unkept: set[str] = set()  # servers whose key is lost when the app ends
-        self._saves = self._saved = 0  # number of key changes: requested, and finished
+        self._saves = 0  # number of key changes
         context.at_end(self.jobs.shutdown)
         section.add_asked.connect(self._add)
         self.jobs.ended.connect(self._ended)
@@ -42,14 +42,8 @@ class RemoteController(QObject):
         context.offline_changed.connect(self._show_all)
         self._arrange()
 
-    @property
-    def is_idle(self) -> bool:
-        """True if no server is being asked and no key is being stored."""
-        bases = self._section.rows
-        return all(self.jobs.phase(base, "probe") is None for base in bases) and self._saves == self._saved
-
     def _arrange(self) -> None:
-        listed = [server.base for server in self.servers.all()]
+        listed = list(self.servers.by_base)
         for base in self._section.rows.keys() - set(listed):
             self._section.remove_row(base)
             self._found.pop(base, None)
@@ -66,7 +60,7 @@ class RemoteController(QObject):
         row.test.clicked.connect(partial(self.test, base))
         row.remove.clicked.connect(partial(self._remove, base))
         row.model_chosen.connect(partial(self._choose, base))
-        row.key_given.connect(partial(self._take_key, base))
+        row.key_given.connect(lambda key: self._keep_key(self.servers.by_base[base], key))
         return row
 
     @Slot()
@@ -76,26 +70,27 @@ class RemoteController(QObject):
 
     @Slot(str)
     def _show(self, base: str) -> None:
-        if base not in self._section.rows or base not in self.servers:
+        if base not in self._section.rows or base not in self.servers.by_base:
             return
-        server, found = self.servers[base], self._found.get(base)
+        server, found = self.servers.by_base[base], self._found.get(base)
         held = (self._context.model, self._context.loading)
         is_loaded, is_loading = (each is not None and each.path_or_id.partition("#")[0] == base for each in held)
         is_trying = self.jobs.phase(base, "probe") is not None
+        offline = tr(
+            "Offline is on, and {host} is not this computer. Turn it off in the settings first.", host=server.name
+        )
         self._section.rows[base].show_state(
-            RemoteState(
-                words.server_status(found, is_trying=is_trying, is_loaded=is_loaded, is_loading=is_loading),
-                words.server_purpose(found),
-                "" if is_trying else words.server_detail(found, is_key_kept=base not in self._unkept),
-                [model.id for model in found.models] if found is not None else (),
-                server.model,
-                is_loaded,
-                is_loading,
-                is_trying,
-                server.origin in self._access.keyed,
-                found is not None and found.wants_key,
-                "" if self._access.reaches(base) else words.server_offline(server.name),
-            )
+            status=words.server_status(found, is_trying=is_trying, is_loaded=is_loaded, is_loading=is_loading),
+            purpose=words.server_purpose(found),
+            detail="" if is_trying else words.server_detail(found, is_key_kept=base not in self._unkept),
+            models=[model.id for model in found.models] if found is not None else (),
+            model=server.model,
+            is_loaded=is_loaded,
+            is_loading=is_loading,
+            is_trying=is_trying,
+            has_key=server.origin in self._access.keyed,
+            wants_key=found is not None and found.wants_key,
+            blocked="" if self._access.reaches(base) else offline,
         )
 
     @Slot(str, str)
@@ -115,7 +110,7 @@ class RemoteController(QObject):
 
     def test(self, base: str, _checked: bool = False) -> None:
         """Tests whether a server answers, and asks for its models."""
-        server, access = self.servers[base], self._access
+        server, access = self.servers.by_base[base], self._access
 
         def work(_control: Control) -> object:
             from engine.service.remote import RemoteAddress, RemotePatience, probe  # imports the HTTP client
@@ -129,7 +124,7 @@ class RemoteController(QObject):
 
     def _load(self, base: str, model: str) -> None:
         self._choose(base, model)
-        self._context.load(self.servers[base].path)
+        self._context.load(self.servers.by_base[base].path)
 
     def _choose(self, base: str, model: str) -> None:
         self.servers.choose(base, model)
@@ -137,15 +132,14 @@ class RemoteController(QObject):
         self.changed.emit()
 
     def _remove(self, base: str, _checked: bool = False) -> None:
-        server = self.servers[base]
+        server = self.servers.by_base[base]
         self.servers.remove(base)
-        if server.origin in self._access.keyed and server.origin not in {one.origin for one in self.servers.all()}:
+        if server.origin in self._access.keyed and server.origin not in {
+            one.origin for one in self.servers.by_base.values()
+        }:
             self._keep_key(server, "")
         self._arrange()
         self.changed.emit()
-
-    def _take_key(self, base: str, key: str) -> None:
-        self._keep_key(self.servers[base], key)
 
     def _keep_key(self, server: RemoteServer, key: str) -> None:
         origin, access = server.origin, self._access
@@ -161,7 +155,6 @@ class RemoteController(QObject):
     @Slot(object)
     def _ended(self, ended: JobEnded) -> None:
         base = ended.key.partition(" ")[0]
-        self._saved += ended.kind == "token"
         row = self._section.rows.get(base)
         if ended.failure is not None:
             problem = words.sentence(str(ended.failure))
@@ -179,6 +172,6 @@ class RemoteController(QObject):
         """Handles a server's answer or failure; if no model was chosen yet, its first model is chosen."""
         self._found[base] = found
         names, model = [model.id for model in found.models], self._context.model
-        is_loaded = model is not None and model.path_or_id == self.servers[base].path
-        if names and self.servers[base].model not in names and not is_loaded:
+        is_loaded = model is not None and model.path_or_id == self.servers.by_base[base].path
+        if names and self.servers.by_base[base].model not in names and not is_loaded:
             self._choose(base, names[0])

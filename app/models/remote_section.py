@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QFrame, QLineEdit, QWidget
@@ -22,7 +21,6 @@ from app.design.controls import (
 )
 from app.design.layouts import Gap, column_of, row_of
 from app.design.notice import Notice
-from app.models.words import about_servers
 from app.system.i18n import tr
 
 LONGEST_KEY = 4096
@@ -36,21 +34,6 @@ def key_field(name: str) -> QLineEdit:
     made = introduce(QLineEdit(echoMode=QLineEdit.EchoMode.Password, maxLength=LONGEST_KEY), name)
     made.setFixedWidth(FIELD_WIDTH)
     return made
-
-
-@dataclass(frozen=True)
-class RemoteState:
-    status: str = ""
-    purpose: str = ""
-    detail: str = ""
-    models: Sequence[str] = ()
-    model: str = ""  # the chosen one
-    is_loaded: bool = False
-    is_loading: bool = False
-    is_trying: bool = False
-    has_key: bool = False
-    wants_key: bool = False
-    blocked: str = ""  # why the server cannot be asked now
 
 
 class RemoteRow(QFrame):
@@ -111,35 +94,54 @@ class RemoteRow(QFrame):
         self.key_field.textChanged.connect(self._show_key_strip)
         self.models.activated.connect(self._choose)
 
-    def show_state(self, state: RemoteState) -> None:
-        """Shows the whole state again."""
-        self.status.setText(state.status)
-        self.setAccessibleDescription(f"{state.status}. {state.detail}")
-        for widget, text in ((self.purpose, state.purpose), (self.detail, state.detail)):
+    def show_state(
+        self,
+        *,
+        status: str,
+        purpose: str,
+        detail: str,
+        models: Sequence[str],
+        model: str,
+        is_loaded: bool,
+        is_loading: bool,
+        is_trying: bool,
+        has_key: bool,
+        wants_key: bool,
+        blocked: str,
+    ) -> None:
+        """Shows the whole state again.
+
+        Args:
+            model: the chosen one of ``models``.
+            blocked: why the server cannot be asked now.
+        """
+        self.status.setText(status)
+        self.setAccessibleDescription(f"{status}. {detail}")
+        for widget, text in ((self.purpose, purpose), (self.detail, detail)):
             show_line(widget, text)
-        names = list(state.models) or ([state.model] if state.model else [])
+        names = list(models) or ([model] if model else [])
         if names != [self.models.itemText(place) for place in range(self.models.count())]:
             self.models.clear()
             self.models.addItems(names)
-        self.models.setCurrentIndex(max(0, names.index(state.model)) if state.model in names else 0)
+        self.models.setCurrentIndex(max(0, names.index(model)) if model in names else 0)
         self.models.setVisible(bool(names))
-        is_held = state.is_loaded or state.is_loading
+        is_held = is_loaded or is_loading
         with self._acts:
             self.load.setVisible(bool(names) and not is_held)
             self.unload.setVisible(is_held)
-            self.unload.setText(tr("Stop loading") if state.is_loading else tr("Unload"))
+            self.unload.setText(tr("Stop loading") if is_loading else tr("Unload"))
             self.unload.setAccessibleName(f"{self.unload.text()}: {self._base}")
             for made in (self.load, self.test):
-                made.setEnabled(not state.blocked and not (made is self.test and state.is_trying))
+                made.setEnabled(not blocked and not (made is self.test and is_trying))
             self.remove.setEnabled(not is_held)
-        self.load.setToolTip(state.blocked or self.load.accessibleDescription())
+        self.load.setToolTip(blocked or self.load.accessibleDescription())
         self.remove.setToolTip(tr("Unload it first") if is_held else self.remove.accessibleDescription())
-        self.forget_key.setVisible(state.has_key)
-        self.key_field.setPlaceholderText(tr("A key is kept") if state.has_key else tr("Key"))
-        if state.wants_key and not self.key.isChecked():
+        self.forget_key.setVisible(has_key)
+        self.key_field.setPlaceholderText(tr("A key is kept") if has_key else tr("Key"))
+        if wants_key and not self.key.isChecked():
             self.key.setChecked(True)
-        if self.property("loaded") != state.is_loaded:
-            restyle(self, "loaded", state.is_loaded)
+        if self.property("loaded") != is_loaded:
+            restyle(self, "loaded", is_loaded)
 
     def tab_order(self) -> tuple[QWidget, ...]:
         acts = (self.models, self.load, self.unload, self.test, self.key, self.remove)
@@ -190,10 +192,14 @@ class RemoteSection(QWidget):
         )
         self.notice = Notice()
         self._rows = column_of(spacing=8)
+        about = tr(
+            "A model that another program or machine runs: another Safelight, vLLM, or any server that speaks OpenAI's "
+            "protocol. What you ask is sent there."
+        )
         self.setLayout(
             column_of(
                 label(tr("Remote engines"), "group"),
-                label(about_servers(), "fact", wrap=True),
+                label(about, "fact", wrap=True),
                 self._rows,
                 self.notice,
                 flow_of(self.address, self.key, self.add_button),

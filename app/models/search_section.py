@@ -12,14 +12,14 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, cast
 
 from PySide6.QtCore import QObject, Signal, Slot
-from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLineEdit, QWidget
 
 from app.design.controls import button, flow_of, introduce, label, show_line
 from app.design.fonts import px
 from app.design.layouts import column_of
 from app.models import words
 from app.models.entries import ModelEntry, writes_of
-from app.models.found_section import MORE, SHOWN, ShortRow, drop, first_of
+from app.models.found_section import SHOWN, ShortRow, ShortRows, first_of
 from app.models.jobs import Control, JobEnded, Jobs, ModelJob
 from app.models.memory import MemoryPlans
 from app.models.words import amount
@@ -168,17 +168,14 @@ def _entry(hit: Hit) -> ModelEntry:
     )  # fmt: skip
 
 
-class HubSection(QWidget):
-    """Emits what is asked."""
+class HubSection(ShortRows["Hit"]):
+    """Emits what is asked; its keys are repositories."""
 
     asked = Signal(str)  # words
     chosen = Signal(str)  # a repository
-    turned = Signal()  # other rows are shown
 
     def __init__(self) -> None:
         super().__init__()
-        self.rows: dict[str, ShortRow] = {}  # by repository
-        self._hits: Sequence[Hit] = ()
         self.words = introduce(
             QLineEdit(placeholderText=tr("Words in a model's name"), maxLength=100),
             tr("Words in the name of a model on Hugging Face"),
@@ -187,8 +184,6 @@ class HubSection(QWidget):
         self.search = button(tr("Search"), tr("Search Hugging Face"), role="plain", clicked=self._ask)
         self.said = label("", "fact", wrap=True, name=tr("What was found on Hugging Face"))
         self.others = label("", "fact", wrap=True, selectable=True, name=tr("Why others do not load here"))
-        self._column: QVBoxLayout = column_of(spacing=8)
-        self.more = button("", tr("Show more models"), clicked=self._show_more)
         parts = flow_of(self.words, self.search), self.said, self._column, self.more, self.others
         self.setLayout(column_of(label(tr("Search Hugging Face"), "group"), *parts, margins=(0, 16, 0, 0), spacing=8))
         self.words.returnPressed.connect(self._ask)
@@ -198,13 +193,10 @@ class HubSection(QWidget):
 
     def show_hits(self, hits: Sequence[Hit], said: str) -> None:
         """Shows the models of an answer in place of those before."""
-        for row in self.rows.values():
-            drop(row)
-        self.rows = {}
-        self._hits = [hit for hit in hits if not hit.why]
+        self._items, self._most = {hit.repo: hit for hit in hits if not hit.why}, SHOWN
         self.said.setText(said)
         show_line(self.others, others_line([hit for hit in hits if hit.why]))
-        self._add(SHOWN)
+        self._show()
 
     def tab_order(self) -> list[QWidget]:
         return [self.words, self.search, *(row.use for row in self.rows.values()), self.more]
@@ -218,20 +210,10 @@ class HubSection(QWidget):
         if words := " ".join(self.words.text().split()):
             self.asked.emit(words)
 
-    @Slot()
-    def _show_more(self) -> None:
-        self._add(MORE)
-
-    def _add(self, count: int) -> None:
-        for hit in self._hits[len(self.rows) :][:count]:
-            name, tip = tr("Download {title}", title=hit.repo), tr("Can be paused and continued, also after a restart")
-            use = button(tr("Download"), name, role="plain", tip=tip, clicked=partial(self.chosen.emit, hit.repo))
-            self.rows[hit.repo] = row = ShortRow(hit.repo, hit_line(hit, 0), use)
-            self._column.addWidget(row)
-        others = len(self._hits) - len(self.rows)
-        self.more.setText(trn("Show {count} more", "Show {count} more", others))
-        self.more.setVisible(others > 0)
-        self.turned.emit()
+    def _row(self, hit: Hit) -> ShortRow:
+        name, tip = tr("Download {title}", title=hit.repo), tr("Can be paused and continued, also after a restart")
+        use = button(tr("Download"), name, role="plain", tip=tip, clicked=partial(self.chosen.emit, hit.repo))
+        return ShortRow(hit.repo, hit_line(hit, 0), use)
 
 
 def hit_line(hit: Hit, size: int) -> str:

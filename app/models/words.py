@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.models.entries import Action, ModelEntry, Place
+from app.models.entries import Action, ModelEntry
 from app.models.jobs import JobKind, JobProgress, Phase
 from app.state.models.recommendation import Note, sold_size
 from app.system.folders import shortened
@@ -25,11 +25,7 @@ LEAST_CONTEXT = 4096  # tokens that must fit for a model to be loaded
 
 def amount(count: int) -> str:
     """Formats a number of bytes in decimal units."""
-    if count >= 1e11:
-        return f"{count / 1e9:,.0f} GB"
-    if count >= 1e9:
-        return f"{count / 1e9:.1f} GB"
-    return f"{count / 1e6:.1f} MB" if count < 1e7 else f"{count / 1e6:.0f} MB"
+    return f"{count / 1e6:.1f} MB" if count < 1e7 else size(count)
 
 
 def download_size(entry: ModelEntry) -> str:
@@ -103,35 +99,27 @@ def status(
 ) -> str:
     """Returns a model's state in a few words; ``before`` names what a queued job waits for."""
     if job is not None:
-        kind, phase = job
-        if phase == "queued":
-            return tr("Waiting for {title}", title=before) if before else tr("Waiting")
-        if phase == "pausing":
-            return tr("Pausing…")
-        if phase == "cancelling":
-            return tr("Cancelling…")
-        return {"download": tr("Downloading"), "convert": tr("Converting")}.get(kind, "")
+        return {
+            "queued": tr("Waiting for {title}", title=before) if before else tr("Waiting"),
+            "running": tr("Downloading") if job[0] == "download" else tr("Converting"),
+            "pausing": tr("Pausing…"),
+            "cancelling": tr("Cancelling…"),
+        }[job[1]]
     here = amount(entry.bytes_here)
-    if entry.state == "absent":
-        return tr("Not downloaded")
-    if entry.state == "unfinished":
-        return tr("Paused")
-    if entry.state == "unpacked":
-        return tr("Conversion paused")
-    if entry.state == "missing":
-        return tr("The file is gone") if is_gguf(entry.folder) else tr("The folder is gone")
-    if loading:
-        return tr("○ Loading…")
-    if loaded:
-        return tr("● Loaded, {size} on disk", size=here)
-    return tr("{size} on disk", size=here)
+    on_disk = tr("● Loaded, {size} on disk", size=here) if loaded else tr("{size} on disk", size=here)
+    return {
+        "absent": tr("Not downloaded"),
+        "unfinished": tr("Paused"),
+        "unpacked": tr("Conversion paused"),
+        "missing": tr("The file is gone") if is_gguf(entry.folder) else tr("The folder is gone"),
+        "ready": tr("○ Loading…") if loading else on_disk,
+        "gguf": on_disk,
+    }[entry.state]
 
 
 def beginning_line(kind: JobKind, hub: str) -> str:
     """Describes a job before it reports progress; ``hub`` is the address of the downloads."""
-    if kind == "download":
-        return tr("Asking {host}…", host=hub.partition("://")[2])
-    return tr("Starting…")
+    return tr("Asking {host}…", host=hub.partition("://")[2]) if kind == "download" else tr("Starting…")
 
 
 def progress_line(progress: JobProgress) -> str:
@@ -283,30 +271,12 @@ def delete_question(entry: ModelEntry) -> str:
     )
 
 
-def place_title(place: Place) -> str:
-    """Returns the heading over a part of the page."""
-    return {
-        "hero": tr("For this machine"),
-        "own": tr("On this computer"),
-        "small": tr("Comes with Safelight"),
-        "catalog": tr("More models to download"),
-        "experimental": "",
-    }[place]
-
-
 def facts_line(entry: ModelEntry) -> str:
     """Lists how a model writes, its licence, its date, and whether its weights were ever run by us."""
     writes = {"": "", "diffusion": tr("diffusion"), "word by word": tr("word by word")}[entry.writes]
     untried = tr("not run by us yet") if entry.is_experimental else ""
     line = " · ".join(filter(None, (writes, entry.licence, entry.date, untried)))
     return f"{line[:1].upper()}{line[1:]}"
-
-
-def about_servers() -> str:
-    return tr(
-        "A model that another program or machine runs: another Safelight, vLLM, or any server that speaks OpenAI's "
-        "protocol. What you ask is sent there."
-    )
 
 
 def server_status(found: Reachability | None, *, is_trying: bool, is_loaded: bool, is_loading: bool) -> str:
@@ -342,14 +312,6 @@ def server_detail(found: Reachability | None, *, is_key_kept: bool = True) -> st
         text = tr(found.words)
         said.insert(0, text if text.endswith(".") else f"{text}.")
     return " ".join(said)
-
-
-def server_offline(name: str) -> str:
-    """Explains that a server cannot be asked while the offline switch is on."""
-    return tr(
-        "Offline is on, and {host} is not this computer. Turn it off in the settings first.",
-        host=name,
-    )
 
 
 GET_CUDA = "uv pip install --reinstall torch --torch-backend auto"

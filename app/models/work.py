@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
-from PySide6.QtCore import QObject, QSettings, Signal, Slot
+from PySide6.QtCore import QSettings
 
 from app.models import tasks, words
 from app.models.entries import PACKED, ModelEntry, actions, source_of
-from app.models.jobs import JobEnded, JobKind, JobProgress, Jobs, ModelJob
+from app.models.jobs import JobEnded, JobProgress, Jobs, ModelJob
 from app.models.memory import MemoryPlans
 from app.models.rows import RowState
 from app.system.i18n import tr
@@ -92,21 +92,18 @@ class ModelWork:
         self.offline = threading.Event()
         self.converting: dict[str, Path] = {}
 
-    def submit(self, key: str, kind: JobKind, work: tasks.Work) -> None:
-        self._jobs.submit(ModelJob(key, kind, work))
-
     def download(self, entry: ModelEntry) -> str:
         """Begins or resumes a download. Returns why it may not be; empty if it may."""
         if self.offline.is_set():
             return tr("Offline is on, so nothing is downloaded. Turn it off in the settings first.")
-        self.submit(entry.key, "download", tasks.download(entry, self._endpoint, self._tokens))
+        self._jobs.submit(ModelJob(entry.key, "download", tasks.download(entry, self._endpoint, self._tokens)))
         return ""
 
     def convert(self, source: ModelEntry, shown: ModelEntry) -> None:
         """Packs ``source``; the progress is shown in the row of ``shown``."""
         destination = self._packed_folder(source) if shown is source else shown.folder
         self.converting[shown.key] = destination
-        self.submit(shown.key, "convert", tasks.convert(source.folder, destination))
+        self._jobs.submit(ModelJob(shown.key, "convert", tasks.convert(source.folder, destination)))
 
     def can_convert(self, entry: ModelEntry) -> bool:
         """True if the packed copy's folder neither exists nor is being written."""
@@ -125,42 +122,34 @@ class ModelWork:
     def delete(self, entry: ModelEntry) -> None:
         """Deletes a model, or the files of an unfinished one."""
         if entry.state in ("unfinished", "unpacked"):
-            self.submit(entry.key, "delete", tasks.discard(entry))
+            self._jobs.submit(ModelJob(entry.key, "delete", tasks.discard(entry)))
         elif entry.group in ("published", "stored") or repo_of(entry.folder) is not None:
-            self.submit(entry.key, "delete", tasks.delete(entry, self._folder))
+            self._jobs.submit(ModelJob(entry.key, "delete", tasks.delete(entry, self._folder)))
 
 
-class TokenStore(QObject):
-    """``words`` is empty if no token is stored."""
+class TokenStore:
+    """``words`` is empty if no token is stored; ``then`` takes the end of each change."""
 
-    changed = Signal()
-    failed = Signal(str, str)  # message, details
-
-    def __init__(self, jobs: Jobs, settings: QSettings, tokens: Secret) -> None:
-        super().__init__()
-        self._jobs, self._settings, self._tokens = jobs, settings, tokens
+    def __init__(self, jobs: Jobs, settings: QSettings, tokens: Secret, then: Callable[[JobEnded], object]) -> None:
+        self._jobs, self._settings, self._tokens, self._then = jobs, settings, tokens, then
         self._saves = 0
         self.words = self._words("keyring") if settings.value(KEY) in (True, "true") else ""
 
-    @Slot(str)
     def keep(self, token: str) -> None:
         """Stores a token in place of the previous one."""
         self._saves += 1  # each job has its own key, so that all run, in order
         work = tasks.keep_token(self._tokens, token)
         self._jobs.submit(ModelJob(f"token {self._saves}", "token", work, self._ended))
 
-    @Slot()
     def forget(self) -> None:
         self.keep("")
 
     def _ended(self, ended: JobEnded) -> None:
-        if ended.failure is not None:
-            self.failed.emit(str(ended.failure), ended.details)
-            return
-        place = cast(Place, ended.result)
-        self._settings.setValue(KEY, place == "keyring")
-        self.words = self._words(place)
-        self.changed.emit()
+        if ended.failure is None:
+            place = cast(Place, ended.result)
+            self._settings.setValue(KEY, place == "keyring")
+            self.words = self._words(place)
+        self._then(ended)
 
     @staticmethod
     def _words(place: Place) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,26 +148,17 @@ class PresetStore:
         Raises:
             SafelightError: it could not be written; the previous ones are kept.
         """
-
-        def change(own: list[Preset]) -> list[Preset]:
-            ids = [one.id for one in own]
-            if preset.id in ids:
-                own[ids.index(preset.id)] = preset
-            else:
-                own.append(preset)
-            return own
-
-        self._change(change)
+        self._change(lambda own: list(({one.id: one for one in own} | {preset.id: preset}).values()))
 
     def remove(self, id: str) -> None:
         """Removes a preset by its id. Raises as ``put``."""
         self._change(lambda own: [preset for preset in own if preset.id != id])
 
-    def _change(self, change: Callable[[list[Preset]], list[Preset]]) -> None:
+    def _change(self, change: Callable[[Sequence[Preset]], Sequence[Preset]]) -> None:
         """Changes the presets in the file; afterwards ``own`` includes what other windows have changed."""
         with self._writing():
             theirs, is_whole = self._read()
-            changed = change(list(theirs if is_whole else self.own))
+            changed = change(theirs if is_whole else self.own)
             if len(changed) > MAX_PRESETS:
                 raise SafelightError(
                     tr(

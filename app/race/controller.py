@@ -174,7 +174,6 @@ class RaceController(QObject):
 
     def show(self) -> None:
         self._context.navigator.show_page(RACE)
-        self.enter()
 
 
 build = RaceController

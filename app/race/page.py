@@ -31,8 +31,8 @@ from app.design.fonts import px
 from app.design.layouts import boxed, column_of, row_of
 from app.design.text_field import PromptField, framed, refusal
 from app.race.card import LaneCard, RaceClock
-from app.state.race.running import LaneFigures, LaneReading, RaceRun, read_lanes
-from app.state.race.scores import LaneEnd, headline, short_names
+from app.state.race.running import LaneFigures, RaceRun
+from app.state.race.scores import LaneEnd, headline, read_lanes
 from app.state.run.replay import Replay
 from app.system.i18n import tr
 from engine import Recording
@@ -172,7 +172,7 @@ class RacePage(QWidget):
         self.fault = label("", "error", wrap=True, selectable=True)
         self.clock = RaceClock(self)
         self.bar = ClockBar(self.clock)
-        self.reader = Background(self, self._show_readings)
+        self.reader = Background(self, self._show_readings, lambda said: show_line(self.fault, said))
         self.headline = label("", "caption", wrap=True, selectable=True, name=tr("Result of the race"))
         self.cards: list[LaneCard] = []
         self._focus = FocusGroup(self.race, self.stop)
@@ -183,7 +183,6 @@ class RacePage(QWidget):
         self.field.textChanged.connect(self._allow)
         self.field.overlong.connect(lambda _text: show_line(self.fault, refusal()))
         self.clock.moved.connect(self._show_moment)
-        self.reader.failed.connect(_raise)
         themes.settled.connect(self._arrange)
 
     def _lay_out(self, lanes: QWidget) -> None:
@@ -288,7 +287,7 @@ class RacePage(QWidget):
             has_run = lane.trace is not None and race.replay(place) is not None
             card.allow(inspect=has_run, compare=has_run and first is not None)
         self.clock.open([[moment.seconds for moment in lane.moments] for lane in race.run.lanes])
-        self.reader.ask(lambda: read_lanes(race.run))
+        self.reader.ask(lambda: read_lanes(race.run, race.titles))
         if 0 < self.clock.end < WATCHABLE_SECONDS and not motion.is_reduced():
             self.clock.toggle()
 
@@ -307,7 +306,7 @@ class RacePage(QWidget):
             card.show_frame(block, lane.moments[frame] if lane.moments else LaneFigures(), last)
 
     @Slot(object)
-    def _show_readings(self, found: Sequence[LaneReading]) -> None:
+    def _show_readings(self, found: Sequence[LaneEnd]) -> None:
         """Shows the lanes' texts with their verdicts, and who won."""
         race = self.shown
         if race is None:
@@ -316,11 +315,7 @@ class RacePage(QWidget):
             card.show_reading(reading.text, reading.agreement, reading.is_right)
         if race.run.was_stopped or race.run.problem:
             return
-        ends = [
-            LaneEnd(name, lane.figures, read.text, read.is_right, lane.problem)
-            for name, lane, read in zip(short_names(race.titles), race.run.lanes, found, strict=True)
-        ]
-        self.headline.setText(headline(ends))
+        self.headline.setText(headline(found))
         restyle(self.headline, "role", "asked")
 
     def _trace(self, place: int) -> Recording | None:
@@ -348,8 +343,3 @@ class RacePage(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._arrange()
-
-
-def _raise(error: Exception) -> None:
-    """Reports an error of the reader's thread as one of the window's."""
-    raise error

@@ -26,10 +26,7 @@ def actions(context: AppContext, _page: Lazy[ServerController]) -> list[Action]:
         QGuiApplication.clipboard().setText(server.state.url)
 
     def stop() -> None:
-        for request in server.requests:
-            if is_unfinished(request):
-                request.stop()
-        context.backend.scheduler.wake()
+        server.stop(*filter(is_unfinished, server.requests))
 
     def is_on() -> str:
         return "" if server.is_on else tr("The server is off")

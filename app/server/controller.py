@@ -31,7 +31,7 @@ class ServerController(QObject):
         page.card.new_key.clicked.connect(self._server.renew_key)
         page.card.show_key.toggled.connect(self._show_access)
         page.requests.inspect_asked.connect(self._inspect)
-        page.requests.stop_asked.connect(self._stop)
+        page.requests.stop_asked.connect(self._server.stop)
         self._server.changed.connect(self._show_state)
         self._server.requests_changed.connect(self._show_requests)
         context.slot.changed.connect(self._show_model)
@@ -97,11 +97,6 @@ class ServerController(QObject):
         trace = request.trace
         if trace is not None:
             self._context.navigator.inspect(trace, place=len(trace.entries))
-
-    @Slot(object)
-    def _stop(self, request: LiveRequest) -> None:
-        request.stop()
-        self._context.backend.scheduler.wake()
 
 
 build = ServerController

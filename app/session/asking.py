@@ -1,4 +1,4 @@
-"""What a model is sent for a turn: the part that answers, its settings, messages, pictures and tools. Knows no runs."""
+"""Chooses what a model is sent for a turn: its part, settings, messages, pictures and tools. Knows no runs."""
 
 from __future__ import annotations
 

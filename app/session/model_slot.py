@@ -1,4 +1,4 @@
-"""The place of the one loaded model: empty, loading, ready or failed. Knows no widgets."""
+"""The place of the one loaded model: empty, loading or ready. Knows no widgets."""
 
 from __future__ import annotations
 
@@ -61,13 +61,6 @@ class Ready:
     model: LoadedModel
 
 
-@dataclass(frozen=True)
-class Failed:
-    """No model is loaded, as ``path_or_id`` could not be."""
-
-    path_or_id: str
-
-
 class ModelSlot(QObject):
     """Loads one model at a time. What comes of a load that another has replaced is not looked at."""
 
@@ -78,7 +71,7 @@ class ModelSlot(QObject):
 
     def __init__(self, link: EngineLink) -> None:
         super().__init__()
-        self.state: Empty | Loading | Ready | Failed = Empty()
+        self.state: Empty | Loading | Ready = Empty()
         self.models: Sequence[tuple[str, str]] = ()  # that can be loaded: paths or ids, and titles
         self._link = link
         self._before: ModelChoice | None = None  # the model to return to if the one that is being loaded fails
@@ -159,7 +152,7 @@ class ModelSlot(QObject):
         handle.replied.connect(self._adapted)
         return handle
 
-    def _become(self, state: Empty | Loading | Ready | Failed) -> None:
+    def _become(self, state: Empty | Loading | Ready) -> None:
         self.state = state
         self.changed.emit()
 
@@ -179,7 +172,7 @@ class ModelSlot(QObject):
                     self._become(Ready(model))
                 case LoadFailed(), Loading() as loading:
                     self._load_failed(reply, loading)
-                case ModelUnloaded(), Empty() | Ready() | Failed():
+                case ModelUnloaded(), Empty() | Ready():
                     self._become(Empty())
                 case AdapterChanged(_, _, text, details), _ if text:
                     self.failed.emit(tr(text), details)
@@ -207,4 +200,4 @@ class ModelSlot(QObject):
             self._before = None
             self.load(before.path_or_id, before.adapter)
         else:
-            self._become(Failed(failed.path_or_id))
+            self._become(Empty())

@@ -7,6 +7,7 @@ written now, as another program locks the library or the disk is full, are queue
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -47,16 +48,6 @@ class _Run:
     tools: tuple[Tool, ...] = ()  # that the model was offered
 
 
-@dataclass(frozen=True)
-class _Removed:
-    """The last deleted turn or version of an answer, and its place."""
-
-    chat: ChatState
-    branch: Versions[Any]
-    item: Turn | Answer
-    place: int
-
-
 class Session(QObject):
     """The shown conversation, and at most one running answer."""
 
@@ -87,7 +78,7 @@ class Session(QObject):
         self._keep = self.saving.keep
         self._link = link
         self._run: _Run | None = None
-        self._removed: _Removed | None = None
+        self._put_back: Callable[[], None] | None = None  # restores what was deleted last
         self._pictures: object = ()  # of the shown conversation; keeps them in memory for the next prompt
         self._fetching = Background(self, self._fetched)
         self._is_closed = False
@@ -101,7 +92,7 @@ class Session(QObject):
     def begin(self, system_prompt: str = "") -> None:
         """Shows a new, empty conversation; it is stored with its first prompt."""
         self.chat = ChatState(system_prompt=system_prompt, preset=self.chat.preset)
-        self._removed = None
+        self._put_back = None
         self._fetch()
         self.path_changed.emit()
 
@@ -117,7 +108,7 @@ class Session(QObject):
         except SafelightError as error:
             self.failed.emit(str(error), "")
             return
-        self._removed = None
+        self._put_back = None
         turn: Turn | None = None
         for branch, place in self.chat.path_to(message) if message is not None else ():
             turn = branch.items[place] if isinstance(branch.items[place], Turn) else turn
@@ -242,7 +233,7 @@ class Session(QObject):
         if problem:
             chat.fail(problem, model.decode)
             raise SafelightError(problem)
-        self._removed = None
+        self._put_back = None
         tools = self.calls.offered(model) if how is None else ()
         request = self.asking.request(chat, turn, model, how, tools, self.think)
         self._run = _Run(self._begin(request), chat, turn, answer, model, chat.id is None, tools)
@@ -276,16 +267,14 @@ class Session(QObject):
     def stop(self) -> None:
         """Stops the current answer within one denoising step, or its call; its text so far stays."""
         run = self._run
-        if run is None or run.answer.status != "calling":
-            if run is not None:
-                run.handle.stop()
-            if self._run is not None:  # it ends after the pass that runs
-                self._run.answer.is_stopping = True
-                self._progress(self._run)
-            return
-        self.calls.stop()
-        run.answer.stop(run.model.decode)
-        self._progress(run)
+        if run is not None and run.answer.status == "calling":
+            self.calls.stop()
+            run.answer.stop(run.model.decode)
+            self._progress(run)
+        elif run is not None:
+            run.answer.is_stopping = True  # it ends after the pass that runs
+            self._progress(run)
+            run.handle.stop()
 
     @Slot()
     def stop_calls(self) -> None:
@@ -435,7 +424,13 @@ class Session(QObject):
         chat = self.chat
         if problem := self._claim(chat):
             raise SafelightError(problem)
-        self._removed = _Removed(chat, branch, item, branch.remove(item))
+        place = branch.remove(item)
+
+        def put_back() -> None:
+            branch.put_back(item, place)
+            self._keep("put back", item, chat, lambda: self._stored.put_back(item))
+
+        self._put_back = put_back
         self._keep("remove", item, chat, lambda: self._stored.remove(item))
         self._keep("release", chat, chat, lambda: self._release(chat))
         self.path_changed.emit()
@@ -443,12 +438,10 @@ class Session(QObject):
     @Slot()
     def undo_remove(self) -> None:
         """Restores the latest deleted item, if no prompt was sent since."""
-        removed, self._removed = self._removed, None
-        if removed is None or removed.chat is not self.chat:
-            return
-        removed.branch.put_back(removed.item, removed.place)
-        self._keep("put back", removed.item, removed.chat, lambda: self._stored.put_back(removed.item))
-        self.path_changed.emit()
+        put_back, self._put_back = self._put_back, None
+        if put_back is not None:
+            put_back()
+            self.path_changed.emit()
 
     def close(self) -> None:
         """Saves and closes the library; removed messages are erased. May be called twice."""

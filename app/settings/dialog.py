@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from PySide6.QtCore import QEvent, QSettings, Qt, Signal, Slot
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
-    QCheckBox,
     QDialog,
     QFileDialog,
     QFrame,
@@ -23,12 +23,11 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.design.controls import ChoiceBox, Hairline, button, introduce, label, restyle, scroller, show_line
+from app.design.controls import Hairline, button, introduce, label, restyle, scroller, show_line
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
-from app.design.tokens import Theme
 from app.settings import store
-from app.settings.fields import NumberBox, choice_box, flag_box, number_box
+from app.settings.fields import choice_box, flag_box, number_box
 from app.settings.preferences import (
     KEYS,
     SECTIONS,
@@ -48,22 +47,6 @@ LIST_WIDTH, WIDTH, HEIGHT = 200, 760, 560
 
 Ask = Callable[[QWidget, str, str], str]
 """Asks for a folder: takes parent, title and initial folder; returns an empty string if none was chosen."""
-
-
-def style(theme: Theme) -> str:
-    """Returns the dialog's rules for the window's style sheet."""
-    return f"""
-QListWidget#sections, QListWidget#sections[ring="true"] {{ background: {theme.surface}; padding: 8px; border: none; }}
-QListWidget#sections::item {{
-    min-height: 28px; padding: 2px 8px; border: 2px solid transparent; border-radius: 4px; color: {theme.ink};
-}}
-QListWidget#sections::item:selected {{ background: {theme.line}; color: {theme.ink}; }}
-QListWidget#sections[ring="true"]::item:focus {{ border-color: {theme.focus}; }}
-QDialog#preferences QCheckBox {{ padding-left: 0; }}
-QLabel[role="done"] {{ font-size: 12px; color: {theme.ink}; }}
-QLabel[role="fault"] {{ font-size: 12px; color: {theme.conflict}; }}
-QLineEdit[readOnly="true"] {{ background: transparent; }}
-"""
 
 
 def _ask_folder(parent: QWidget, title: str, start: str) -> str:
@@ -103,8 +86,8 @@ class SettingsDialog(QDialog):
         self._ask_folder = ask_folder
         self._filling = False
         self.controls: dict[str, QWidget] = {}
+        self._puts: dict[str, Callable[[Any], object]] = {}  # show a value, by the name of its setting
         self._remarks: dict[str, QLabel] = {}
-        self._shown: list[Preference] = []
         self.sections = introduce(QListWidget(), tr("Sections of the settings"), id="sections")
         self.sections.setFrameShape(QFrame.Shape.NoFrame)
         self.sections.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -154,7 +137,6 @@ class SettingsDialog(QDialog):
         self.sections.setFocus()
 
     def _add_preferences(self, section: PreferenceSection, part: QWidget | None = None) -> None:
-        self._shown += section.items
         rows: list[QWidget | QLayout] = [self._row(item) for item in section.items]
         names = [item.name for item in section.items]
         if part is not None:
@@ -189,16 +171,19 @@ class SettingsDialog(QDialog):
                 made = choice = choice_box(item)
                 choice.activated.connect(lambda _index: self._set(item.name, choice.currentData()))
                 choice.setMinimumWidth(200)
+                self._puts[item.name] = lambda value: choice.setCurrentIndex(max(0, choice.findData(value)))
                 row.addWidget(choice)
             case Setting():
                 made = box = number_box(item)
                 box.valueChanged.connect(functools.partial(self._set, item.name))
                 box.setMinimumWidth(112)
+                self._puts[item.name] = box.put
                 row.addWidget(box)
                 row.addWidget(label(tr(item.unit), "caption"))
             case Switch():
                 made = switch = flag_box(item)
                 switch.toggled.connect(functools.partial(self._set, item.name))
+                self._puts[item.name] = switch.setChecked
                 row.addWidget(switch)
             case Folder():
                 made = self._folder(item, row)
@@ -225,24 +210,18 @@ class SettingsDialog(QDialog):
         usual.clicked.connect(functools.partial(self._take_folder, item.name, ""))
         self.controls[f"{item.name}_choose"], self.controls[f"{item.name}_default"] = choose, usual
         row.addLayout(column_of(shown, row_of(choose, usual, STRETCH, spacing=8), spacing=8), 1)
+
+        def put(folder: str) -> None:
+            shown.setText(folder or str(default_data_folder()))
+            usual.setEnabled(bool(folder))
+
+        self._puts[item.name] = put
         return shown
 
     def refresh(self) -> None:
         self._filling = True
-        for item in self._shown:
-            if isinstance(item, Act):
-                continue
-            control = self.controls[item.name]
-            value = getattr(self._holder(item.name), item.name)
-            if isinstance(control, ChoiceBox):
-                control.setCurrentIndex(max(0, control.findData(value)))
-            elif isinstance(control, NumberBox):
-                control.setValue(value)
-            elif isinstance(control, QCheckBox):
-                control.setChecked(bool(value))
-            elif isinstance(control, QLineEdit):
-                control.setText(str(value or default_data_folder()))
-                self.controls[f"{item.name}_default"].setEnabled(bool(value))
+        for name, put in self._puts.items():
+            put(getattr(self._holder(name), name))
         self._filling = False
 
     def show_setting(self, name: str) -> None:

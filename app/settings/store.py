@@ -146,7 +146,11 @@ def write_open(settings: QSettings, part: str, is_open: bool) -> None:
 
 
 def read_conversation(settings: QSettings) -> int | None:
-    found = _number(settings, "window/conversation", 1, 2**53)
+    return _id(settings, "window/conversation")
+
+
+def _id(settings: QSettings, key: str) -> int | None:
+    found = _number(settings, key, 1, 2**53)
     return None if found is None else int(found)
 
 
@@ -156,8 +160,7 @@ def write_conversation(settings: QSettings, conversation: int | None) -> None:
 
 def read_reopening(settings: QSettings) -> int | None:
     """Reads the conversation that was being reopened when the app ended, if it ended during that."""
-    found = _number(settings, "window/reopening", 1, 2**53)
-    return None if found is None else int(found)
+    return _id(settings, "window/reopening")
 
 
 def write_reopening(settings: QSettings, conversation: int | None) -> None:

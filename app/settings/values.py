@@ -208,11 +208,8 @@ class SettingsValues:
             self.overrides[name] = value
 
     def config(self, defaults: GenerationConfig, decoders: Sequence[str] = ()) -> GenerationConfig:
-        """Returns the settings of a run; ``decoders`` are those of a part of the loaded model."""
-        return defaults.replace(**self._changes(defaults, decoders))
-
-    def _changes(self, defaults: GenerationConfig, decoders: Sequence[str]) -> dict[str, Any]:
-        """Returns the values that differ from the defaults, limited to settings that the decoder uses."""
+        """Returns the settings of a run, those that its decoder uses; ``decoders`` are those of a part of the loaded
+        model."""
         shared = [name for name in decoders if name in self.decoders]
         present = self.decoding.among(shared or decoders or self.decoders)
         own = present.settings
@@ -221,7 +218,7 @@ class SettingsValues:
             changes["t_min"] = changes["t_max"]
         if present.decoder == BLOCK_DIFFUSION != self.decoding.decoder:
             present = replace(present, decoder="")  # the model's own decoder stays empty
-        return changes | present.changes
+        return defaults.replace(**changes | present.changes)
 
     def next_seed(self, version: int = 0) -> int:
         """Returns the seed of the next answer: random, or the fixed one plus the version."""

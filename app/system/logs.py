@@ -28,33 +28,15 @@ _BY_NAME = ("OutOfMemoryError", "AcceleratorError")  # torch's, by name: torch i
 
 
 class _File(RotatingFileHandler):
-    """A log file that only its owner can read. Write errors are ignored, also when pending lines meet a full disk."""
-
-    def close(self) -> None:
-        self._close_stream()
-        super().close()
-
-    def doRollover(self) -> None:
-        self._close_stream()
-        super().doRollover()
-
-    def _close_stream(self) -> None:
-        self.acquire()
-        try:
-            if self.stream is not None:
-                with contextlib.suppress(OSError):
-                    self.stream.close()
-                self.stream = None
-        finally:
-            self.release()
+    """A log file that only its owner can read. Write errors are ignored: what meets a full disk is lost, and no line
+    waits for a later one."""
 
     def _open(self) -> TextIOWrapper:
         def opener(path: str, flags: int) -> int:
             return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
 
-        file = open(self.baseFilename, self.mode, encoding=self.encoding, opener=opener)  # noqa: SIM115
-        assert isinstance(file, TextIOWrapper)
-        return file
+        raw = open(self.baseFilename, f"{self.mode}b", buffering=0, opener=opener)  # noqa: SIM115
+        return TextIOWrapper(raw, self.encoding, write_through=True)
 
     def rotate(self, source: str, dest: str) -> None:
         # Windows cannot rename a file that another window has open. The file then grows past its limit.

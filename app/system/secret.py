@@ -6,7 +6,6 @@ Reading or writing may wait for the user to unlock the keyring, so it belongs on
 from __future__ import annotations
 
 import threading
-from types import ModuleType
 from typing import Literal
 
 Place = Literal["keyring", "session", "nowhere"]
@@ -39,22 +38,19 @@ class Secret:
             return "nowhere" if not secret else "keyring" if kept else "session"
 
 
-def _keyring() -> ModuleType:
-    import keyring  # 140 modules, and only once a secret is asked for; its backends may fail to load
-
-    return keyring
-
-
 def _from_keyring(name: str) -> str:
     try:
-        return _keyring().get_password(SERVICE, name) or ""
+        import keyring  # 140 modules, and only once a secret is asked for; its backends may fail to load
+
+        return keyring.get_password(SERVICE, name) or ""
     except Exception:  # backends raise many types: no bus, no service, locked, denied
         return ""
 
 
 def _to_keyring(name: str, secret: str) -> bool:
     try:
-        keyring = _keyring()
+        import keyring  # as above
+
         if secret:
             keyring.set_password(SERVICE, name, secret)
         else:

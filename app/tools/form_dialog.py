@@ -37,7 +37,7 @@ class ToolServerDialog(QDialog):
         self.made: ToolServer | None = None
         self._taken = frozenset(taken)
         self._server = server
-        self._is_touched = server is not None
+        self._is_touched = False
         self._make_fields()
         self.problem = label("", "caption", wrap=True, name=tr("What is wrong with the server"))
         self.cancel = button(tr("Cancel"), role="plain", clicked=self.reject)
@@ -63,7 +63,7 @@ class ToolServerDialog(QDialog):
             line.textEdited.connect(self._touch)
         for lines in (self.env, self.headers):
             lines.textChanged.connect(self._touch)
-            lines.overlong.connect(self._refuse)
+            lines.overlong.connect(lambda _text: self._say(refusal()))
 
     def _lay_out(self, title: str) -> None:
         self._form = form = QFormLayout(
@@ -90,7 +90,6 @@ class ToolServerDialog(QDialog):
         self.resize(min(px(WIDTH), room.width() - 32), self.sizeHint().height())
 
     def _show(self, fields: ServerFields) -> None:
-        was_touched = self._is_touched
         self.name.setText(fields.name)
         self.kind.setCurrentIndex(int(fields.is_address))
         self.command.setText(fields.command)
@@ -98,7 +97,7 @@ class ToolServerDialog(QDialog):
         self.cwd.setText(fields.cwd)
         self.url.setText(fields.url)
         self.headers.setPlainText(fields.headers)
-        self._is_touched = was_touched
+        self._is_touched = self._server is not None  # what was typed is, what was set is not
         self.check()
 
     @property
@@ -118,10 +117,6 @@ class ToolServerDialog(QDialog):
     def _touch(self) -> None:
         self._is_touched = True
         self.check()
-
-    @Slot(str)
-    def _refuse(self, _text: str) -> None:
-        self._say(refusal())
 
     def check(self) -> None:
         """Shows the form of the kind that is chosen, and what is wrong with it."""

@@ -10,13 +10,13 @@ import json
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from app.system.folders import tighten
 from app.system.i18n import tr
 from app.system.locks import locked
 from engine import SafelightError
-from engine.declared import read
+from engine.declared import Form, plain, read
 from engine.files import parse_json, private_folder, read_bytes, write_text
 from engine.tools.declared import MAX_BYTES, MAX_SERVERS, ToolServer, read_servers, servers_to_json
 from engine.tools.tool import Tool
@@ -29,6 +29,18 @@ Names = Mapping[str, frozenset[str]]
 """Names of tools by the identity of their server."""
 
 
+def _read_names(raw: Any) -> Names:
+    found = read(dict[str, tuple[str, ...]], raw, "names of tools")
+    return {identity: frozenset(names[:MAX_NAMES]) for identity, names in found.items()}
+
+
+def _write_names(names: Names) -> dict[str, list[str]]:
+    return {identity: sorted(found) for identity, found in sorted(names.items())}
+
+
+Stored = Annotated[Names, Form(_read_names, _write_names)]
+
+
 @dataclass(frozen=True)
 class Leave:
     """The tools that are offered, and those that may be called without a question.
@@ -39,8 +51,8 @@ class Leave:
         reads: tools of which their server says that they change nothing may be called without a question.
     """
 
-    off: Names = field(default_factory=dict)
-    always: Names = field(default_factory=dict)
+    off: Stored = field(default_factory=dict)
+    always: Stored = field(default_factory=dict)
     reads: bool = False
 
     def is_offered(self, server: ToolServer, tool: str) -> bool:
@@ -174,8 +186,7 @@ def _written(servers: tuple[ToolServer, ...], leave: Leave) -> str:
                                 most=MAX_SERVERS))  # fmt: skip
     if len({server.name for server in servers}) < len(servers):
         raise SafelightError(tr("Two servers of tools have one name. Choose another."))
-    names = {"off": _names_json(leave.off), "always": _names_json(leave.always), "reads": leave.reads}
-    text = json.dumps(servers_to_json(servers) | {"leave": names}, indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(servers_to_json(servers) | {"leave": plain(leave)}, indent=2, ensure_ascii=False) + "\n"
     try:
         is_read = len(text.encode()) <= MAX_BYTES and _parsed(text, FILE)[0] == (servers, leave)
     except SafelightError:
@@ -185,26 +196,9 @@ def _written(servers: tuple[ToolServer, ...], leave: Leave) -> str:
     return text
 
 
-def _names_json(names: Names) -> dict[str, list[str]]:
-    return {identity: sorted(found) for identity, found in sorted(names.items())}
-
-
-@dataclass(frozen=True)
-class _Leave:
-    """The leave as it stands in the file."""
-
-    off: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    always: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    reads: bool = False
-
-
 def _read_leave(raw: Any) -> Leave:
     """Reads the leave; what is not understood gives none."""
     try:
-        found = read(_Leave, raw or {}, "leave")
+        return read(Leave, raw or {}, "leave")
     except SafelightError:
         return Leave()
-    off, always = (
-        {identity: frozenset(names[:MAX_NAMES]) for identity, names in one.items()} for one in (found.off, found.always)
-    )
-    return Leave(off, always, found.reads)

@@ -42,7 +42,7 @@ class ToolTextDialog(QDialog):
         self.setAccessibleName(title)
         self.made: tuple[ToolServer, ...] | None = servers
         self._servers, self._ask = servers, ask
-        self._read = Background(self, self._add, self._refuse_file)
+        self._read = Background(self, self._add, self._refuse)
         self.text = introduce(TextField(), tr("The servers as JSON"))
         self.text.setFont(canvas_font(TEXT_BODY))
         self.text.setTabChangesFocus(True)
@@ -69,7 +69,7 @@ class ToolTextDialog(QDialog):
             self.text.setPlainText(text_of(servers))
             self.text.moveCursor(QTextCursor.MoveOperation.End)
         self.text.textChanged.connect(self.check)
-        self.text.overlong.connect(self._refuse)
+        self.text.overlong.connect(lambda _text: self._refuse(refusal()))
         self.check()
         self.text.setFocus()
 
@@ -80,7 +80,7 @@ class ToolTextDialog(QDialog):
             self.made = read_pasted(self.text.raw())
         except SafelightError as error:
             self.made = None
-            self._say(sentence(str(error)), is_error=True)
+            self._refuse(str(error))
         else:
             self._say(changes(self._servers, self.made))
         self.save.setEnabled(self.made is not None)
@@ -96,12 +96,8 @@ class ToolTextDialog(QDialog):
         self.text.insertPlainText(f"\n{text}" if self.text.raw().strip() else text)
 
     @Slot(str)
-    def _refuse_file(self, reason: str) -> None:
+    def _refuse(self, reason: str) -> None:
         self._say(sentence(reason), is_error=True)
-
-    @Slot(str)
-    def _refuse(self, _text: str) -> None:
-        self._say(refusal(), is_error=True)
 
     def _say(self, text: str, *, is_error: bool = False) -> None:
         restyle(self.state, "role", "error" if is_error else "caption")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import stat
@@ -16,12 +15,11 @@ from PySide6.QtWidgets import QApplication, QDialog, QFileDialog, QGridLayout, Q
 
 from app.bridge.background import Background
 from app.context import CHAT, SERVER, AppContext
-from app.design import themes
 from app.design.action import Action, Actions
 from app.design.controls import button, introduce, label
-from app.design.fonts import set_text_percent, sized
+from app.design.fonts import set_text_percent
 from app.design.layouts import STRETCH, column_of, row_of
-from app.design.stylesheet import Rules, apply_theme, system_theme
+from app.design.stylesheet import apply_theme, system_theme
 from app.design.tokens import DARKROOM, PAPER, Theme
 from app.library.library import KEPT_DAYS
 from app.library.pictures import FOLDER
@@ -38,6 +36,30 @@ from engine.catalog import SMALL, SMALL_TITLE, installed
 LIBRARY = "library*"  # the library's files, those of a damaged one, and what could not be saved
 STEP_MS = 30  # further steps of the text size within this time are applied together: restyling all widgets takes longer
 MAX_CHATS = 500  # of the latest conversations
+
+
+def style(theme: Theme) -> str:
+    """Returns the rules of the dialogs, for the window's style sheet."""
+    return f"""
+QListWidget#sections, QListWidget#sections[ring="true"] {{ background: {theme.surface}; padding: 8px; border: none; }}
+QListWidget#sections::item {{
+    min-height: 28px; padding: 2px 8px; border: 2px solid transparent; border-radius: 4px; color: {theme.ink};
+}}
+QListWidget#sections::item:selected {{ background: {theme.line}; color: {theme.ink}; }}
+QListWidget#sections[ring="true"]::item:focus {{ border-color: {theme.focus}; }}
+QDialog#preferences QCheckBox {{ padding-left: 0; }}
+QDialog#preferences QLabel[role="done"] {{ font-size: 12px; color: {theme.ink}; }}
+QDialog#preferences QLabel[role="fault"] {{ font-size: 12px; color: {theme.conflict}; }}
+QDialog#preferences QLineEdit[readOnly="true"] {{ background: transparent; }}
+QDialog#palette {{ background: {theme.surface_raised}; border: 1px solid {theme.line_strong}; }}
+QDialog#palette QLineEdit {{ font-size: 16px; padding: 8px; }}
+QDialog#palette QListView::item {{ padding: 0; }}
+QDialog#shortcuts QLabel[role="key"] {{
+    background: {theme.surface_raised}; border: 1px solid {theme.line_strong}; border-radius: 4px; padding: 2px 8px;
+    font-size: 12px;
+}}
+QDialog#shortcuts QLabel[role="section"] {{ font-size: 14px; font-weight: 600; }}
+"""
 
 
 class Storage(QWidget):
@@ -111,23 +133,17 @@ def _size(path: Path) -> int:
 class Appearance(QObject):
     """Applies theme and text size at once and after each change."""
 
-    def __init__(self, settings: QSettings, preferences: Preferences | None = None) -> None:
-        """``preferences`` is modified in place; the default is read from the settings."""
+    def __init__(self, settings: QSettings, preferences: Preferences) -> None:
+        """``preferences`` is modified in place."""
         super().__init__()
-        self._settings = settings
-        self.preferences = store.read_preferences(settings) if preferences is None else preferences
+        self._settings, self.preferences = settings, preferences
         self._stepping = later(self, self._dress, STEP_MS)
         QApplication.styleHints().colorSchemeChanged.connect(self._dress)
         self._dress()
 
     @property
-    def choice(self) -> str:
-        """Returns ``darkroom``, ``paper``, or ``system``."""
-        return self.preferences.theme
-
-    @property
     def theme(self) -> Theme:
-        return {"darkroom": DARKROOM, "paper": PAPER}.get(self.choice) or system_theme()
+        return {"darkroom": DARKROOM, "paper": PAPER}.get(self.preferences.theme) or system_theme()
 
     @Slot(str)
     def choose(self, choice: str) -> None:
@@ -194,7 +210,7 @@ class Dialogs(QObject):
         self.open_setting("")
 
     def open_setting(self, name: str) -> None:
-        from app.settings.dialog import SettingsDialog, style  # not needed at start
+        from app.settings.dialog import SettingsDialog  # not needed at start
         from app.tools.panel import ToolsPanel
 
         context = self._context
@@ -204,43 +220,28 @@ class Dialogs(QObject):
         opened = SettingsDialog(context.preferences, context.values, context.settings, self._parent, further=further)
         opened.changed.connect(self._preference_changed)
         opened.act_requested.connect(lambda name: opened.say(name, self.act(name, opened)))
-        self._dress(opened, style)
+        opened.finished.connect(opened.deleteLater)
         opened.open()
         opened.show_setting(name)
 
     @Slot()
     def open_palette(self) -> None:
         """Opens the palette, which finds actions, conversations, models and settings by name."""
-        from app.window.palette import Palette, style  # not needed at start
+        from app.window.palette import Palette  # not needed at start
 
         others = finds(self._context, self.open_setting, self.sampler_asked.emit)
         opened = Palette(self.actions, self._parent, others)
-        self._dress(opened, style)
+        opened.finished.connect(opened.deleteLater)
         opened.ask()
 
     @Slot()
     def open_shortcuts(self) -> None:
         """Shows the keys of the current page and those that work on every page."""
-        from app.window.palette import ShortcutSheet, style  # not needed at start
+        from app.window.palette import ShortcutSheet  # not needed at start
 
         opened = ShortcutSheet(self.actions, self.page, self._parent, offered=("guide",))
-        self._dress(opened, style)
+        opened.finished.connect(opened.deleteLater)
         opened.open()
-
-    def _dress(self, dialog: QDialog, rules: Rules) -> None:
-        """Applies a dialog's rules now and after each change of the theme, until it is closed."""
-
-        def dress() -> None:
-            dialog.setStyleSheet(sized(rules(themes.current())))
-
-        def leave() -> None:
-            with contextlib.suppress(RuntimeError):  # the themes are gone first where the program ends
-                themes.changed.disconnect(dress)
-
-        dress()
-        themes.changed.connect(dress)
-        dialog.destroyed.connect(leave)
-        dialog.finished.connect(dialog.deleteLater)
 
     @Slot(str)
     def _preference_changed(self, name: str) -> None:

@@ -22,7 +22,7 @@ from app.design.tokens import Theme
 from app.settings import store
 from app.settings.strip import SettingsStrip
 from app.system.i18n import tr
-from app.window import sidebar, statusbar
+from app.window import dialogs, sidebar, statusbar
 from app.window.actions import all_actions
 from app.window.dialogs import Appearance, Dialogs
 from app.window.pages import BY_NAME, PAGES, PageEntry, Pages
@@ -211,8 +211,8 @@ class MainWindow(QMainWindow):
         self.topbar.chooser.model_chosen.connect(context.load)
         self.topbar.chooser.manage_asked.connect(functools.partial(self.show_page, MODELS))
         self.topbar.chooser.folder_asked.connect(self.dialogs.open_folder)
-        self.topbar.sidebar_toggled.connect(self._toggle_sidebar)
-        self.topbar.strip_toggled.connect(self._toggle_strip)
+        self.topbar.sidebar.toggled.connect(self._toggle_sidebar)
+        self.topbar.strip.toggled.connect(self._toggle_strip)
         self.topbar.settings_asked.connect(self.dialogs.open_settings)
         self.sidebar.opened.connect(self._show_chat)
         self.sidebar.new_asked.connect(self._show_chat)
@@ -297,7 +297,7 @@ class MainWindow(QMainWindow):
 
     @Slot()
     def _dress(self) -> None:
-        self.setStyleSheet(chrome(themes.current(), style, statusbar.style, sidebar.style))
+        self.setStyleSheet(chrome(themes.current(), style, statusbar.style, sidebar.style, dialogs.style))
 
     @Slot()
     def _after_first_paint(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -93,20 +94,17 @@ class Pages:
     def __init__(self, context: AppContext, show_page: Callable[[str], None]) -> None:
         context.navigator, self.show_page = self, show_page
         self.stack = QStackedWidget()
-        self.by_name = {entry.name: Lazy(self._maker(entry, context)) for entry in PAGES}
+        self.by_name = {entry.name: Lazy(partial(self._make, entry, context)) for entry in PAGES}
         typed = cast("dict[str, Lazy[Any]]", self.by_name)  # for the pages whose specific methods the window uses
         self.chat: Lazy[ChatController] = typed[CHAT]
         self.inspector: Lazy[InspectorController] = typed[INSPECTOR]
         self.models: Lazy[ModelsController] = typed[MODELS]
         self.race: Lazy[RaceController] = typed[RACE]
 
-    def _maker(self, entry: PageEntry, context: AppContext) -> Callable[[], Page]:
-        def make() -> Page:
-            page = entry.build(context)
-            self.stack.addWidget(page.widget)
-            return page
-
-        return make
+    def _make(self, entry: PageEntry, context: AppContext) -> Page:
+        page = entry.build(context)
+        self.stack.addWidget(page.widget)
+        return page
 
     def __getitem__(self, name: str) -> Page:
         return self.by_name[name]()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import (
-    QAbstractListModel,
     QEvent,
     QModelIndex,
     QObject,
@@ -15,7 +14,7 @@ from PySide6.QtCore import (
     Qt,
     Slot,
 )
-from PySide6.QtGui import QFont, QKeyEvent, QPainter
+from PySide6.QtGui import QFont, QKeyEvent, QPainter, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import (
     QApplication,
     QDialog,
@@ -34,7 +33,7 @@ from app.design.action import Action, Actions, key_text
 from app.design.controls import button, introduce, label, scroller
 from app.design.fonts import TEXT_SMALL, px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
-from app.design.tokens import Theme, color, set_inks
+from app.design.tokens import color, set_inks
 from app.library.search import folded
 from app.system.i18n import tr
 
@@ -47,43 +46,15 @@ REASON = Qt.ItemDataRole.UserRole + 1
 Index = QModelIndex | QPersistentModelIndex
 
 
-def style(theme: Theme) -> str:
-    """Returns the rules of the palette and of the sheet of shortcuts, for the window's style sheet."""
-    return f"""
-QDialog#palette {{ background: {theme.surface_raised}; border: 1px solid {theme.line_strong}; }}
-QDialog#palette QLineEdit {{ font-size: 16px; padding: 8px; }}
-QDialog#palette QListView::item {{ padding: 0; }}
-QLabel[role="key"] {{
-    background: {theme.surface_raised}; border: 1px solid {theme.line_strong}; border-radius: 4px; padding: 2px 8px;
-    font-size: 12px;
-}}
-QLabel[role="section"] {{ font-size: 14px; font-weight: 600; }}
-"""
-
-
-class MatchModel(QAbstractListModel):
-    def __init__(self, parent: QObject) -> None:
-        super().__init__(parent)
-        self._rows: list[tuple[Action, str]] = []
-
-    def show_actions(self, actions: list[Action]) -> None:
-        self.beginResetModel()
-        self._rows = [(action, action.enabled()) for action in actions]
-        self.endResetModel()
-
-    def rowCount(self, parent: Index | None = None) -> int:
-        return 0 if parent is not None and parent.isValid() else len(self._rows)
-
-    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
-        if not index.isValid():
-            return None
-        action, reason = self._rows[index.row()]
-        if role == Qt.ItemDataRole.DisplayRole:
-            return action.title
-        if role == Qt.ItemDataRole.AccessibleTextRole:
-            keys = ", ".join(key_text(keys) for keys in action.keys)
-            return ", ".join(part for part in (action.title, action.section, keys, reason) if part)
-        return {ACTION: action, REASON: reason, Qt.ItemDataRole.ToolTipRole: reason or None}.get(role)
+def _row(action: Action) -> QStandardItem:
+    """Returns the row of an action."""
+    reason, keys = action.enabled(), ", ".join(key_text(keys) for keys in action.keys)
+    made = QStandardItem(action.title)
+    made.setData(action, ACTION)
+    made.setData(reason, REASON)
+    made.setToolTip(reason)
+    made.setAccessibleText(", ".join(filter(None, (action.title, action.section, keys, reason))))
+    return made
 
 
 class ActionDelegate(QStyledItemDelegate):
@@ -139,13 +110,13 @@ class Palette(QDialog):
         )
         self.field.installEventFilter(self)
         self.field.textChanged.connect(self._filter)
-        self.model = MatchModel(self)
+        self.model = QStandardItemModel(self)
         self.list = introduce(QListView(uniformItemSizes=True), tr("Commands found"), id="found")
         self.list.setModel(self.model)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._row = ActionDelegate(self.list)
-        self.list.setItemDelegate(self._row)
+        self._painting = ActionDelegate(self.list)
+        self.list.setItemDelegate(self._painting)
         self.list.clicked.connect(self._run_current)
         self.list.selectionModel().currentChanged.connect(self._describe_current)
         self.hint = label("", "caption", wrap=True, name=tr("Hint"))
@@ -161,7 +132,7 @@ class Palette(QDialog):
         parent = self.parentWidget()
         room = parent.window().size() if parent is not None else QSize(WIDTH + 48, 480)
         width = min(px(WIDTH), room.width() - 48)
-        height = self._row.sizeHint(QStyleOptionViewItem(), QModelIndex()).height()
+        height = self._painting.sizeHint(QStyleOptionViewItem(), QModelIndex()).height()
         self.list.setFixedHeight(max(3, min(ROWS, (room.height() - FROM_TOP - px(120)) // height)) * height + 4)
         self.setFixedWidth(width)
         self._column.invalidate()
@@ -193,7 +164,8 @@ class Palette(QDialog):
         offered = [action for action in self._actions if action.in_palette]
         offered += self._others if query.split() else ()
         found = ranked(query, offered)
-        self.model.show_actions(found)
+        self.model.clear()
+        self.model.appendColumn([_row(action) for action in found])
         if found:
             self.list.setCurrentIndex(self.model.index(0, 0))
         self._describe_current()
@@ -247,7 +219,7 @@ class ShortcutSheet(QDialog):
         title = tr("Keyboard shortcuts")
         super().__init__(parent, modal=True)
         self.setWindowTitle(title)
-        self.setAccessibleName(title)
+        introduce(self, title, id="shortcuts")
         self._grid = QGridLayout()
         self._grid.setContentsMargins(24, 8, 24, 16)
         self._grid.setHorizontalSpacing(24)

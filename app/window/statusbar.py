@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from PySide6.QtCore import QEvent, QObject, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
@@ -16,7 +17,7 @@ from app.design.fonts import TEXT_SMALL, px
 from app.design.layouts import row_of
 from app.design.tokens import Theme
 from app.server.words import status_text
-from app.session.session import title_of
+from app.session.asking import title_of
 from app.settings.strip import SettingsStrip
 from app.system.i18n import size, tr, trn
 from app.system.timers import later
@@ -95,7 +96,7 @@ class StatusBar(QWidget):
             made.hide()
             row.addWidget(made)
         row.addStretch(1)
-        self._saved = later(self, self._forget_saved)
+        self._saved = later(self, partial(self._set_text, "unsaved", ""))
         self._fit_height()
 
     def show_server(self, text: str) -> None:
@@ -115,10 +116,6 @@ class StatusBar(QWidget):
         elif self._texts["unsaved"]:
             self._set_text("unsaved", tr("Everything is saved"))
             self._saved.start(SAVED_MS)
-
-    @Slot()
-    def _forget_saved(self) -> None:
-        self._set_text("unsaved", "")
 
     def show_memory(self, used_bytes: int, total_bytes: int) -> None:
         """Shows the memory of a graphics card that is in use."""

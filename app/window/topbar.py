@@ -194,9 +194,6 @@ class TopBar(QWidget):
     """Emits the user's choices; the ``show_*`` methods display values without emitting."""
 
     page_chosen = Signal(str)
-    sidebar_toggled = Signal(bool)
-    strip_toggled = Signal(bool)
-    settings_asked = Signal()
     resized = Signal()
 
     def __init__(self) -> None:
@@ -207,7 +204,6 @@ class TopBar(QWidget):
         keeping = self.sidebar.sizePolicy()
         keeping.setRetainSizeWhenHidden(True)  # nothing moves when it is hidden outside the chat
         self.sidebar.setSizePolicy(keeping)
-        self.sidebar.toggled.connect(self.sidebar_toggled)
         self.places = {
             entry.name: _tool(
                 tr(entry.place), tr(entry.place), tr("{purpose} ({key})", purpose=tr(entry.purpose), key=entry.key)
@@ -216,6 +212,11 @@ class TopBar(QWidget):
         }
         for page, tool in self.places.items():  # not a button group, of which Tab reaches only one button
             tool.clicked.connect(functools.partial(self._choose_page, page))
+        self.chooser = ModelList()
+        self.facts = label("", "caption")
+        self.strip = _tool(tr("Sampler"), tr("Sampler"), tr("Show or hide the sampler (Ctrl+Shift+S)"))
+        self.settings = _tool(tr("Settings"), tr("Settings"), tr("Open the settings (Ctrl+,)"), checkable=False)
+        self.settings_asked = self.settings.clicked
         self.place_menu = _tool("", tr("Place"), tr("Choose a place"), checkable=False)
         self.place_menu.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         menu = QMenu(self.place_menu)
@@ -223,17 +224,10 @@ class TopBar(QWidget):
             menu.addAction(tr(entry.place), functools.partial(self._choose_page, entry.name))
         self._tools_in_menu = [
             menu.addSeparator(),
-            menu.addAction(tr("Sampler"), self._toggle_strip),
-            menu.addAction(tr("Settings"), self.settings_asked.emit),
+            menu.addAction(tr("Sampler"), self.strip.toggle),
+            menu.addAction(tr("Settings"), self.settings.click),
         ]
         self.place_menu.setMenu(menu)
-        self.chooser = ModelList()
-        self.facts = label("", "caption")
-        self.strip = _tool(tr("Sampler"), tr("Sampler"), tr("Show or hide the sampler (Ctrl+Shift+S)"))
-        self.strip.toggled.connect(self.strip_toggled)
-        self.settings = _tool(tr("Settings"), tr("Settings"), tr("Open the settings (Ctrl+,)"), checkable=False)
-        self.settings.clicked.connect(self.settings_asked)
-
         self._mark = label("●", "mark", name="")
         self._name = label("Safelight", "wordmark")
         places, tools = (*self.places.values(), self.place_menu), (self.strip, self.settings)
@@ -283,9 +277,6 @@ class TopBar(QWidget):
     def open_chooser(self) -> None:
         self.chooser.setFocus()
         self.chooser.showPopup()
-
-    def _toggle_strip(self) -> None:
-        self.strip.toggle()
 
     def _choose_page(self, page: str) -> None:
         self.show_page(page)

@@ -294,14 +294,16 @@ def test_the_app_runs_without_a_log(
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux's file that is always full")
-def test_a_full_disk_neither_stops_the_end_nor_the_log(tmp_path: Path) -> None:
+def test_a_full_disk_neither_stops_the_end_nor_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = logs.start(tmp_path / "log")
     (handler,) = logs.log.handlers
     assert isinstance(handler, RotatingFileHandler)
 
     def fill() -> None:
         handler.stream.close()
-        handler.stream = open("/dev/full", "w", encoding="utf-8")  # noqa: SIM115
+        with monkeypatch.context() as patch:
+            patch.setattr(handler, "baseFilename", "/dev/full")
+            handler.stream = handler._open()  # as the handler opens its own
         logs.log.info("lost")
 
     logs.log.info("written")

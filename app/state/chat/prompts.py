@@ -27,8 +27,14 @@ class Suggestion(NamedTuple):
 def suggestions(traits: Traits, rng: random.Random) -> list[Suggestion]:
     """Returns prompts that show a model's abilities, the most instructive first; puzzles are new each time."""
     if traits.taught == "puzzles":
-        puzzles = [(label, sudoku.generate(rng, givens, givens)) for label, givens in _bins()]
-        return [Suggestion(label, sudoku.to_prompt(puzzle.board)) for label, puzzle in puzzles]
+        bins = (  # mostly solved in 10 steps, perhaps in 30, and in 3
+            (tr("Medium puzzle, {n} givens", n=34), 34),
+            (tr("Hard puzzle, {n} givens", n=27), 27),
+            (tr("Easy puzzle, {n} givens", n=44), 44),
+        )
+        return [
+            Suggestion(label, sudoku.to_prompt(sudoku.generate(rng, givens, givens).board)) for label, givens in bins
+        ]
     if traits.taught == "drawings":  # they have to be attached
         return []
     texts: Sequence[str] = (
@@ -54,15 +60,6 @@ def small_suggestions(rng: random.Random) -> list[Suggestion]:
     )
     shown = [Suggestion(text, text) for text in (canvas[0], canvas[5], canvas[2])]
     return [*shown, board, *(Suggestion(text, text) for text in own)]
-
-
-def _bins() -> list[tuple[str, int]]:
-    """Returns labels and numbers of givens: mostly solved in 10 steps, perhaps solved in 30, and solved in 3."""
-    return [
-        (tr("Medium puzzle, {n} givens", n=34), 34),
-        (tr("Hard puzzle, {n} givens", n=27), 27),
-        (tr("Easy puzzle, {n} givens", n=44), 44),
-    ]
 
 
 def prepare(traits: Traits, text: str) -> str:

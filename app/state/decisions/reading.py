@@ -59,10 +59,6 @@ class DecisionProgress:
         """Ends the run, with the problem if it failed."""
         self.is_over, self.problem = True, problem
 
-    def reads_of(self, question: int) -> tuple[LabelRead, ...]:
-        """Returns all reads of the question at an index of this run."""
-        return tuple(one[question] for one in self.reads)
-
 
 @dataclass(eq=False)
 class DecisionReading:
@@ -97,7 +93,8 @@ class DecisionReading:
     @property
     def reads(self) -> list[tuple[LabelRead, ...]]:
         """The reads of each question, in their order."""
-        return [run.reads_of(place) for run in self.runs for place in range(len(run.questions))]
+        places = ((run, place) for run in self.runs for place in range(len(run.questions)))
+        return [tuple(read[place] for read in run.reads) for run, place in places]
 
     @property
     def answers(self) -> Sequence[TypedAnswer | None]:

@@ -87,15 +87,10 @@ def _note(machine: Machine) -> Note:
         return card.maker
     if not machine.is_usable:
         return "no driver" if machine.has_cuda else "no CUDA"
-    return "" if runs_the_26b(machine) else "small card"
+    return "" if card.total_bytes >= LEAST_CARD else "small card"
 
 
 def sold_size(total_bytes: int) -> int:
     """Returns the gigabytes that a card is sold with, by the bytes that its driver reports."""
     whole = total_bytes / 2**30
     return next((size for size in SIZES if size * (1 - SHORT_OF) <= whole <= size), round(whole))
-
-
-def runs_the_26b(machine: Machine) -> bool:
-    """Returns True if the computer has a card that holds DiffusionGemma 26B in 4 bits."""
-    return machine.is_usable and machine.card is not None and machine.card.total_bytes >= LEAST_CARD

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from app.state.race.prompts import is_right
 from app.state.run.canvas import CanvasState
-from engine import CanvasCommitted, CanvasStarted, Event, GenerationFinished, Recording, SafelightError, StepFinished
+from engine import CanvasCommitted, CanvasStarted, Event, GenerationFinished, Recording, StepFinished
 from engine.service import (
     Lane,
     LanePassed,
@@ -24,29 +23,6 @@ from engine.service import (
 )
 
 MAX_COMPARED = 4_000  # characters of a text, as the time of a comparison grows with the product of both lengths
-
-
-@dataclass(frozen=True)
-class LaneReading:
-    """A lane's text, its agreement with the first lane's (0 to 1), and whether it is right (None if not checkable)."""
-
-    text: str
-    agreement: float | None
-    is_right: bool | None
-
-
-def read_lanes(race: RaceRun) -> list[LaneReading]:
-    """Reads and checks the lanes' texts. Takes time with long texts, and with a Sudoku, which is solved."""
-    prompt = str(race.request.messages[-1]["content"])
-    found: list[LaneReading] = []
-    for lane in race.lanes:
-        try:
-            text = lane.text
-        except SafelightError as error:  # the run's file cannot be read any more
-            text = str(error)
-        share = agreement(text, found[0].text) if found else None
-        found.append(LaneReading(text, share, is_right(prompt, text)))
-    return found
 
 
 @dataclass(frozen=True)

@@ -10,22 +10,39 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from app.state.intervals import bootstrap, wilson
-from app.state.race.prompts import RacePrompt
-from app.state.race.running import LaneFigures, RaceRun
+from app.state.race.prompts import RacePrompt, is_right
+from app.state.race.running import LaneFigures, RaceRun, agreement
 from app.system.i18n import tr
+from engine import SafelightError
 
 LEAST_LEAD = 1.1  # times faster; a smaller lead is a tie, as times on one machine vary so much
 
 
 @dataclass(frozen=True)
 class LaneEnd:
-    """A finished lane: its name, its figures and text, its verdict (None if not checkable), and why it failed."""
+    """A finished lane: its name, its figures and text, its verdict (None if not checkable), why it failed, and the
+    agreement of its text with the first lane's, from 0 to 1."""
 
     name: str
     figures: LaneFigures
     text: str
     is_right: bool | None = None
     problem: str = ""
+    agreement: float | None = None
+
+
+def read_lanes(race: RaceRun, titles: Sequence[str]) -> list[LaneEnd]:
+    """Reads and checks the lanes' texts. Takes time with long texts, and with a Sudoku, which is solved."""
+    prompt = str(race.request.messages[-1]["content"])
+    found: list[LaneEnd] = []
+    for name, lane in zip(short_names(titles), race.lanes, strict=True):
+        try:
+            text = lane.text
+        except SafelightError as error:  # the run's file cannot be read any more
+            text = str(error)
+        share = agreement(text, found[0].text) if found else None
+        found.append(LaneEnd(name, lane.figures, text, is_right(prompt, text), lane.problem, share))
+    return found
 
 
 def short_names(titles: Sequence[str]) -> list[str]:

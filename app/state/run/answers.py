@@ -27,11 +27,6 @@ def answers_of(decision: Decision, reads: Sequence[SlotsRead]) -> tuple[TypedAns
     return tuple(answer_of(question, own) for question, own in zip(decision.questions, by_question, strict=True))
 
 
-def entropy_of(answer: TypedAnswer) -> float:
-    """Returns the entropy of an answer's options over all reads, in nats."""
-    return -math.fsum(share * math.log(share) for share in answer.probabilities if share > 0)
-
-
 def question_words(question: Question) -> str:
     """Returns a question in one line, shortened if it is long."""
     return _short(question.instructions)
@@ -63,10 +58,11 @@ def decision_words(answers: Sequence[TypedAnswer]) -> str:
 
 def fact_words(answer: TypedAnswer, reads: Sequence[LabelRead]) -> str:
     """Returns the figures of an answer: label mass, confidence, entropy, and how its reads agree."""
+    entropy = -math.fsum(share * math.log(share) for share in answer.probabilities if share > 0)
     facts = [
         tr("{share} of all probability on the options", share=share_words(answer.label_mass)),
         tr("confidence {share}", share=share_words(answer.confidence)),
-        tr("entropy {entropy} nats", entropy=f"{entropy_of(answer):.3f}"),
+        tr("entropy {entropy} nats", entropy=f"{entropy:.3f}"),
     ]
     text = tr("{facts}.", facts=" · ".join(facts))
     if not answer.argmax_is_label:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Annotated
 
 from app.state.run.canvas import BlockState, CanvasState
 from app.system.i18n import tr
@@ -16,24 +16,25 @@ from engine import (
     StepFinished,
     TextArrived,
 )
+from engine.declared import read, real, whole
 from engine.files import parse_json
 
 LARGEST = 2**53  # a float cannot hold every integer above it
-COUNTS = ("steps", "blocks", "capped_blocks", "stalled_blocks")
-MEASURES = ("seconds", "tokens_per_forward", "tokens_per_second")
+Count = Annotated[int, whole(0, LARGEST)]
+Measure = Annotated[float | None, real(0, LARGEST)]
 
 
 @dataclass(frozen=True)
 class RunFigures:
     """The figures of a run that are stored with its answer."""
 
-    steps: int = 0  # of all blocks
-    blocks: int = 0
-    capped_blocks: int = 0  # stopped at the step cap
-    seconds: float | None = None  # without prefill
-    tokens_per_forward: float | None = None
-    tokens_per_second: float | None = None
-    stalled_blocks: int = 0  # stopped as they got no surer
+    steps: Count = 0  # of all blocks
+    blocks: Count = 0
+    capped_blocks: Count = 0  # stopped at the step cap
+    seconds: Measure = None  # without prefill
+    tokens_per_forward: Measure = None
+    tokens_per_second: Measure = None
+    stalled_blocks: Count = 0  # stopped as they got no surer
     is_cut: bool = False  # the text ends at the limit of new tokens
 
     def to_json(self) -> str:
@@ -41,21 +42,11 @@ class RunFigures:
 
     @staticmethod
     def from_json(text: str) -> RunFigures:
-        """Returns the stored figures; values that cannot be read count as unknown."""
+        """Returns the stored figures; those that cannot be read count as unknown."""
         try:
-            raw = parse_json(text, "figures")
+            return read(RunFigures, parse_json(text, "figures"), "figures")
         except SafelightError:
             return RunFigures()
-        if not isinstance(raw, dict):
-            return RunFigures()
-        known = {name: raw[name] for name in (*COUNTS, *MEASURES) if _is_figure(raw.get(name))}
-        values: dict[str, Any] = {name: known[name] for name in COUNTS if type(known.get(name)) is int}
-        values |= {name: float(known[name]) for name in MEASURES if name in known}
-        return RunFigures(**values, is_cut=raw.get("is_cut") is True)
-
-
-def _is_figure(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LARGEST
 
 
 @dataclass(eq=False)

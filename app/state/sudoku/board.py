@@ -97,10 +97,6 @@ class Board:
     def __getitem__(self, cell: int) -> str:
         return self.cells[cell]
 
-    def with_digit(self, cell: int, digit: str) -> Board:
-        """Returns the board with another digit in a cell; ``0`` clears it."""
-        return self if self.cells[cell] == digit else Board(self.cells[:cell] + digit + self.cells[cell + 1 :])
-
     @property
     def givens(self) -> int:
         """The number of filled cells."""
@@ -139,7 +135,8 @@ class BoardEntry:
 
     def put(self, digit: str) -> BoardEntry:
         """Writes a digit at the cursor; ``0`` clears. Raises ValueError for anything else."""
-        return self.replace(self.board.with_digit(self.cursor, digit))
+        cells = self.board.cells
+        return self.replace(Board(cells[: self.cursor] + digit + cells[self.cursor + 1 :]))
 
     def clear_all(self) -> BoardEntry:
         return self.replace(EMPTY)

@@ -151,7 +151,8 @@ def _cells(
 ) -> tuple[tuple[ShownCell, ...], tuple[tuple[int, int], ...]]:
     """Returns the cells and the pairs of cells in conflict; ``said`` is the verdict on a finished answer."""
     givens = [given.strip(BLANK) for given in puzzle]
-    pairs = _conflicts([digit or given for digit, given in zip(digits, givens, strict=True)])
+    shown = "".join(digit or given or BLANK for digit, given in zip(digits, givens, strict=True))
+    pairs = tuple(sudoku.conflicts(shown))
     clashing = {cell for pair in pairs for cell in pair}
     wrong = frozenset(said.wrong) if said is not None else frozenset()
     cells = []
@@ -228,13 +229,3 @@ def _of_cells(figures: NDArray[np.floating | np.integer] | None, places: Sequenc
         return [None] * SIZE
     values: list[float] = figures.tolist()
     return [values[place] if place >= 0 and values[place] == values[place] else None for place in places]  # not NaN
-
-
-def _conflicts(digits: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """Returns the pairs of cells (a < b) that show equal digits in a row, column or box."""
-    pairs: set[tuple[int, int]] = set()
-    for unit in sudoku.UNITS:
-        shown = [digits[cell] for cell in unit if digits[cell]]
-        if len(set(shown)) < len(shown):  # most units have no conflict, which saves comparing pairs
-            pairs.update((a, b) for a in unit for b in unit if a < b and digits[a] and digits[a] == digits[b])
-    return tuple(sorted(pairs))

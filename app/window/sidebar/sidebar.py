@@ -150,13 +150,10 @@ QFrame#undo {{ background: {theme.surface_raised}; border: none; border-left: 2p
 """
 
 
-class EmptyState(QWidget):
-    """A heading and a sentence shown instead of an empty list, with the buttons of what can be done."""
-
-    def __init__(self, heading: str, sentence: str, *actions: QPushButton) -> None:
-        super().__init__()
-        texts = (label(heading, "setting", wrap=True), label(sentence, "caption", wrap=True))
-        self.setLayout(column_of(*texts, *actions, STRETCH, margins=(12, 16, 12, 16), spacing=8))
+def _nothing(heading: str, sentence: str, *actions: QPushButton) -> QWidget:
+    """Returns a heading and a sentence in place of an empty list, with the buttons of what can be done."""
+    texts = (label(heading, "setting", wrap=True), label(sentence, "caption", wrap=True))
+    return boxed(column_of(*texts, *actions, STRETCH, margins=(12, 16, 12, 16), spacing=8))
 
 
 class Sidebar(QWidget):
@@ -185,11 +182,11 @@ class Sidebar(QWidget):
         self.erase_asked = self.deleted.erase_asked
         self.to_deleted = button("", tr("Show the conversations that were deleted lately"), clicked=self.show_deleted)
         self.to_deleted.hide()
-        self.nothing_yet = EmptyState(
+        self.nothing_yet = _nothing(
             tr("No conversations yet"), tr("What you ask is kept here, on this computer and nowhere else.")
         )
         self.clear_search = button(tr("Clear the search"), clicked=self._clear_search)
-        self.nothing_found = EmptyState(
+        self.nothing_found = _nothing(
             tr("Nothing found"), tr("No title or message has all of these words."), self.clear_search
         )
         self._stack = QStackedWidget()
