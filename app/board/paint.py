@@ -21,7 +21,7 @@ from app.board.geometry import BoardGeometry
 from app.board.glyphs import BoardGlyphs, Drawn, Face, visible
 from app.canvas.geometry import Rect
 from app.canvas.paint import state_color
-from app.design.fonts import TEXT_BODY, px, ui_font
+from app.design.fonts import ui_font
 from app.design.tokens import RADIUS, Theme, color, entropy_color, readable_on, set_inks
 from app.state.run.canvas import CellState
 from app.state.sudoku.solve_frame import ShownCell, SolveFrame
@@ -317,9 +317,7 @@ def _paint_pointers(painter: QPainter, geometry: BoardGeometry, theme: Theme, op
 
 def paint_invitation(painter: QPainter, geometry: BoardGeometry, theme: Theme, text: str) -> None:
     """Paints a text about what to do in the middle of an empty board."""
-    font = ui_font()
-    font.setPixelSize(px(TEXT_BODY))
-    painter.setFont(font)
+    painter.setFont(ui_font())
     wide = painter.fontMetrics().boundingRect(
         QRect(0, 0, geometry.side - 2 * geometry.cell, geometry.side), Qt.TextFlag.TextWordWrap, text
     )

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont, QFontMetricsF, QStaticText, QTransform
 
-from app.design.fonts import TEXT_SMALL, px, ui_font
+from app.design.fonts import caption_font
 
 MAX_CHARACTERS = 10
 """Longer pieces are elided."""
@@ -64,8 +64,7 @@ class CellGlyphs:
         self.small.setPixelSize(max(8, round(font.pixelSize() * 0.78)))
         self.bold = QFont(font)
         self.bold.setBold(True)
-        self.label = ui_font()
-        self.label.setPixelSize(px(TEXT_SMALL))
+        self.label = caption_font()
         self.faces = {"plain": self.font, "small": self.small, "bold": self.bold, "label": self.label}
         self._metrics = {name: QFontMetricsF(face) for name, face in self.faces.items()}
         self._layouts: dict[tuple[str, str, int], tuple[QStaticText, float, float]] = {}

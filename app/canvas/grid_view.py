@@ -65,6 +65,10 @@ class GridView(QWidget):
         """Describes a cell in one sentence, for assistive technology. Raises IndexError outside the grid."""
         raise NotImplementedError
 
+    def cell_of(self, position: int) -> int:
+        """Returns the cell at a position of the canvas; -1 if there is none."""
+        return position
+
     def cell_value(self, _index: int) -> str:
         """Returns the content of an editable cell; empty for other cells."""
         return ""

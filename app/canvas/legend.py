@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QFont, QFontMetricsF, QHelpEvent, QLinearGradient, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QFontMetricsF, QHelpEvent, QLinearGradient, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from app.canvas.geometry import Rect, flow
 from app.design import themes
 from app.design.controls import folded, grow_with_width
-from app.design.fonts import TEXT_SMALL, px, text_percent, ui_font
+from app.design.fonts import caption_font, px, text_percent
 from app.design.tokens import Theme, color, entropy_color, set_inks
 
 SAMPLE = 16  # pixels, at 100 %
@@ -28,7 +28,6 @@ class LegendEntry:
 
     words: str
     draw: Draw | None
-    marks: tuple[float, ...] = ()  # on the scale, 0 to 1
     tip: str = ""  # what the words mean, shown under the pointer
 
 
@@ -71,7 +70,7 @@ class Legend(QWidget):
     def paintEvent(self, _event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setFont(_font())
+        painter.setFont(caption_font())
         for entry, rect in zip(self._entries, self._rects(self.width())[0], strict=True):
             paint_entry(painter, entry, rect, themes.current())
 
@@ -93,7 +92,7 @@ class Legend(QWidget):
     def _rects(self, width: int) -> tuple[list[Rect], int]:
         if self._widths_at != text_percent():
             self._widths_at = text_percent()
-            metrics = QFontMetricsF(_font())
+            metrics = QFontMetricsF(caption_font())
             self._widths = [entry_width(entry, metrics) for entry in self._entries]
         return flow(self._widths, width, px(20), px(SPACING))
 
@@ -112,26 +111,17 @@ def paint_entry(
     if entry.draw is not None:
         entry.draw(painter, sample, theme)
     else:
-        _paint_scale(painter, sample.adjusted(0, size(4), 0, -size(4)), entry.marks, theme)
+        paint_scale(painter, sample.adjusted(0, size(4), 0, -size(4)), theme)
     painter.setPen(color(theme.faint_ink))
     words = QRectF(rect.x + width + size(6), rect.y, rect.width, rect.height)
     painter.drawText(words, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, entry.words)
 
 
-def _font() -> QFont:
-    font = ui_font()
-    font.setPixelSize(px(TEXT_SMALL))
-    return font
-
-
-def _paint_scale(painter: QPainter, bar: QRectF, marks: Sequence[float], theme: Theme) -> None:
+def paint_scale(painter: QPainter, bar: QRectF, theme: Theme) -> None:
+    """Paints the colour scale from its lower to its upper end."""
     shades = QLinearGradient(QPointF(bar.left(), 0), QPointF(bar.right(), 0))
     for stop in range(16):
         shades.setColorAt(stop / 15, entropy_color(stop / 15, theme))
     painter.fillRect(bar, shades)
     set_inks(painter, QPen(color(theme.line_strong), 1), Qt.BrushStyle.NoBrush)
     painter.drawRect(bar)
-    for share in marks:
-        x = bar.left() + share * bar.width()
-        painter.setPen(QPen(color(theme.ink), 1))
-        painter.drawLine(QPointF(x, bar.bottom() - 1), QPointF(x, bar.bottom() + px(3)))

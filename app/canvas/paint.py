@@ -11,21 +11,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from operator import attrgetter
-from typing import Literal
 
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt
-from PySide6.QtGui import QColor, QLinearGradient, QPainter, QPen, QPolygonF
+from PySide6.QtGui import QColor, QPainter, QPen, QPolygonF
 
 from app.canvas.geometry import Geometry, Rect
 from app.canvas.glyphs import CellGlyphs, Glyph
 from app.canvas.heat import NONE, Heat, places
-from app.canvas.words import STATE_TIPS, STATE_WORDS
+from app.canvas.legend import paint_scale
+from app.canvas.words import SLOT, STATE_WORDS, LegendKey
 from app.design.tokens import Theme, color, entropy_color, readable_on, set_inks
 from app.state.run.canvas import BlockState, CellState
 from app.system.i18n import tr
 
-SLOT: Literal["slot"] = "slot"
-LegendKey = CellState | Literal["slot"]
 LEGEND_STATES = (CellState.NOISE, CellState.CANDIDATE, CellState.ACCEPTED, CellState.REMELTED, CellState.SETTLED)
 MASKED_LEGEND = (CellState.MASKED, CellState.CANDIDATE, CellState.ACCEPTED, CellState.SETTLED)
 DECISION_LEGEND: tuple[LegendKey, ...] = (CellState.NOISE, CellState.ACCEPTED, CellState.GIVEN, SLOT)
@@ -241,17 +239,7 @@ def legend_entries(block: BlockState | None, slots: Sequence[int] = ()) -> tuple
 def legend_widths(glyphs: CellGlyphs, entries: Sequence[LegendKey]) -> list[int]:
     """Returns the width of each legend entry: a sample cell and its label, in pixels."""
     sample = glyphs.cell_width(["a"])
-    return [sample + 8 + glyphs.label_width(_legend_text(entry)) for entry in entries]
-
-
-def _legend_text(entry: LegendKey) -> str:
-    return tr(STATE_WORDS[entry]) if isinstance(entry, CellState) else tr("slot of a question")
-
-
-def legend_tip(entry: LegendKey) -> str:
-    if isinstance(entry, CellState):
-        return tr(STATE_TIPS[entry])
-    return tr("The answer to a question is read here")
+    return [sample + 8 + glyphs.label_width(tr(STATE_WORDS[entry])) for entry in entries]
 
 
 def paint_legend(
@@ -273,7 +261,7 @@ def paint_legend(
         painter.setFont(glyphs.label)
         painter.setPen(color(theme.faint_ink))
         words = QRect(rect.x + sample + 8, rect.y, rect.width, rect.height - 2)
-        painter.drawText(words, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, _legend_text(entry))
+        painter.drawText(words, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, tr(STATE_WORDS[entry]))
     if geometry.bar is not None and bar_text is not None:
         _paint_bar(painter, geometry.bar, theme, glyphs, bar_text)
 
@@ -289,9 +277,4 @@ def _paint_bar(painter: QPainter, rect: Rect, theme: Theme, glyphs: CellGlyphs, 
     bar = QRect(rect.x + before, rect.y + (rect.height - 8) // 2, width, 8)
     painter.drawText(QRect(rect.x, rect.y, before, rect.height), middle, low)
     painter.drawText(QRect(bar.right() + 9, rect.y, after + 8, rect.height), middle, high)
-    shades = QLinearGradient(bar.left(), 0, bar.left() + width, 0)
-    for stop in range(31):
-        shades.setColorAt(stop / 30, entropy_color(stop / 30, theme))
-    painter.fillRect(bar, shades)
-    set_inks(painter, QPen(color(theme.line_strong), 1), Qt.BrushStyle.NoBrush)
-    painter.drawRect(QRectF(bar.x() - 0.5, bar.y() - 0.5, bar.width() + 1, bar.height() + 1))
+    paint_scale(painter, QRectF(bar), theme)

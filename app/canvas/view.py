@@ -16,10 +16,8 @@ from app.canvas.glyphs import CellGlyphs, Glyph, glyph_of
 from app.canvas.grid_view import GridView
 from app.canvas.heat import Heat
 from app.canvas.paint import (
-    LegendKey,
     PaintOptions,
     legend_entries,
-    legend_tip,
     legend_widths,
     paint_block,
     paint_legend,
@@ -27,7 +25,7 @@ from app.canvas.paint import (
 from app.design import themes
 from app.design.controls import grow_with_width
 from app.design.focus_rings import is_ringed
-from app.design.fonts import TEXT_BODY, canvas_font, px, ui_font
+from app.design.fonts import canvas_font, px, ui_font
 from app.design.tokens import FADE_MS, color, set_inks
 from app.state.run.canvas import BlockState, Cell, CellState
 from app.state.run.lines import line_ends
@@ -241,9 +239,9 @@ class CanvasView(GridView):
 
     def legend_tip(self, point: QPoint) -> str:
         entries = zip(self._legend(), self._geometry.legend, strict=True)
-        return next((legend_tip(entry) for entry, rect in entries if QRect(*rect).contains(point)), "")
+        return next((tr(words.STATE_TIPS[entry]) for entry, rect in entries if QRect(*rect).contains(point)), "")
 
-    def _legend(self) -> tuple[LegendKey, ...]:
+    def _legend(self) -> tuple[words.LegendKey, ...]:
         return legend_entries(self.block, self._framed) if self._has_legend else ()
 
     def _describe(self) -> None:
@@ -296,9 +294,7 @@ class CanvasView(GridView):
             painter.drawRect(self.rect().adjusted(1, 1, -2, -2))
 
     def _paint_empty(self, painter: QPainter) -> None:
-        font = ui_font()
-        font.setPixelSize(px(TEXT_BODY))
-        painter.setFont(font)
+        painter.setFont(ui_font())
         painter.setPen(color(themes.current().faint_ink))
         bottom = self._geometry.legend[0].y if self._geometry.legend else self.height()
         area = self.rect().adjusted(MARGIN, MARGIN, -MARGIN, 0)

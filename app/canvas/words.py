@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import unicodedata
+from typing import Literal
 
 from app.canvas.glyphs import looks_special, visible
 from app.state.run.canvas import BlockState, Cell, CellState
 from app.system.i18n import tr, trn
 from engine import step_number
 
-STATE_WORDS: dict[CellState, str] = {  # shown through ``tr``
+SLOT: Literal["slot"] = "slot"
+LegendKey = CellState | Literal["slot"]
+STATE_WORDS: dict[LegendKey, str] = {  # shown through ``tr``
     CellState.NOISE: "noise",
     CellState.CANDIDATE: "candidate",
     CellState.ACCEPTED: "accepted",
@@ -19,8 +22,9 @@ STATE_WORDS: dict[CellState, str] = {  # shown through ``tr``
     CellState.PADDING: "padding",
     CellState.FITTING: "fits",
     CellState.MASKED: "not written",
+    SLOT: "slot of a question",
 }
-STATE_TIPS: dict[CellState, str] = {  # what the states mean, shown through ``tr``
+STATE_TIPS: dict[LegendKey, str] = {  # what the states mean, shown through ``tr``
     CellState.NOISE: "A random token: the model has not decided yet",
     CellState.CANDIDATE: "The best guess so far, not sure enough to stay",
     CellState.ACCEPTED: "Sure enough to stay at this step",
@@ -30,6 +34,7 @@ STATE_TIPS: dict[CellState, str] = {  # what the states mean, shown through ``tr
     CellState.PADDING: "After the end of the block's text",
     CellState.FITTING: "Written by the model, and kept because it fits the format",
     CellState.MASKED: "Nothing is written here yet",
+    SLOT: "The answer to a question is read here",
 }
 
 _NAMES = {  # names of control tokens, shown through ``tr``

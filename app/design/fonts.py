@@ -55,11 +55,11 @@ def canvas_font(pixels: int = TEXT_CANVAS) -> QFont:
     return font
 
 
-def ui_font() -> QFont:
-    """Returns the general font at body size, with figures of one width."""
+def ui_font(pixels: int = TEXT_BODY) -> QFont:
+    """Returns the general font, with figures of one width; ``pixels`` as for ``canvas_font``."""
     font = _face(UI_FACE, QFontDatabase.SystemFont.GeneralFont)
     font.setFeature(QFont.Tag("tnum"), 1)
-    font.setPixelSize(px(TEXT_BODY))
+    font.setPixelSize(px(pixels))
     return font
 
 
@@ -80,11 +80,9 @@ def _own_families() -> frozenset[str]:
 
 def caption_font() -> QFont:
     """Returns the general font at caption size; it is shared, so do not change it."""
-    return _caption(px(TEXT_SMALL))
+    return _caption(_text_percent)
 
 
 @lru_cache(maxsize=1)
-def _caption(pixels: int) -> QFont:
-    font = ui_font()
-    font.setPixelSize(pixels)
-    return font
+def _caption(_percent: int) -> QFont:
+    return ui_font(TEXT_SMALL)

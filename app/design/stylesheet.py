@@ -72,7 +72,7 @@ def apply_theme(app: QApplication, theme: Theme) -> None:
 
 
 def stylesheet(theme: Theme, icons: str = "") -> str:
-    """Returns the Qt style sheet of all standard controls. ``icons`` is a folder with the small pictures it shows.
+    """Returns the Qt style sheet of all standard controls and our own roles. ``icons`` is a folder with its pictures.
 
     Buttons take a role by ``setProperty("role", "primary" | "quiet" | "danger")``, labels by
     ``"title" | "display" | "lead" | "caption"``, frames by ``"panel" | "well" | "rule"``.
@@ -91,166 +91,8 @@ def stylesheet(theme: Theme, icons: str = "") -> str:
 
 
 def chrome(theme: Theme, *rules: Rules) -> str:
-    """Returns a window's sheet: standard controls, the roles of ``app.design.controls``, its own ``rules``, then the
-    pages'."""
-    own = sized("".join(part(theme) for part in (_roles, *rules, _models, _server, _inspector, _sudoku, _decisions)))
-    return stylesheet(theme, draw_marks(theme)) + own
-
-
-def _roles(theme: Theme) -> str:
-    return f"""
-QFrame[role="hairline"] {{ background: {theme.line}; border: none; }}
-QLabel[role="wordmark"] {{ font-size: {TEXT_LEAD}px; font-weight: 600; letter-spacing: 1px; }}
-QLabel[role="mark"] {{ font-size: {TEXT_LEAD}px; color: {theme.accent}; }}
-QLabel[role="speaker"] {{ font-size: {TEXT_SMALL}px; color: {theme.faint_ink}; }}
-QLabel[role="prose"] {{ font-size: {TEXT_LEAD}px; }}
-QLabel[role="setting"] {{ font-size: {TEXT_BODY}px; }}
-QLabel[role="remark"] {{
-    font-size: {TEXT_SMALL + 1}px; color: {theme.ink}; border: none; border-left: 2px solid {theme.accent};
-    padding: 0 0 0 10px;
-}}
-QLabel[role="moment"] {{
-    font-size: {TEXT_LEAD}px; color: {theme.faint_ink}; border: none; border-left: 2px solid {theme.line};
-    padding: 0 0 0 10px;
-}}
-QLabel[role="moment"][tense="past"] {{ color: {theme.ink}; }}
-QLabel[role="moment"][tense="now"] {{ color: {theme.ink}; border-left-color: {theme.accent}; }}
-QLabel[role="remark"]:focus, QLabel[role="prose"]:focus {{ background: {theme.surface_raised}; }}
-QFrame[role="notice"] {{
-    background: {theme.surface_raised}; border: none; border-left: 2px solid {theme.conflict};
-}}
-QFrame[role="notice"][floats="true"] {{
-    border: 1px solid {theme.line_strong}; border-left: 2px solid {theme.conflict}; border-bottom: none;
-}}
-QFrame[role="guide"] {{ background: {theme.surface_raised}; border: none; border-left: 2px solid {theme.accent}; }}
-QFrame[role="notice"][tone="done"] {{ border-left-color: {theme.faint_ink}; }}
-QPushButton[role="chip"] {{
-    background: transparent; border: 1px solid {theme.line_strong}; border-radius: 15px; padding: 4px 12px;
-    font-size: {TEXT_SMALL + 1}px;
-}}
-QPushButton[role="chip"]:hover {{ border-color: {theme.faint_ink}; background: {theme.surface_raised}; }}
-QPushButton[role="chip"]:checked {{ border-color: {theme.accent}; }}
-QPushButton[role="chip"][ring="true"] {{ border: 2px solid {theme.focus}; padding: 3px 11px; }}
-QPushButton[role="chip"]:disabled {{ border-color: {theme.line}; color: {theme.faint_ink}; }}
-QPushButton[role="link"] {{
-    background: transparent; border: none; border-bottom: 2px solid transparent; border-radius: 0; padding: 4px 0 2px 0;
-    font-size: {TEXT_SMALL + 1}px; color: {theme.faint_ink};
-}}
-QPushButton[role="link"]:hover {{ color: {theme.ink}; border-bottom-color: {theme.line_strong}; }}
-QPushButton[role="link"]:checked {{ color: {theme.ink}; border-bottom-color: {theme.accent}; }}
-QPushButton[role="link"][ring="true"] {{ color: {theme.ink}; border-bottom-color: {theme.focus}; }}
-QPushButton[role="link"]:disabled {{ color: {theme.line_strong}; border-bottom-color: transparent; }}
-QFrame[role="field"] {{
-    background: {theme.surface_raised}; border: 1px solid {theme.line_strong}; border-radius: 8px;
-}}
-QFrame[role="field"] QPlainTextEdit, QFrame[role="field"] QPlainTextEdit:focus {{
-    border: none; background: transparent; padding: 0; min-height: 0; font-size: {TEXT_LEAD}px;
-}}
-QFrame[role="field"][active="true"] {{ border-color: {theme.focus}; }}
-QScrollBar[ring="true"] {{ border: 1px solid {theme.focus}; }}
-QToolButton::menu-indicator, QPushButton::menu-indicator {{ image: none; width: 0; }}
-QProgressBar {{ background: transparent; border: none; max-height: 2px; min-height: 2px; }}
-QProgressBar::chunk {{ background: {theme.accent}; }}
-QToolButton[role="dots"] {{
-    background: transparent; border: 1px solid transparent; border-radius: 4px; padding: 0; min-height: 0;
-    color: {theme.ink};
-}}
-QToolButton[role="dots"]:hover, QToolButton[role="dots"]:pressed {{
-    background: {theme.surface_raised}; border-color: {theme.line_strong};
-}}
-QToolButton[role="dots"][ring="true"] {{ border: 2px solid {theme.focus}; padding: 0; }}
-QPushButton[role="card"] {{
-    background: {theme.surface_raised}; border: 1px solid {theme.line}; border-radius: 6px; padding: 12px 16px;
-    text-align: left; font-size: {TEXT_BODY}px;
-}}
-QPushButton[role="card"]:hover {{ border-color: {theme.line_strong}; }}
-QPushButton[role="card"][ring="true"] {{ border: 2px solid {theme.focus}; padding: 11px 15px; }}
-QLabel[role="card-title"] {{ font-size: {TEXT_BODY}px; font-weight: 600; }}
-QLabel[role="card-hint"] {{ font-size: {TEXT_SMALL}px; color: {theme.faint_ink}; }}
-QWidget#settings, QWidget#topbar {{ background: {theme.surface}; }}
-"""
-
-
-def _models(theme: Theme) -> str:
-    """Returns the rules of the models page: rows, their headings and their bars."""
-    return f"""
-QFrame[role="model"] {{ background: {theme.surface_raised}; border: 1px solid {theme.line}; border-radius: 6px;
-    padding-left: 2px; }}
-QFrame[role="model"][loaded="true"] {{ border-left: 3px solid {theme.accent}; padding-left: 0; }}
-QFrame[role="model"][ring="true"] {{ border-color: {theme.focus}; }}
-QLabel[role="model-title"] {{ font-size: {TEXT_LEAD}px; font-weight: 600; }}
-QLabel[role="group"] {{ font-size: {TEXT_SMALL}px; color: {theme.faint_ink}; letter-spacing: 1px; }}
-QLabel[role="fact"] {{ font-size: {TEXT_SMALL + 1}px; color: {theme.faint_ink}; }}
-QProgressBar[role="bar"] {{
-    background: {theme.line}; border: none; border-radius: 2px; max-height: 4px; min-height: 4px;
-}}
-QProgressBar[role="bar"]::chunk {{ background: {theme.accent}; border-radius: 2px; }}
-"""
-
-
-def _server(theme: Theme) -> str:
-    """Returns the rules of the server page: its requests and the texts to copy."""
-    return f"""
-QWidget#server QCheckBox {{ padding-left: 0; }}
-QFrame[role="request"] {{ border: none; border-bottom: 1px solid {theme.line}; }}
-QLabel[role="request-title"] {{ font-size: {TEXT_BODY}px; font-weight: 600; }}
-QLabel[role="request-state"] {{ font-size: {TEXT_BODY}px; }}
-QPlainTextEdit[role="code"] {{
-    background: {theme.surface_sunken}; border: 1px solid {theme.line}; border-radius: 6px;
-}}
-"""
-
-
-def _inspector(theme: Theme) -> str:
-    return f"""
-QWidget#transport, QWidget#inspector-head {{ background: {theme.surface}; }}
-QScrollArea#canvas-scroll, QScrollArea#canvas-scroll > QWidget > QWidget {{ background: {theme.surface_sunken}; }}
-QPushButton#transport-button {{
-    background: transparent; border: 1px solid transparent; border-radius: 4px; padding: 4px 6px;
-}}
-QPushButton#transport-button:hover {{ background: {theme.line}; }}
-QPushButton#transport-button:checked {{ background: {theme.line}; border-color: {theme.accent}; }}
-QPushButton#transport-button[ring="true"] {{ border: 2px solid {theme.focus}; padding: 3px 5px; }}
-QPushButton#transport-button:disabled {{ background: transparent; border-color: transparent; }}
-QTableCornerButton::section {{ background: {theme.surface}; border: none; border-bottom: 1px solid {theme.line}; }}
-QFrame[role="read-answer"] {{ border: 1px solid {theme.line}; border-radius: 6px; }}
-QFrame[role="read-answer"][lit="true"] {{ border: 2px solid {theme.accent}; background: {theme.surface_raised}; }}
-QLabel[role="frame"] {{ font-size: {TEXT_BODY}px; color: {theme.ink}; }}
-QLabel[role="trace"] {{ font-size: {TEXT_LEAD}px; font-weight: 600; }}
-QWidget#inspector QSplitter::handle:horizontal {{ background: {theme.line}; margin: 0 2px; }}
-QWidget#inspector QSplitter::handle:vertical {{ background: {theme.line}; margin: 2px 0; }}
-"""
-
-
-def _sudoku(theme: Theme) -> str:
-    """Returns the rules of the Sudoku page: figures, headings and the buttons of the slider."""
-    return f"""
-QWidget#sudoku {{ background: {theme.surface}; }}
-QWidget#sudoku QPushButton#transport-button {{
-    background: transparent; border: 1px solid transparent; border-radius: 4px; padding: 4px 6px;
-}}
-QWidget#sudoku QPushButton#transport-button:hover {{ background: {theme.line}; }}
-QWidget#sudoku QPushButton#transport-button[ring="true"] {{ border: 2px solid {theme.focus}; padding: 3px 5px; }}
-QWidget#sudoku QPushButton#transport-button:disabled {{ background: transparent; border-color: transparent; }}
-QLabel[role="figure"] {{ font-size: {TEXT_LEAD}px; font-weight: 600; }}
-QLabel[role="side"] {{ font-size: {TEXT_BODY}px; font-weight: 600; }}
-QLabel[role="verdict"] {{ font-size: {TEXT_BODY}px; }}
-QLabel[role="section"] {{ font-size: {TEXT_SMALL}px; color: {theme.faint_ink}; letter-spacing: 1px; }}
-"""
-
-
-def _decisions(theme: Theme) -> str:
-    """Returns the rules of the Decisions page: the list of questions and invalid fields."""
-    return f"""
-QWidget#decisions {{ background: {theme.surface}; }}
-QFrame[role="question"] {{
-    border: none; border-top: 1px solid {theme.line}; border-left: 2px solid transparent; border-radius: 0;
-}}
-QFrame[role="question"][chosen="true"] {{ border-left-color: {theme.accent}; }}
-QLabel[role="asked"] {{ font-size: {TEXT_BODY}px; font-weight: 600; }}
-QWidget#decisions QLineEdit[wrong="true"] {{ border: 2px solid {theme.conflict}; padding: 4px 7px; }}
-QWidget#decisions QPushButton[role="quiet"] {{ padding: 4px 6px; }}
-"""
+    """Returns a window's sheet: standard controls, our roles and the pages', then its own ``rules``."""
+    return stylesheet(theme, draw_marks(theme)) + sized("".join(part(theme) for part in rules))
 
 
 _SHEET = """
@@ -414,4 +256,138 @@ QStatusBar { background: @surface@; color: @faint_ink@; border-top: 1px solid @l
 QStatusBar::item { border: none; }
 QGroupBox { border: none; border-top: 1px solid @line@; margin-top: 20px; padding-top: 8px; }
 QGroupBox::title { subcontrol-origin: margin; subcontrol-position: top left; color: @faint_ink@; padding: 0; }
+
+/* the roles of ``app.design.controls`` */
+QFrame[role="hairline"] { background: @line@; border: none; }
+QLabel[role="wordmark"] { font-size: @text_lead@; font-weight: 600; letter-spacing: 1px; }
+QLabel[role="mark"] { font-size: @text_lead@; color: @accent@; }
+QLabel[role="speaker"] { font-size: @text_small@; color: @faint_ink@; }
+QLabel[role="prose"] { font-size: @text_lead@; }
+QLabel[role="setting"] { font-size: @text_body@; }
+QLabel[role="remark"] {
+    font-size: 13px; color: @ink@; border: none; border-left: 2px solid @accent@;
+    padding: 0 0 0 10px;
+}
+QLabel[role="moment"] {
+    font-size: @text_lead@; color: @faint_ink@; border: none; border-left: 2px solid @line@;
+    padding: 0 0 0 10px;
+}
+QLabel[role="moment"][tense="past"] { color: @ink@; }
+QLabel[role="moment"][tense="now"] { color: @ink@; border-left-color: @accent@; }
+QLabel[role="remark"]:focus, QLabel[role="prose"]:focus { background: @surface_raised@; }
+QFrame[role="notice"] {
+    background: @surface_raised@; border: none; border-left: 2px solid @conflict@;
+}
+QFrame[role="notice"][floats="true"] {
+    border: 1px solid @line_strong@; border-left: 2px solid @conflict@; border-bottom: none;
+}
+QFrame[role="guide"] { background: @surface_raised@; border: none; border-left: 2px solid @accent@; }
+QFrame[role="notice"][tone="done"] { border-left-color: @faint_ink@; }
+QPushButton[role="chip"] {
+    background: transparent; border: 1px solid @line_strong@; border-radius: 15px; padding: 4px 12px;
+    font-size: 13px;
+}
+QPushButton[role="chip"]:hover { border-color: @faint_ink@; background: @surface_raised@; }
+QPushButton[role="chip"]:checked { border-color: @accent@; }
+QPushButton[role="chip"][ring="true"] { border: 2px solid @focus@; padding: 3px 11px; }
+QPushButton[role="chip"]:disabled { border-color: @line@; color: @faint_ink@; }
+QPushButton[role="link"] {
+    background: transparent; border: none; border-bottom: 2px solid transparent; border-radius: 0; padding: 4px 0 2px 0;
+    font-size: 13px; color: @faint_ink@;
+}
+QPushButton[role="link"]:hover { color: @ink@; border-bottom-color: @line_strong@; }
+QPushButton[role="link"]:checked { color: @ink@; border-bottom-color: @accent@; }
+QPushButton[role="link"][ring="true"] { color: @ink@; border-bottom-color: @focus@; }
+QPushButton[role="link"]:disabled { color: @line_strong@; border-bottom-color: transparent; }
+QFrame[role="field"] {
+    background: @surface_raised@; border: 1px solid @line_strong@; border-radius: 8px;
+}
+QFrame[role="field"] QPlainTextEdit, QFrame[role="field"] QPlainTextEdit:focus {
+    border: none; background: transparent; padding: 0; min-height: 0; font-size: @text_lead@;
+}
+QFrame[role="field"][active="true"] { border-color: @focus@; }
+QScrollBar[ring="true"] { border: 1px solid @focus@; }
+QToolButton::menu-indicator, QPushButton::menu-indicator { image: none; width: 0; }
+QProgressBar { background: transparent; border: none; max-height: 2px; min-height: 2px; }
+QProgressBar::chunk { background: @accent@; }
+QToolButton[role="dots"] {
+    background: transparent; border: 1px solid transparent; border-radius: 4px; padding: 0; min-height: 0;
+    color: @ink@;
+}
+QToolButton[role="dots"]:hover, QToolButton[role="dots"]:pressed {
+    background: @surface_raised@; border-color: @line_strong@;
+}
+QToolButton[role="dots"][ring="true"] { border: 2px solid @focus@; padding: 0; }
+QPushButton[role="card"] {
+    background: @surface_raised@; border: 1px solid @line@; border-radius: 6px; padding: 12px 16px;
+    text-align: left; font-size: @text_body@;
+}
+QPushButton[role="card"]:hover { border-color: @line_strong@; }
+QPushButton[role="card"][ring="true"] { border: 2px solid @focus@; padding: 11px 15px; }
+QLabel[role="card-title"] { font-size: @text_body@; font-weight: 600; }
+QLabel[role="card-hint"] { font-size: @text_small@; color: @faint_ink@; }
+QWidget#settings, QWidget#topbar { background: @surface@; }
+
+/* the models page: rows, their headings and their bars */
+QFrame[role="model"] { background: @surface_raised@; border: 1px solid @line@; border-radius: 6px;
+    padding-left: 2px; }
+QFrame[role="model"][loaded="true"] { border-left: 3px solid @accent@; padding-left: 0; }
+QFrame[role="model"][ring="true"] { border-color: @focus@; }
+QLabel[role="model-title"] { font-size: @text_lead@; font-weight: 600; }
+QLabel[role="group"] { font-size: @text_small@; color: @faint_ink@; letter-spacing: 1px; }
+QLabel[role="fact"] { font-size: 13px; color: @faint_ink@; }
+QProgressBar[role="bar"] {
+    background: @line@; border: none; border-radius: 2px; max-height: 4px; min-height: 4px;
+}
+QProgressBar[role="bar"]::chunk { background: @accent@; border-radius: 2px; }
+
+/* the server page: its requests and the texts to copy */
+QWidget#server QCheckBox { padding-left: 0; }
+QFrame[role="request"] { border: none; border-bottom: 1px solid @line@; }
+QLabel[role="request-title"] { font-size: @text_body@; font-weight: 600; }
+QLabel[role="request-state"] { font-size: @text_body@; }
+QPlainTextEdit[role="code"] {
+    background: @surface_sunken@; border: 1px solid @line@; border-radius: 6px;
+}
+
+/* the inspector */
+QWidget#transport, QWidget#inspector-head { background: @surface@; }
+QScrollArea#canvas-scroll, QScrollArea#canvas-scroll > QWidget > QWidget { background: @surface_sunken@; }
+QPushButton#transport-button {
+    background: transparent; border: 1px solid transparent; border-radius: 4px; padding: 4px 6px;
+}
+QPushButton#transport-button:hover { background: @line@; }
+QPushButton#transport-button:checked { background: @line@; border-color: @accent@; }
+QPushButton#transport-button[ring="true"] { border: 2px solid @focus@; padding: 3px 5px; }
+QPushButton#transport-button:disabled { background: transparent; border-color: transparent; }
+QTableCornerButton::section { background: @surface@; border: none; border-bottom: 1px solid @line@; }
+QFrame[role="read-answer"] { border: 1px solid @line@; border-radius: 6px; }
+QFrame[role="read-answer"][lit="true"] { border: 2px solid @accent@; background: @surface_raised@; }
+QLabel[role="frame"] { font-size: @text_body@; color: @ink@; }
+QLabel[role="trace"] { font-size: @text_lead@; font-weight: 600; }
+QWidget#inspector QSplitter::handle:horizontal { background: @line@; margin: 0 2px; }
+QWidget#inspector QSplitter::handle:vertical { background: @line@; margin: 2px 0; }
+
+/* the Sudoku page: figures, headings and the buttons of the slider */
+QWidget#sudoku { background: @surface@; }
+QWidget#sudoku QPushButton#transport-button {
+    background: transparent; border: 1px solid transparent; border-radius: 4px; padding: 4px 6px;
+}
+QWidget#sudoku QPushButton#transport-button:hover { background: @line@; }
+QWidget#sudoku QPushButton#transport-button[ring="true"] { border: 2px solid @focus@; padding: 3px 5px; }
+QWidget#sudoku QPushButton#transport-button:disabled { background: transparent; border-color: transparent; }
+QLabel[role="figure"] { font-size: @text_lead@; font-weight: 600; }
+QLabel[role="side"] { font-size: @text_body@; font-weight: 600; }
+QLabel[role="verdict"] { font-size: @text_body@; }
+QLabel[role="section"] { font-size: @text_small@; color: @faint_ink@; letter-spacing: 1px; }
+
+/* the Decisions page: the list of questions and invalid fields */
+QWidget#decisions { background: @surface@; }
+QFrame[role="question"] {
+    border: none; border-top: 1px solid @line@; border-left: 2px solid transparent; border-radius: 0;
+}
+QFrame[role="question"][chosen="true"] { border-left-color: @accent@; }
+QLabel[role="asked"] { font-size: @text_body@; font-weight: 600; }
+QWidget#decisions QLineEdit[wrong="true"] { border: 2px solid @conflict@; padding: 4px 7px; }
+QWidget#decisions QPushButton[role="quiet"] { padding: 4px 6px; }
 """

@@ -22,13 +22,13 @@ from app.canvas.geometry import GAP, MARGIN, Geometry, line_lengths
 from app.canvas.glyphs import CellGlyphs, Glyph, glyph_of
 from app.canvas.legend import LegendEntry, entry_width, paint_entry
 from app.canvas.paint import (
-    LegendKey,
     PaintOptions,
     legend_entries,
     legend_widths,
     paint_block,
     paint_legend,
 )
+from app.canvas.words import LegendKey
 from app.design.fonts import TEXT_BODY, TEXT_CANVAS, TEXT_LEAD, TEXT_SMALL, canvas_font, ui_font
 from app.design.tokens import DARKROOM, PAPER, Theme, color
 from app.export.run import Options, Share, board_in, chosen, header_of, missing

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Literal
 
 import numpy as np
 from PySide6.QtCore import QObject, Signal, Slot
@@ -21,10 +22,9 @@ from app.session.model_slot import ModelChoice
 from app.system.i18n import tr
 from engine import ADAPTERS, Fork, Mark, Recording, SafelightError
 from engine.catalog import PARTS, SMALL, is_embedded
-from engine.decoders import BY_TOKEN, Ability
+from engine.decoders import BY_TOKEN
 from engine.decoding.names import is_able
 from engine.service import (
-    Capabilities,
     CompletionRun,
     ForkRun,
     InfillRun,
@@ -36,6 +36,9 @@ from engine.service import (
     ServiceReply,
     is_remote,
 )
+
+Use = Literal["forks", "infills", "measures", "reads"]
+"""What can be done with a run: change it, rewrite spans of it, measure an influence, read its text a second time."""
 
 
 class Continuations(QObject):
@@ -101,12 +104,6 @@ class Continuations(QObject):
         return model if model is None or trace is None else model.part(trace.header.model.name)
 
     @property
-    def _able(self) -> Capabilities:
-        """The capabilities of that model; no capabilities without one."""
-        model = self._model
-        return Capabilities() if model is None else model.capabilities
-
-    @property
     def _has_its_model(self) -> bool:
         """True if the loaded model is that of the open run, or if the run does not record its model's fingerprint."""
         model, trace = self._model, self._player.trace
@@ -114,58 +111,48 @@ class Continuations(QObject):
             return False
         return trace.header.model.fingerprint in ("", model.fingerprint)
 
-    def refusal(self, *, can: bool, ability: Ability | None = "measures") -> str:
-        """Returns why the open run cannot be continued now; empty if it can.
-
-        Args:
-            can: the backend supports it.
-            ability: what the run's decoder must be able to do; None: any may have written it.
-        """
-        context, trace = self._context, self._player.trace
-        unfit = self._unfit(ability)
+    def refusal(self, use: Use) -> str:
+        """Returns why the open run cannot be used so now; empty if it can."""
+        context, trace, model, unfit = self._context, self._player.trace, self._model, self._unfit(use)
         if trace is None or unfit:
             return unfit
         if context.loading is not None:
             return tr("{loading}.", loading=context.loading.text)
         if context.is_busy:
             return tr("A run is in progress; Esc stops it.")
-        model = self._model
         if model is None:
             return tr("Load a model to change this run.")
         if not self._has_its_model:
             of = trace.header.model
             return tr("This run is by {model}; load that model to change it.", model=of.title or of.name)
-        if can:
-            return ""
-        return only_text(model) or tr("This cannot be done with {model}.", model=model.title)
+        able = model.capabilities
+        can = {
+            "forks": able.forks,
+            "infills": able.infill,
+            "measures": able.influence,
+            "reads": BY_TOKEN in model.decoders and not is_remote(model.path_or_id),
+        }
+        return "" if can[use] else only_text(model) or tr("This cannot be done with {model}.", model=model.title)
 
-    def refusal_to_fork(self, *, can: bool) -> str:
-        """Returns why the open run cannot be forked now; empty if it can. ``can`` as in ``refusal``."""
-        return self._never() or self.refusal(can=can, ability="forks")
-
-    def refusal_to_infill(self, *, can: bool) -> str:
-        """Returns why spans of the open run cannot be rewritten now; empty if they can. ``can`` as in ``refusal``."""
-        return self._never() or self.refusal(can=can, ability="infills")
-
-    def _unfit(self, ability: Ability | None) -> str:
-        """Returns why a run like the open one cannot be continued so; empty if it can."""
+    def _unfit(self, use: Use) -> str:
+        """Returns why the open run can never be used so; empty if it can."""
         trace = self._player.trace
+        if use == "reads":
+            if trace is None or trace.header.decision is not None or trace.result is None or not trace.committed:
+                return tr("Only a finished text can be read.")
+            unread = tr("The prompt of this run was recorded without its tokens, or has pictures; it cannot be read.")
+            return unread if not trace.header.prompt_ids or trace.pictures else ""
         if trace is None:
             return ""
         if trace.header.decision is not None:
             return tr("A decision is read, not written: there is nothing to change.")
-        if ability is None or is_able(trace.header.config, ability):
+        if use != "measures" and trace.is_held:
+            return tr("This answer had to fit a format; with a change it would not. Ask again instead.")
+        if is_able(trace.header.config, use):
             return ""
-        if ability == "measures":
+        if use == "measures":
             return tr("This can be measured in runs of block diffusion and bidirectional diffusion only.")
         return tr("Runs of this decoder cannot be changed. Ask again instead.")
-
-    def _never(self) -> str:
-        """Returns why the open run can never be forked, or its spans rewritten; empty if it can."""
-        trace = self._player.trace
-        if trace is not None and trace.is_held:
-            return tr("This answer had to fit a format; with a change it would not. Ask again instead.")
-        return ""
 
     def needed(self) -> ModelChoice | None:
         """Returns the run's model if it is installed but not loaded, and nothing is running; None otherwise."""
@@ -188,12 +175,14 @@ class Continuations(QObject):
         model = self._model if self._has_its_model else None
         offer = "" if needed is None else context.slot.title_of(needed.path_or_id)
         self._forks.token.encode = None if model is None else model.encode
-        self._forks.block(self.refusal_to_fork(can=self._able.forks), "" if self._never() else offer)
-        infilling = self.refusal_to_infill(can=self._able.infill)
-        never = self._unfit("infills") or self._never()
-        self._forks.spans.block(infilling, "" if never else offer)
-        self._opinion.set_refusal(self._refusal_to_opine(), "" if self._unread() else offer)
-        self._influence.set_refusal(self.refusal(can=self._able.influence), "" if self._unfit("measures") else offer)
+        panels: dict[Use, Callable[[str, str], object]] = {
+            "forks": self._forks.block,
+            "infills": self._forks.spans.block,
+            "measures": self._influence.set_refusal,
+            "reads": self._opinion.set_refusal,
+        }
+        for use, show in panels.items():
+            show(self.refusal(use), "" if self._unfit(use) else offer)
         if self._waiting is not None and context.loading is None:
             waiting, self._waiting = self._waiting, None
             waiting()
@@ -237,9 +226,7 @@ class Continuations(QObject):
             self._with_its_model(partial(self._run, request))
 
     def _run(self, request: RunRequest) -> None:
-        able, is_fork = self._able, isinstance(request, ForkRun)
-        refusal = self.refusal_to_fork(can=able.forks) if is_fork else self.refusal_to_infill(can=able.infill)
-        if refusal:
+        if refusal := self.refusal("forks" if isinstance(request, ForkRun) else "infills"):
             self._forks.say(refusal)
             return
         self._handle = handle = self._context.backend.run(request)
@@ -261,12 +248,12 @@ class Continuations(QObject):
         ids = [] if model is None or not text else model.encode(text)
         if len(ids) != 1:
             said = tr("{text} is {count} tokens; it must be one.", text=token_words(text), count=len(ids))
-            self._influence.show_problem(self.refusal(can=self._able.influence) or said)
+            self._influence.show_problem(self.refusal("measures") or said)
             return
         self._measure(position, ids[0])
 
     def _measure(self, position: int, token: int) -> None:
-        player, refusal = self._player, self.refusal(can=self._able.influence)
+        player, refusal = self._player, self.refusal("measures")
         trace, snapshot, record = player.trace, player.snapshot, player.block
         if refusal or trace is None or snapshot is None or record is None:
             self._influence.show_problem(refusal)
@@ -292,24 +279,9 @@ class Continuations(QObject):
         else:
             self._influence.set_busy(False)
 
-    def _unread(self) -> str:
-        """Returns why the open run's text can never be read for a second opinion; empty if it can."""
-        trace = self._player.trace
-        if trace is None or trace.header.decision is not None or trace.result is None or not trace.committed:
-            return tr("Only a finished text can be read.")
-        if not trace.header.prompt_ids or trace.pictures:
-            return tr("The prompt of this run was recorded without its tokens, or has pictures; it cannot be read.")
-        return ""
-
-    def _refusal_to_opine(self) -> str:
-        """Returns why the open run's text cannot be read now; empty if it can."""
-        model = self._model
-        reads = model is not None and BY_TOKEN in model.decoders and not is_remote(model.path_or_id)
-        return self._unread() or self.refusal(can=reads, ability=None)
-
     def _opine(self) -> None:
         """Reads the open run's text causally; the token that such a run would write is not waited for."""
-        trace, refusal = self._player.trace, self._refusal_to_opine()
+        trace, refusal = self._player.trace, self.refusal("reads")
         if trace is None or refusal:
             self._opinion.show_problem(refusal)
             return

@@ -84,7 +84,7 @@ def test_a_run_of_a_part_goes_on_and_after_another_model_the_small_ones_are_load
     inspector = window.pages.inspector()
     first = inspector.page.player.trace
     assert first is not None
-    assert inspector.continuations.refusal_to_fork(can=True) == ""
+    assert inspector.continuations.refusal("forks") == ""
     view = inspector.page.change.influence
     inspector.page.player.go(2)
     view.asked.emit(1, 20)

@@ -137,9 +137,7 @@ class Style:
 
 @lru_cache(maxsize=4)
 def _fonts(_percent: int) -> tuple[QFont, QFont]:
-    text = ui_font()
-    text.setPixelSize(px(TEXT_LEAD))
-    return text, canvas_font(TEXT_BODY)
+    return ui_font(TEXT_LEAD), canvas_font(TEXT_BODY)
 
 
 class InertDocument(QTextDocument):

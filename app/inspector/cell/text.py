@@ -19,7 +19,7 @@ from PySide6.QtWidgets import QTextEdit, QWidget
 from app.canvas.words import token_words
 from app.design import themes
 from app.design.controls import label
-from app.design.fonts import TEXT_LEAD, px, ui_font
+from app.design.fonts import TEXT_LEAD, ui_font
 from app.design.layouts import column_of
 from app.design.text_field import PlainText
 from app.design.tokens import SPACE_2, SPACE_4, Theme, color
@@ -114,12 +114,6 @@ class TextPane(PlainText):
         self.setAccessibleName(tr("The text at this step"))
         self.setPlaceholderText(tr("No text at this step."))
         self._text = ""
-
-    def dress(self) -> None:
-        """Sets the font to the user's text size."""
-        font = ui_font()
-        font.setPixelSize(px(TEXT_LEAD))
-        self.setFont(font)
 
     def bring(self, text: str) -> None:
         """Shows a text. Only the part between the common beginning and the common end is replaced."""
@@ -216,12 +210,12 @@ class RenderedText(QWidget):
         player.selected.connect(self._select)
         player.hovered.connect(self._mark)
         themes.changed.connect(self._redress)
-        self.pane.dress()
         self._open()
+        self._redress()
 
     @Slot()
     def _redress(self) -> None:
-        self.pane.dress()
+        self.pane.setFont(ui_font(TEXT_LEAD))
         self._mark()
 
     @property

@@ -14,7 +14,7 @@ from app.design.controls import Elided, introduce, scroller
 from app.design.fonts import canvas_font
 from app.design.layouts import boxed, column_of
 from app.design.tokens import SPACE_1, SPACE_4, color
-from app.inspector.canvas.page_cells import BoardCells, Cells, Marked
+from app.inspector.canvas.page_cells import SpannedBoard, SpannedCanvas
 from app.state.run.canvas import BlockState, Mask
 from app.state.run.replay import BlockRecord
 from app.state.sudoku.placing import Placed, placed
@@ -23,28 +23,10 @@ from engine import Recording
 CORNER = 5  # length of a bracket's arms in pixels
 
 
-class Bracketed(Marked):
-    """A grid that marks cells with brackets."""
-
-    def _paint_mark(self, painter: QPainter, rect: QRect) -> None:
-        painter.setPen(QPen(color(themes.current().accent), 2))
-        _bracket(painter, rect.adjusted(1, 1, -1, -1))
-
-
-class MarkedCanvas(Bracketed, Cells):
-    """A canvas of tokens with brackets on some cells."""
-
-
-class MarkedBoard(Bracketed, BoardCells):
-    """A board with brackets on some cells."""
-
-    def cell_of(self, position: int) -> int:
-        return BoardCells.cell_of(self, position)
-
-
-def _bracket(painter: QPainter, rect: QRect) -> None:
-    """Draws two opposite corners, a shape that no cell state has."""
-    arm = min(CORNER, rect.width() // 4)
+def bracket(painter: QPainter, rect: QRect) -> None:
+    """Draws two opposite corners of a cell, a shape that no cell state has."""
+    painter.setPen(QPen(color(themes.current().accent), 2))
+    rect, arm = rect.adjusted(1, 1, -1, -1), min(CORNER, (rect.width() - 2) // 4)
     for x, y, length in ((rect.left(), rect.top(), arm), (rect.right(), rect.bottom(), -arm)):
         painter.drawLine(x, y, x + length, y)
         painter.drawLine(x, y, x, y + length)
@@ -57,10 +39,10 @@ class RunSide(QWidget):
         super().__init__()
         self._trace: Recording | None = None
         self.title, self.where = Elided("setting"), Elided("caption")
-        self.view = introduce(MarkedCanvas(), name)
+        self.view = introduce(SpannedCanvas(bracket), name)
         self.view.set_still(True)  # two canvases that fade at once are confusing
         expose_cells(self.view)
-        self.board = introduce(MarkedBoard(), name)
+        self.board = introduce(SpannedBoard(bracket), name)
         self.board.set_still(True)
         self.area = introduce(scroller(self.view, arrows=False), id="canvas-scroll")  # the page handles the arrow keys
         names = column_of(self.title, self.where, margins=(SPACE_4, SPACE_1, SPACE_4, SPACE_1), spacing=0)

@@ -6,7 +6,6 @@ from functools import partial
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSignalBlocker, QSize, Qt, Slot
 from PySide6.QtGui import (
-    QFont,
     QKeyEvent,
     QKeySequence,
     QMouseEvent,
@@ -23,7 +22,7 @@ from app.canvas.legend import Legend, LegendEntry
 from app.design import icons, themes
 from app.design.controls import ChoiceBox, Elided, button, chain_tabs, describe, folded, introduce
 from app.design.focus_rings import is_ringed
-from app.design.fonts import TEXT_SMALL, px, ui_font
+from app.design.fonts import TEXT_SMALL, caption_font, px
 from app.design.layouts import Gap, column_of, row_of
 from app.design.tokens import Theme, color, set_inks
 from app.inspector.keys import KEY_ACTIONS
@@ -49,19 +48,12 @@ class Timeline(QAbstractSlider):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         introduce(self, tr("Timeline"), tr("Every step of the run. The arrow keys go to the one before or after."))
-        self._resize_labels()
         player.opened.connect(self._on_frames)
         player.grown.connect(self._on_frames)
         player.placed.connect(self._on_placed)
         overview.known.connect(self._on_known)
         self.valueChanged.connect(player.go)
-        themes.changed.connect(self._resize_labels)
-
-    @Slot()
-    def _resize_labels(self) -> None:
-        self._label = ui_font()
-        self._label.setPixelSize(px(TEXT_SMALL))
-        self.updateGeometry()
+        themes.changed.connect(self.updateGeometry)
 
     def sizeHint(self) -> QSize:
         return QSize(400, 30 + px(TEXT_SMALL) + 4)
@@ -186,7 +178,7 @@ class Timeline(QAbstractSlider):
         replay = self._player.replay
         assert replay is not None
         theme, middle = themes.current(), self._middle
-        painter.setFont(QFont(self._label))
+        painter.setFont(caption_font())
         last_label = -1e9
         for block, steps in enumerate(self._overview.steps):
             first = replay.first_of(block)

@@ -205,14 +205,14 @@ def test_neither_is_gone_on_from(open_context: Callable[..., AppContext], qtbot:
     for told, why in ((DECIDED, "read, not written"), (STRUCTURED, "had to fit a format")):
         trace = trace_of(told)
         inspector.page.open_trace(trace)
-        assert why in inspector.continuations.refusal_to_fork(can=True)
+        assert why in inspector.continuations.refusal("forks")
         assert why in inspector.forks.run.toolTip()
         assert not inspector.forks.run.isEnabled()
         assert why in inspector.forks.spans.run.toolTip()
         with pytest.raises(SafelightError, match=r"no text to fork|format cannot be|fit a format"):
             InfillRun.of(trace, (), 1)
     assert inspector.continuations.needed() is None
-    assert "read, not written" not in inspector.continuations.refusal(can=True)  # influence can be measured
+    assert "read, not written" not in inspector.continuations.refusal("measures")  # influence can be measured
 
 
 def test_a_served_request_says_what_it_is() -> None:
