@@ -22,7 +22,7 @@ from app.board.glyphs import BoardGlyphs, Drawn, Face, visible
 from app.canvas.geometry import Rect
 from app.canvas.paint import state_color
 from app.design.fonts import ui_font
-from app.design.tokens import RADIUS, Theme, color, entropy_color, readable_on, set_inks
+from app.design.tokens import RADIUS, Theme, color, entropy_color, mixed, readable_on, set_inks
 from app.state.run.canvas import CellState
 from app.state.sudoku.solve_frame import ShownCell, SolveFrame
 from engine.tasks.sudoku import PEERS
@@ -218,8 +218,9 @@ def _paint_grounds(
             painter.fillRect(rect.x, rect.y, size, size, wash)
 
 
+@cache
 def given_ground(theme: Theme) -> QColor:
-    return _mixed(theme.surface_sunken, theme.line, 0.6)
+    return mixed(color(theme.surface_sunken), color(theme.line), 0.6)
 
 
 def _shown(cell: ShownCell) -> str:
@@ -228,7 +229,7 @@ def _shown(cell: ShownCell) -> str:
 
 def _paint_lines(painter: QPainter, geometry: BoardGeometry, theme: Theme) -> None:
     left, top, side, size = geometry.left, geometry.top, geometry.side, geometry.cell
-    thin, thick = _mixed(theme.line, theme.line_strong, 0.35), color(theme.faint_ink)
+    thin, thick = mixed(color(theme.line), color(theme.line_strong), 0.35), color(theme.faint_ink)
     for pen, width, wanted in ((thin, 1, False), (thick, 2 if size >= 36 else 1, True)):
         for line in range(1, 9):
             if (line % 3 == 0) == wanted:
@@ -353,11 +354,3 @@ def _veil(code: str, alpha: float) -> QColor:
     made = QColor(code)
     made.setAlphaF(alpha)
     return made
-
-
-@cache
-def _mixed(code: str, other: str, share: float) -> QColor:
-    """Returns a colour with this share of another mixed in."""
-    a, b = QColor(code), QColor(other)
-    pairs = (a.red(), b.red()), (a.green(), b.green()), (a.blue(), b.blue())
-    return QColor(*(round(x + (y - x) * share) for x, y in pairs))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, Signal, Slot
 from PySide6.QtGui import QFontMetrics, QHideEvent, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QFrame, QHBoxLayout, QLabel, QScrollArea, QSizePolicy, QWidget
+from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLabel, QScrollArea, QSizePolicy, QWidget
 
 import engine
 from app.bridge.background import Background
@@ -14,7 +14,7 @@ from app.design import motion, themes
 from app.design.chip_bar import SuggestionBar
 from app.design.controls import button, chain_tabs, flow_of, introduce, label, restyle, show_line
 from app.design.fonts import canvas_font, px
-from app.design.layouts import STRETCH, Gap, boxed, column_of, row_of
+from app.design.layouts import STRETCH, Gap, bare, boxed, column_of, row_of
 from app.player.player import Player
 from app.state.run.canvas import BlockState
 from app.state.run.replay import Replay, read_run
@@ -223,9 +223,7 @@ class ChatWelcome(QScrollArea):
 
     def __init__(self, width: int, side: int) -> None:
         super().__init__(widgetResizable=True)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setAccessibleName(tr("Welcome"))
+        bare(introduce(self, tr("Welcome")))
         title = label(tr("Watch the text develop"), "display", wrap=True)
         about = label(
             tr("A diffusion model begins with noise and corrects the whole answer, step by step."),

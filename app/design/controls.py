@@ -25,7 +25,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.design.fonts import px
-from app.design.layouts import row_of
+from app.design.layouts import bare, row_of
 from app.system.i18n import tr
 
 Introduced = TypeVar("Introduced", bound=QWidget)
@@ -340,14 +340,21 @@ def scroller(widget: QWidget, *, arrows: bool = True) -> QScrollArea:
     """
     area = QScrollArea() if arrows else _PagedArea()
     area.setWidgetResizable(True)
-    area.setFrameShape(QFrame.Shape.NoFrame)
-    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    bare(area)
     area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
     area.setWidget(widget)
     return area
 
 
 BEARINGS = 2  # pixels at 100 %: the side bearings at both ends, which Qt omits when it measures the longest text
+
+
+def choice_of(options: Iterable[tuple[object, str]]) -> ChoiceBox:
+    """Returns a box of these values, each with its text."""
+    made = ChoiceBox()
+    for value, text in options:
+        made.addItem(text, value)
+    return made
 
 
 class ChoiceBox(QComboBox):

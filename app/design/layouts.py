@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QBoxLayout, QFrame, QHBoxLayout, QLayout, QScrollArea, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QAbstractScrollArea,
+    QBoxLayout,
+    QFrame,
+    QHBoxLayout,
+    QLayout,
+    QScrollArea,
+    QSplitter,
+    QVBoxLayout,
+    QWidget,
+)
 
 STRETCH = 1
 """A part that takes the space that is left; as any whole number, its share of it."""
@@ -78,14 +88,19 @@ def _filled(made: Made, parts: Sequence[Part], margins: Margins, spacing: int) -
 WIDTH = 880  # maximum in pixels, so that lines stay readable
 
 
+def bare(area: QAbstractScrollArea) -> None:
+    """Takes the frame and the horizontal scroll bar from an area."""
+    area.setFrameShape(QFrame.Shape.NoFrame)
+    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+
+
 class ColumnPage(QScrollArea):
     """A page of one column. A subclass calls ``show_column`` once, with the parts of it."""
 
     def __init__(self) -> None:
         super().__init__(widgetResizable=True)
         self._inside = QWidget(maximumWidth=WIDTH)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        bare(self)
 
     def show_column(self, *parts: Part, margins: Margins = (32, 24, 32, 32), spacing: int = 8) -> None:
         self._inside.setLayout(column_of(*parts, STRETCH, margins=margins, spacing=spacing))

@@ -22,6 +22,7 @@ from PySide6.QtWidgets import QApplication, QFrame, QLayout, QPlainTextEdit, QSi
 
 from app.design.controls import introduce, restyle
 from app.design.drops import has_picture, is_taken, local_files
+from app.design.layouts import bare
 from app.system.i18n import tr
 
 LONGEST = 100_000  # characters
@@ -185,8 +186,7 @@ class PromptField(TextField):
     def __init__(self) -> None:
         super().__init__()
         self.setTabChangesFocus(True)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        bare(self)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:

@@ -95,7 +95,7 @@ PAPER = Theme(
 
 # Magma of the viridis family (matplotlib, CC0), sixteen even samples: black to cream, perceptually uniform.
 _MAGMA = tuple(
-    tuple(code.to_bytes(3))
+    QColor(code)
     for code in (
         *(0x000004, 0x0B0924, 0x20114B, 0x3B0F70, 0x57157E, 0x721F81, 0x8C2981, 0xA8327D),
         *(0xC43C75, 0xDE4968, 0xF1605D, 0xFA7F5E, 0xFE9F6D, 0xFEBF84, 0xFDDEA0, 0xFCFDBF),
@@ -117,9 +117,13 @@ def entropy_color(value01: float, theme: Theme) -> QColor:
     value = min(max(float(value01), 0.0), 1.0)
     place = (value if theme.dark else 1.0 - value) * (len(_MAGMA) - 1)
     low = min(int(place), len(_MAGMA) - 2)
-    share = place - low
-    channels = (round(a + (b - a) * share) for a, b in zip(_MAGMA[low], _MAGMA[low + 1], strict=True))
-    return QColor(*channels)
+    return mixed(_MAGMA[low], _MAGMA[low + 1], place - low)
+
+
+def mixed(one: QColor, other: QColor, share: float) -> QColor:
+    """Returns a colour with this share of another mixed in."""
+    pairs = (one.red(), other.red()), (one.green(), other.green()), (one.blue(), other.blue())
+    return QColor(*(round(low + (high - low) * share) for low, high in pairs))
 
 
 def luminance(shade: QColor) -> float:

@@ -15,10 +15,9 @@ from PIL.GifImagePlugin import getdata, getheader
 from PySide6.QtGui import QColor, QImage
 
 from app.board.paint import given_ground
-from app.design.tokens import Theme
-from app.export.pictures import PictureSheet, PictureStyle
-from app.export.run import Options, Share, chosen, missing
-from app.state.run.replay import Replay
+from app.design.tokens import Theme, mixed
+from app.export.pictures import measured
+from app.export.run import Options, Share, missing
 from engine import Recording
 from engine.files import replacing
 
@@ -33,18 +32,14 @@ def write(run: Recording, path: Path, options: Options) -> Share:
     Raises:
         SafelightError: there is nothing to be drawn, or the file cannot be written.
     """
-    replay = Replay(run)
-    places = chosen(replay, options)
-    style = PictureStyle.of(options)
-    sheet = PictureSheet(run, replay, places, style)
-    for share in sheet.measure():
-        yield 0.1 * share
+    sheet = yield from measured(run, options, 0.1)
+    places = sheet.places
     with replacing(path) as unfinished, unfinished.open("wb") as file:
         pictures = (sheet.image(place) for place in places)
-        colors = palette(style.theme, board=sheet.has_boards)
+        colors = palette(sheet.style.theme, board=sheet.has_boards)
         for number in _frames(file, pictures, len(places), options, colors):
             yield 0.1 + 0.9 * number / len(places)
-    return missing(replay)
+    return missing(sheet.replay)
 
 
 def _frames(
@@ -84,19 +79,14 @@ def palette(theme: Theme, *, board: bool) -> list[Rgb]:
     states = [theme.noise, theme.candidate, theme.accepted, theme.remelted, theme.settled, theme.given, theme.padding]
     shades = [ground]
     if board:
-        shades += [_between(ground, QColor(name), part / 15) for name in (*quiet, *states) for part in range(1, 16)]
+        shades += [mixed(ground, QColor(name), part / 15) for name in (*quiet, *states) for part in range(1, 16)]
         given = given_ground(theme)
         inks = (theme.given, theme.conflict, theme.line_strong, theme.remelted)
-        shades += [_between(given, QColor(name), part / 7) for name in inks for part in range(8)]
+        shades += [mixed(given, QColor(name), part / 7) for name in inks for part in range(8)]
     else:
-        shades += [_between(ground, QColor(name), part / 20) for name in (*quiet, *states) for part in range(1, 21)]
+        shades += [mixed(ground, QColor(name), part / 20) for name in (*quiet, *states) for part in range(1, 21)]
     distinct = list(dict.fromkeys((shade.red(), shade.green(), shade.blue()) for shade in shades))[:COLORS]
     return distinct + [distinct[0]] * (COLORS - len(distinct))
-
-
-def _between(one: QColor, other: QColor, share: float) -> QColor:
-    pairs = ((one.red(), other.red()), (one.green(), other.green()), (one.blue(), other.blue()))
-    return QColor(*(round(low + (high - low) * share) for low, high in pairs))
 
 
 def as_pillow(picture: QImage) -> Image.Image:

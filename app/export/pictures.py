@@ -7,11 +7,11 @@ all frames of a video have the same size.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from PySide6.QtCore import QPointF, QRect, Qt
+from PySide6.QtCore import QRect, Qt
 from PySide6.QtGui import QFont, QFontMetrics, QFontMetricsF, QImage, QPainter
 
 from app.board.geometry import BoardGeometry
@@ -20,7 +20,7 @@ from app.board.legend import running_entries
 from app.board.paint import BoardPaintOptions, paint_board
 from app.canvas.geometry import GAP, MARGIN, Geometry, line_lengths
 from app.canvas.glyphs import CellGlyphs, Glyph, glyph_of
-from app.canvas.legend import LegendEntry, entry_width, paint_entry
+from app.canvas.legend import entry_width, paint_entry
 from app.canvas.paint import (
     PaintOptions,
     legend_entries,
@@ -45,55 +45,6 @@ from engine.files import replacing
 from engine.tasks.decisions.questions import Decision
 
 CELL = 54  # pixels; nine of the first are as wide as the narrowest picture
-
-
-class Boards:
-    """The boards of a run. Without ``prompt`` no cell is marked as given, and there is no verdict."""
-
-    def __init__(self, run: Recording, replay: Replay, *, prompt: bool) -> None:
-        self._run, self._replay, self._prompt = run, replay, prompt
-        self._found: dict[int, Placed | None] = {}
-        self._glyphs = BoardGlyphs()
-        self._geometry = BoardGeometry(0, 0, CELL)
-
-    @property
-    def side(self) -> int:
-        """Side of a board in pixels."""
-        return self._geometry.side
-
-    @property
-    def entries(self) -> list[LegendEntry]:
-        """The legend of a board's marks."""
-        return running_entries(self._glyphs)
-
-    def find(self, block: int) -> Placed | None:
-        """Returns the place of the Sudoku in a block; None if it has none."""
-        if block not in self._found:
-            self._found[block] = board_in(self._run, self._replay.record(block), prompt=self._prompt)
-        return self._found[block]
-
-    def frame(self, place: int) -> SolveFrame | None:
-        """Returns the board's state at a frame; None if the block is not a Sudoku."""
-        block = self._replay.snapshot(place)
-        found = self.find(block.block_index)
-        return None if found is None else frame(found.puzzle, block, self._run.piece, found.positions)
-
-    def caption(self, shown: SolveFrame) -> list[str]:
-        """Returns the parts of a board's caption after its step."""
-        if shown.verdict is not None:
-            steps = trn("{count} step", "{count} steps", shown.steps)
-            return [steps, shown.verdict.text] if self._prompt else [tr("finished"), steps]
-        words = [tr("accepted {accepted} of {length}", accepted=shown.accepted, length=len(shown.cells))]
-        if shown.entropy is not None:
-            words.append(tr("mean entropy {entropy} nats", entropy=f"{shown.entropy:.3f}"))
-        return words
-
-    def paint(self, painter: QPainter, shown: SolveFrame, at: QPointF, theme: Theme) -> None:
-        """Paints a board with its top left corner at a point."""
-        painter.save()
-        painter.translate(at)
-        paint_board(painter, self._geometry, shown, theme, self._glyphs, BoardPaintOptions())
-        painter.restore()
 
 
 SHAPE = 1.6  # preferred width / height of a canvas
@@ -130,7 +81,8 @@ class PictureSheet:
     def __init__(self, run: Recording, replay: Replay, places: Sequence[int], style: PictureStyle) -> None:
         self.run, self.replay, self.places, self.style = run, replay, tuple(places), style
         self._glyphs = _Glyphs(_exactly(canvas_font(), TEXT_CANVAS))
-        self._boards = Boards(run, replay, prompt=style.prompt)
+        self._board, self._board_glyphs = BoardGeometry(0, 0, CELL), BoardGlyphs()
+        self._found: dict[int, Placed | None] = {}  # by block: its Sudoku, if it is drawn as a board
         self._glyph_of_token: dict[int, Glyph] = {}
         self._texts: set[str] = set()
         self._blocks: dict[int, tuple[int, tuple[int, ...]]] = {}  # by block: number of cells, line ends
@@ -158,10 +110,10 @@ class PictureSheet:
     def _lay_out(self) -> None:
         cell = self._glyphs.cell_width(sorted(self._texts)), self._glyphs.cell_height()
         self._cell = cell
-        tokens = [index for index in self._blocks if not self._is_board(index)]
+        tokens = [index for index in self._blocks if self._sudoku(index) is None]
         self._columns = max((shapely(*self._blocks[index], *cell) for index in tokens), default=1)
         cells = self._columns * (cell[0] + GAP) - GAP + 2 * MARGIN if tokens else 0
-        board = self._boards.side + 2 * MARGIN if len(tokens) < len(self._blocks) else 0
+        board = self._board.side + 2 * MARGIN if len(tokens) < len(self._blocks) else 0
         self.width = max(cells, board, LEAST_WIDTH)
         highest = max((self.grid(index).height for index in tokens), default=max(board, 2 * MARGIN))
         highest = max(highest, board)
@@ -169,7 +121,7 @@ class PictureSheet:
         self._captions = 1 if self._widest <= room else min(math.ceil(1.2 * self._widest / room), CAPTION_LINES)
         self._frame_height = highest - 2 * MARGIN + self._captions * CAPTION_HEIGHT
         self._states = self._legend if tokens else ()
-        self._entries = [] if tokens else self._boards.entries
+        self._entries = [] if tokens else running_entries(self._board_glyphs)
         widths = [entry_width(entry, QFontMetricsF(self._glyphs.label), int) for entry in self._entries]
         self._footer = Geometry.from_width(
             self.width,
@@ -201,10 +153,20 @@ class PictureSheet:
     @property
     def has_boards(self) -> bool:
         """True if any block is drawn as a board."""
-        return any(map(self._is_board, self._blocks))
+        return any(self._sudoku(index) is not None for index in self._blocks)
 
-    def _is_board(self, block: int) -> bool:
-        return self.style.board and self._boards.find(block) is not None
+    def _sudoku(self, block: int) -> Placed | None:
+        """Returns the place of the Sudoku in a block that is drawn as a board; None for other blocks."""
+        if block not in self._found:
+            record = self.replay.record(block)
+            self._found[block] = board_in(self.run, record, prompt=self.style.prompt) if self.style.board else None
+        return self._found[block]
+
+    def _solving(self, place: int) -> SolveFrame | None:
+        """Returns the state of the board at a frame; None for a block that is drawn as tokens."""
+        block = self.replay.snapshot(place)
+        found = self._sudoku(block.block_index)
+        return None if found is None else frame(found.puzzle, block, self.run.piece, found.positions)
 
     def _heading_lines(self, tokens: bool) -> list[tuple[str, QFont, int, str]]:
         theme = self.style.theme
@@ -230,10 +192,20 @@ class PictureSheet:
         begins = self.replay.record(block.block_index).round_at(self.replay.frames[place].step)
         if begins is not None:
             words.append(round_words(begins))
-        shown = self._boards.frame(place) if self._is_board(block.block_index) else None
+        shown = self._solving(place)
         if shown is not None and block.step >= 0:
-            words = [*words[: 0 if block.committed else 1], *self._boards.caption(shown)]
+            words = [*words[: 0 if block.committed else 1], *self._board_words(shown)]
         return " · ".join([*name, *words])
+
+    def _board_words(self, shown: SolveFrame) -> list[str]:
+        """Returns the parts of a board's caption after its step."""
+        if shown.verdict is not None:
+            steps = trn("{count} step", "{count} steps", shown.steps)
+            return [steps, shown.verdict.text] if self.style.prompt else [tr("finished"), steps]
+        words = [tr("accepted {accepted} of {length}", accepted=shown.accepted, length=len(shown.cells))]
+        if shown.entropy is not None:
+            words.append(tr("mean entropy {entropy} nats", entropy=f"{shown.entropy:.3f}"))
+        return words
 
     def _read_caption(self, place: int, decision: Decision) -> str:
         """Returns the caption of a read of a decision, with the answers so far."""
@@ -291,13 +263,13 @@ class PictureSheet:
         room = QRect(MARGIN, 0, self.width - 2 * MARGIN, self._captions * CAPTION_HEIGHT - 8)
         painter.drawText(room, _CAPTION, self.caption(place))
         painter.translate(0, self._captions * CAPTION_HEIGHT - MARGIN)
-        shown = self._boards.frame(place) if self._is_board(block.block_index) else None
+        shown = self._solving(place)
         if shown is not None:
-            self._boards.paint(painter, shown, QPointF(MARGIN, MARGIN), theme)
-            painter.restore()
-            return
-        look = PaintOptions(calm=self.style.calm, slots=self._slots)
-        paint_block(painter, self.grid(block.block_index), block, theme, self._glyphs, self._glyph, look)
+            painter.translate(MARGIN, MARGIN)
+            paint_board(painter, self._board, shown, theme, self._board_glyphs, BoardPaintOptions())
+        else:
+            look = PaintOptions(calm=self.style.calm, slots=self._slots)
+            paint_block(painter, self.grid(block.block_index), block, theme, self._glyphs, self._glyph, look)
         painter.restore()
 
 
@@ -372,18 +344,23 @@ def _even(pixels: int) -> int:
     return pixels + pixels % 2  # video codecs compress blocks of 2 x 2 pixels
 
 
+def measured(run: Recording, options: Options, share: float) -> Generator[float, None, PictureSheet]:
+    """Returns the measured pictures of the chosen frames; yields the share done, up to ``share``."""
+    replay = Replay(run)
+    sheet = PictureSheet(run, replay, chosen(replay, options), PictureStyle.of(options))
+    for done in sheet.measure():
+        yield share * done
+    return sheet
+
+
 def write(run: Recording, path: Path, options: Options) -> Share:
     """Writes one frame as PNG; yields the share done.
 
     Raises:
         SafelightError: there is no such frame, the picture would be too large, or the file cannot be written.
     """
-    replay = Replay(run)
-    places = chosen(replay, options)
-    sheet = PictureSheet(run, replay, places, PictureStyle.of(options))
-    for share in sheet.measure():
-        yield 0.5 * share
-    image = sheet.image(places[0])
+    sheet = yield from measured(run, options, 0.5)
+    image = sheet.image(sheet.places[0])
     with replacing(path) as unfinished:
         if not image.save(str(unfinished), "PNG"):  # type: ignore[call-overload]
             # Qt gives no reason; writing data raises the error.
@@ -391,4 +368,4 @@ def write(run: Recording, path: Path, options: Options) -> Share:
                 file.write(bytes(1 << 20))
             raise SafelightError(f"{path} could not be written as PNG. Choose another place")
         yield 1.0
-    return missing(replay)
+    return missing(sheet.replay)

@@ -13,9 +13,8 @@ from typing import IO
 
 from PySide6.QtGui import QImage
 
-from app.export.pictures import PictureSheet, PictureStyle
-from app.export.run import Options, Share, chosen, in_thread, missing
-from app.state.run.replay import Replay
+from app.export.pictures import measured
+from app.export.run import Options, Share, in_thread, missing
 from engine import Recording, SafelightError
 from engine.files import replacing
 
@@ -30,13 +29,9 @@ def write(run: Recording, path: Path, options: Options) -> Share:
         SafelightError: ffmpeg is missing or fails, there is nothing to be drawn, or the file cannot be written.
     """
     program = yield from in_thread(ffmpeg, 0.0)  # runs the program as a test, which takes a third of a second
-    replay = Replay(run)
-    places = chosen(replay, options)
-    sheet = PictureSheet(run, replay, places, PictureStyle.of(options))
-    for share in sheet.measure():
-        yield 0.1 * share
+    sheet = yield from measured(run, options, 0.1)
     repeats = max(0, math.ceil(END_SECONDS * options.fps) - 1)
-    shown = [*places, *places[-1:] * repeats]
+    shown = [*sheet.places, *sheet.places[-1:] * repeats]
     with replacing(path) as unfinished, tempfile.TemporaryFile() as complaints:
         encoder = _start(_command(program, sheet.size, options.fps, unfinished), complaints)
         try:
@@ -52,7 +47,7 @@ def write(run: Recording, path: Path, options: Options) -> Share:
             complaints.seek(0)
             raise _failure(complaints.read(), path)
     yield 1.0
-    return missing(replay)
+    return missing(sheet.replay)
 
 
 def _feed(encoder: subprocess.Popen[bytes], picture: bytes) -> None:

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.design.controls import ChoiceBox, button, introduce, label, show_line
+from app.design.controls import button, choice_of, introduce, label, restyle, show_line
 from app.design.fonts import px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.export import FORMATS, ExportFormat
@@ -43,6 +43,7 @@ class ExportDialog(QDialog):
     def __init__(self, player: Player, parent: QWidget | None = None, settings: QSettings | None = None) -> None:
         super().__init__(parent)
         self.setWindowTitle(tr("Export the run"))
+        self.setMinimumWidth(px(WIDTH))
         self._player = player
         self._settings = settings if settings is not None else store.default_settings()
         self._work: Share | None = None
@@ -53,19 +54,18 @@ class ExportDialog(QDialog):
 
     def _make_controls(self) -> None:
         block = self._player.frame.block + 1 if self._player.frame is not None else 1
-        self.format = _choice(tr("Format"), [(name, tr(format.title)) for name, format in FORMATS.items()])
-        self.which = _choice(
-            tr("Steps"),
-            [
-                ("fitting", tr("As suits the format")),
-                ("block", tr("All of block {block}", block=block)),
-                ("here", tr("The step shown")),
-            ],
-        )
-        self.theme = _choice(tr("Theme"), [("darkroom", tr("Darkroom")), ("paper", tr("Paper"))])
+        formats = [(name, tr(format.title)) for name, format in FORMATS.items()]
+        self.format = introduce(choice_of(formats), tr("Format"))
+        which = [
+            ("fitting", tr("As suits the format")),
+            ("block", tr("All of block {block}", block=block)),
+            ("here", tr("The step shown")),
+        ]
+        self.which = introduce(choice_of(which), tr("Steps"))
+        self.theme = introduce(choice_of([("darkroom", tr("Darkroom")), ("paper", tr("Paper"))]), tr("Theme"))
         is_dark = self.palette().window().color().lightness() < 128
         self.theme.setCurrentIndex(0 if is_dark else 1)
-        self.scale = _choice(tr("Scale"), [(1, "1×"), (2, "2×")])
+        self.scale = introduce(choice_of([(1, "1×"), (2, "2×")]), tr("Scale"))
         self.fps = RealBox(Setting("Speed", "frames a second", "", FPS_LOW, FPS_HIGH, 1.0, 1))
         self.fps.setValue(Options().fps)
         self.fps.setSuffix(" " + tr("frames a second"))
@@ -75,8 +75,7 @@ class ExportDialog(QDialog):
         )
         self.prompt.setChecked(True)
         self.message = label("", "caption", wrap=True, selectable=True)
-        self.progress = introduce(QProgressBar(textVisible=False), tr("Progress of the export"))
-        self.progress.setRange(0, 1000)
+        self.progress = introduce(QProgressBar(textVisible=False, maximum=1000), tr("Progress of the export"))
         self.close_button = button(tr("Close"), tr("Close the export"), role="plain", clicked=self.reject)
         self.go = button(tr("Export…"), tr("Name the file and write it"), role="primary", clicked=self.start)
         self.close_button.setAutoDefault(False)
@@ -84,12 +83,11 @@ class ExportDialog(QDialog):
         self.format.currentIndexChanged.connect(self._fit_format)
 
     def _lay_out(self) -> None:
-        form = QFormLayout(
+        self._form = form = QFormLayout(
             horizontalSpacing=16,
             verticalSpacing=8,
             fieldGrowthPolicy=QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow,
         )
-        self._form = form
         rows: tuple[tuple[str, QWidget], ...] = (
             (tr("Format"), self.format),
             (tr("Steps"), self.which),
@@ -107,20 +105,12 @@ class ExportDialog(QDialog):
         )
         self.progress.hide()
         self.message.hide()
-        self.setMinimumWidth(px(WIDTH))
 
     @Slot()
     def _fit_format(self) -> None:
-        format = self._format
-        drawn = format.is_drawn
-        shown = {
-            self.which: drawn,
-            self.theme: drawn,
-            self.scale: drawn,
-            self.fps: format.is_moving,
-        }
-        for control, visible in shown.items():
-            self._form.setRowVisible(control, visible)
+        for control in (self.which, self.theme, self.scale):
+            self._form.setRowVisible(control, self._format.is_drawn)
+        self._form.setRowVisible(self.fps, self._format.is_moving)
         self._say("")
         self.adjustSize()
 
@@ -233,8 +223,7 @@ class ExportDialog(QDialog):
             self.close_button.setFocus()
 
     def _say(self, text: str, *, wrong: bool = False) -> None:
-        self.message.setProperty("role", "error" if wrong else "caption")
-        self.message.style().polish(self.message)
+        restyle(self.message, "role", "error" if wrong else "caption")
         show_line(self.message, text)
 
     def reject(self) -> None:
@@ -249,11 +238,3 @@ class ExportDialog(QDialog):
         if self.is_busy:
             self._end()
         super().closeEvent(event)
-
-
-def _choice(name: str, options: list[tuple[object, str]]) -> ChoiceBox:
-    made = ChoiceBox()
-    for value, words in options:
-        made.addItem(words, value)
-    made.setAccessibleName(name)
-    return made

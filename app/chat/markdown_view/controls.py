@@ -19,6 +19,7 @@ from app.design.layouts import STRETCH, column_of, row_of
 from app.system.i18n import tr
 
 FROM_EDGE = 11  # pixels between a button and the right end of its box
+SCROLL_STEP = 24  # pixels
 
 
 class Controls(QObject):
@@ -65,7 +66,6 @@ class Controls(QObject):
                 bar.setVisible(bool(section.overflow))
                 bar.setRange(0, section.overflow)
                 bar.setPageStep(section.inner.width())
-                bar.setSingleStep(24)
                 bar.setGeometry(section.bar_rect())
         return len(self._bars) > len(known)
 
@@ -91,6 +91,7 @@ class Controls(QObject):
             tr("Scroll the code sideways") if section.code is not None else tr("Scroll sideways"),
         )
         bar.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        bar.setSingleStep(SCROLL_STEP)
         bar.valueChanged.connect(self._bar_moved)
         self._bars.append((section, bar))
         return bar

@@ -12,11 +12,12 @@ from typing import Any
 
 from PySide6.QtCore import QEvent, QPoint, QRect, Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QApplication, QFrame, QScrollArea, QWidget
+from PySide6.QtWidgets import QApplication, QScrollArea, QWidget
 
 from app.chat.messages.heights import Heights, settled_value
 from app.design import themes
 from app.design.controls import chain_tabs, discard
+from app.design.layouts import bare
 from app.design.tokens import color
 from app.system.timers import later
 
@@ -38,9 +39,6 @@ class _Column(QWidget):
     """Holds the parts' widgets; emits ``height_wanted`` when one asks for another height."""
 
     height_wanted = Signal()
-
-    def __init__(self) -> None:
-        super().__init__()
 
     def event(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.LayoutRequest:
@@ -68,6 +66,7 @@ class Scroller(QScrollArea):
 
     def __init__(self, make: Make, guess: Guess, stops: Stops, width: Callable[[], int]) -> None:
         super().__init__(widgetResizable=False)
+        bare(self)
         self._make, self._guess, self._stops, self._most_width = make, guess, stops, width
         self._items: list[Hashable] = []
         self._places: dict[Hashable, int] = {}
@@ -83,8 +82,6 @@ class Scroller(QScrollArea):
         self._column = _Column()
         self._column.height_wanted.connect(self._measure_views)
         self.setWidget(self._column)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.verticalScrollBar().setSingleStep(40)
         self.verticalScrollBar().valueChanged.connect(self._moved)
         self._idle = later(self, self._work)

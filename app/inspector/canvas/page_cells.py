@@ -8,14 +8,14 @@ from collections.abc import Callable
 import numpy as np
 from PySide6.QtCore import QRect, Qt, Slot
 from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QFrame, QScrollArea
+from PySide6.QtWidgets import QScrollArea
 
 from app.board.view import BlockBoard
 from app.canvas.grid_view import GridView
 from app.canvas.view import CanvasView
 from app.design import themes
-from app.design.controls import label
-from app.design.layouts import STRETCH, boxed, column_of
+from app.design.controls import introduce, label
+from app.design.layouts import STRETCH, bare, boxed, column_of
 from app.design.tokens import color
 from app.pictures.bar import PictureThumb
 from app.pictures.source import PictureSource
@@ -39,10 +39,8 @@ class PromptPictures(QScrollArea):
         self._player = player
         self.thumbs: list[PictureThumb] = []
         self._shown: tuple[AttachedPicture, ...] = ()
-        self.setAccessibleName(tr("Pictures of the prompt"))
-        self.setFrameShape(QFrame.Shape.NoFrame)
+        bare(introduce(self, tr("Pictures of the prompt")))
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         player.opened.connect(self._open)
         themes.changed.connect(self._fit)
         self.hide()

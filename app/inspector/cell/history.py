@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QAbstractItemView,
     QBoxLayout,
     QHeaderView,
-    QScrollArea,
     QSizePolicy,
     QTableWidget,
     QTableWidgetItem,
@@ -20,7 +19,7 @@ from PySide6.QtWidgets import (
 from app.canvas.legend import Legend, LegendEntry
 from app.canvas.words import STATE_TIPS, token_words
 from app.design import themes
-from app.design.controls import label
+from app.design.controls import label, scroller
 from app.design.fonts import px
 from app.design.layouts import boxed, column_of
 from app.design.tokens import SPACE_2, SPACE_4, Theme, color
@@ -122,10 +121,7 @@ class CellHistory(QWidget):
         right = column_of(self.now, self.table, self.note)
         self._split = column_of(left, right, spacing=SPACE_4)
         column = column_of(self.title, self._split, 0, margins=(SPACE_4, SPACE_2, SPACE_4, SPACE_4))
-        self.area = QScrollArea(widgetResizable=True)  # scrolls if the panel is lower than its contents
-        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.area.setWidget(boxed(column))
+        self.area = scroller(boxed(column))  # scrolls if the panel is lower than its contents
         self.setLayout(column_of(self.area))
         for layout in (left, right, column):
             layout.setSpacing(SPACE_2)

@@ -7,7 +7,6 @@ from functools import partial
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSignalBlocker, QSize, Qt, Slot
 from PySide6.QtGui import (
     QKeyEvent,
-    QKeySequence,
     QMouseEvent,
     QPainter,
     QPaintEvent,
@@ -20,7 +19,8 @@ from PySide6.QtWidgets import QAbstractSlider, QPushButton, QSizePolicy, QToolTi
 
 from app.canvas.legend import Legend, LegendEntry
 from app.design import icons, themes
-from app.design.controls import ChoiceBox, Elided, button, chain_tabs, describe, folded, introduce
+from app.design.action import key_text
+from app.design.controls import Elided, button, chain_tabs, choice_of, describe, folded, introduce
 from app.design.focus_rings import is_ringed
 from app.design.fonts import TEXT_SMALL, caption_font, px
 from app.design.layouts import Gap, column_of, row_of
@@ -51,7 +51,7 @@ class Timeline(QAbstractSlider):
         player.opened.connect(self._on_frames)
         player.grown.connect(self._on_frames)
         player.placed.connect(self._on_placed)
-        overview.known.connect(self._on_known)
+        overview.known.connect(lambda _block: self.update())
         self.valueChanged.connect(player.go)
         themes.changed.connect(self.updateGeometry)
 
@@ -88,10 +88,6 @@ class Timeline(QAbstractSlider):
             self.update(QRect(round(x) - 12, 0, 24, self.height()))
         lower, upper = sorted((before, after))
         self.update(QRect(round(lower), self._middle - TRACK, round(upper - lower) + 1, 2 * TRACK))
-
-    @Slot(int)
-    def _on_known(self, _block: int) -> None:
-        self.update()
 
     @property
     def _middle(self) -> int:
@@ -243,16 +239,13 @@ class Transport(QWidget):
         self.key = Legend()
         self.key.set_entries(key_entries())
         self.frame = Elided("frame")
-        self.speed = ChoiceBox()
-        for speed in SPEEDS:
-            self.speed.addItem(tr("{speed}×", speed=f"{speed:g}"), speed)
+        speeds = [(speed, tr("{speed}×", speed=f"{speed:g}")) for speed in SPEEDS]
+        tip = tr("How fast the steps follow each other; at 1× a block takes two to four seconds")
+        self.speed = introduce(choice_of(speeds), tr("Speed"), tip=tip)
         self.speed.setCurrentIndex(SPEEDS.index(1.0))
-        self.speed.setAccessibleName(tr("Speed"))
-        self.speed.setToolTip(tr("How fast the steps follow each other; at 1× a block takes two to four seconds"))
         self._lay_out()
-        self.speed.activated.connect(self._choose_speed)
+        self.speed.activated.connect(lambda index: player.set_speed(SPEEDS[index]))
         player.opened.connect(self._show_key)
-        player.opened.connect(self._show)
         player.grown.connect(self._show)
         player.placed.connect(self._show)
         player.selected.connect(self._show)
@@ -292,10 +285,6 @@ class Transport(QWidget):
             case "last":
                 player.step(self.timeline.maximum())
 
-    @Slot(int)
-    def _choose_speed(self, index: int) -> None:
-        self._player.set_speed(SPEEDS[index])
-
     @Slot()
     def _show(self) -> None:
         player = self._player
@@ -321,12 +310,13 @@ class Transport(QWidget):
 
     @Slot(bool)
     def _show_playing(self, playing: bool) -> None:
-        made = self.buttons["play"]
         title = tr("Pause") if playing else tr("Play")
-        made.setAccessibleName(title)
-        tip = _tip(title, "Space")
-        describe(made, tip)
-        self._set_icons()
+        self.buttons["play"].setAccessibleName(title)
+        describe(self.buttons["play"], _tip(title, "Space"))
+        for action in KEY_ACTIONS:
+            if action.icon:
+                name = "pause" if action.id == "play" and playing else action.icon
+                icons.set_icon(self.buttons[action.id], name)
 
     @Slot(float)
     def _show_speed(self, speed: float) -> None:
@@ -337,12 +327,6 @@ class Transport(QWidget):
         super().resizeEvent(event)
         self._fit_key()
 
-    def _set_icons(self) -> None:
-        for action in KEY_ACTIONS:
-            if action.icon:
-                name = "pause" if action.id == "play" and self._player.is_playing else action.icon
-                icons.set_icon(self.buttons[action.id], name)
-
 
 def _tip(title: str, key: str) -> str:
-    return tr("{title} ({key})", title=title, key=QKeySequence(key).toString(QKeySequence.SequenceFormat.NativeText))
+    return tr("{title} ({key})", title=title, key=key_text(key))
