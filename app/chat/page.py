@@ -21,7 +21,7 @@ from app.chat.welcome import ChatWelcome, centred
 from app.design.controls import Hairline, introduce, usable
 from app.design.drops import accept_drag
 from app.design.fonts import TEXT_LEAD, px
-from app.design.layouts import boxed, column_of
+from app.design.layouts import boxed, column_of, stops_of
 from app.design.notice import Notice
 from app.library.search import Term, terms_of
 from app.state.chat.conversation import Answer, ChatState, Turn
@@ -67,7 +67,7 @@ class FocusPlace:
         if self.turn in path and _holds(view_of(self.turn), QApplication.focusWidget()):
             return
         view = view_of(path[min(self.at, len(path) - 1)]) if path else None
-        stops = [stop for stop in view.tab_stops() if usable(stop)] if view is not None else []
+        stops = [stop for stop in stops_of(view) if usable(stop)] if view is not None else []
         heirs = [stop for name in self.names for stop in stops if stop.accessibleName() == name]
         (*heirs, otherwise)[0].setFocus()
 
@@ -104,9 +104,7 @@ class ChatPage(QWidget):
         width = column_width()
 
         self.welcome = ChatWelcome(width, SIDE)
-        self.scroller = introduce(
-            Scroller(self._make, guess_height, lambda view: view.tab_stops(), column_width), tr("Conversation")
-        )
+        self.scroller = introduce(Scroller(self._make, guess_height, stops_of, column_width), tr("Conversation"))
         self._pages = QStackedWidget()
         self._pages.addWidget(self.welcome)
         self._pages.addWidget(self.scroller)

@@ -88,6 +88,21 @@ def _filled(made: Made, parts: Sequence[Part], margins: Margins, spacing: int) -
 WIDTH = 880  # maximum in pixels, so that lines stay readable
 
 
+def stops_of(part: QWidget | QLayout) -> list[QWidget]:
+    """Returns what can have the focus in a part, in the order of its layout.
+
+    A widget that places its controls itself names them by a method ``tab_stops``.
+    """
+    if isinstance(part, QLayout):
+        items = (part.itemAt(place) for place in range(part.count()))
+        inner = [item.widget() or item.layout() for item in items if item is not None]
+        return [stop for one in inner if one is not None for stop in stops_of(one)]
+    if hasattr(part, "tab_stops"):
+        return list[QWidget](part.tab_stops())
+    layout, own = part.layout(), [part] if part.focusPolicy() != Qt.FocusPolicy.NoFocus else []
+    return own if layout is None else [*own, *stops_of(layout)]
+
+
 def bare(area: QAbstractScrollArea) -> None:
     """Takes the frame and the horizontal scroll bar from an area."""
     area.setFrameShape(QFrame.Shape.NoFrame)

@@ -79,7 +79,7 @@ class InspectorController(QObject):
         page.export_asked.connect(self._export)
         self.compare.wanted.connect(self._offer_others)
         self.compare.chooser.runs.chosen.connect(self._compare_with)
-        self.compare.chooser.open_file.clicked.connect(self._ask_other)
+        self.compare.chooser.open_file.clicked.connect(lambda: self._ask(self._compare_with))
         context.server.requests_changed.connect(self._grow_served)
 
     @Slot()
@@ -178,8 +178,7 @@ class InspectorController(QObject):
         """Opens a run, or the file of one, at a frame of it, -1 for its first step; follows one that still runs."""
         if isinstance(run, Path):
             self.open_key(str(run), place)
-            return
-        if not self._refuse_text(run):
+        elif not self._refuse_text(run):
             self._open(run, place)
 
     def _open(self, run: Recording, place: int) -> None:
@@ -244,15 +243,7 @@ class InspectorController(QObject):
     @Slot()
     def ask_file(self) -> None:
         """Lets the user choose a trace file and opens it."""
-        path = self._ask_path()
-        if path:
-            self.open_key(path)
-
-    @Slot()
-    def _ask_other(self) -> None:
-        path = self._ask_path()
-        if path:
-            self._compare_with(path)
+        self._ask(self.open_key)
 
     @Slot(str)
     def _compare_with(self, key: str) -> None:
@@ -260,10 +251,11 @@ class InspectorController(QObject):
         if trace is not None:
             self.compare.set_other(trace)
 
-    def _ask_path(self) -> str:
+    def _ask(self, use: Callable[[str], object]) -> None:
         form = tr("Recorded runs ({pattern})", pattern=f"*{engine.TRACE_SUFFIX}")
         start = str(self._context.folders.traces)
-        return QFileDialog.getOpenFileName(self.page.window(), tr("Open a run"), start, form)[0]
+        if path := QFileDialog.getOpenFileName(self.page.window(), tr("Open a run"), start, form)[0]:
+            use(path)
 
     @Slot()
     def _opened(self) -> None:

@@ -55,7 +55,6 @@ class Captions(QWidget):
             made.setObjectName("transport-button")
         parts = (self.back, self.on, Gap(SPACE_2), (self.text, 1))
         self.setLayout(row_of(*parts, margins=(SPACE_4, 0, SPACE_4, SPACE_2), spacing=SPACE_1))
-        player.opened.connect(self._show)
         player.grown.connect(self._show)
         player.placed.connect(self._show)
         self._show()
@@ -340,13 +339,10 @@ class InspectorPage(QWidget):
         """Runs a key's action by its id; does nothing without a run."""
         if self.player.replay is None:
             return
-        match action:
-            case "event-back":
-                self.captions.go(-1)
-            case "event-on":
-                self.captions.go(1)
-            case _:
-                self.transport.run(action)
+        if action in ("event-back", "event-on"):
+            self.captions.go(-1 if action == "event-back" else 1)
+        else:
+            self.transport.run(action)
 
     def event(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.ShortcutOverride and keeps(event):

@@ -264,9 +264,7 @@ class RunCards(QWidget):
         self._host: QWidget | None = None
         self._column = column_of()
         self.setLayout(self._column)
-        policy = self.sizePolicy()
-        policy.setVerticalPolicy(QSizePolicy.Policy.Minimum)
-        self.setSizePolicy(policy)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
 
     def offer(self, offers: Sequence[Offer], *, folded: str = "") -> None:
         """Shows these runs as cards, in their sections; of the ``folded`` one a few, and the others at a button."""

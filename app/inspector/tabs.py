@@ -303,8 +303,7 @@ class CellTab(QWidget):
         self.hint.setContentsMargins(SPACE_4, SPACE_2, SPACE_4, SPACE_2)
         self.split = splitter_of((self.map, 1), (self.history, 1), sizes=(300, 300))
         self.setLayout(column_of((self.split, 1), self.hint, spacing=0))
-        player.opened.connect(self._fit)
-        player.selected.connect(self._fit)
+        player.selected.connect(self._fit)  # also when another run is opened
         self._fit()
 
     @Slot()

@@ -103,7 +103,11 @@ def history_in_words(bio: History, piece: Piece) -> str:
         return tr("No step was taken yet.")
     backs = bio.remelt_count
     said = [
-        tr("Accepted at {count} of {steps}", count=bio.accepted_count, steps=_counted(bio.steps)),
+        tr(
+            "Accepted at {count} of {steps}",
+            count=bio.accepted_count,
+            steps=trn("{count} step", "{count} steps", bio.steps),
+        ),
         trn("taken back once", "taken back {count} times", backs) if backs else tr("never taken back"),
     ]
     if bio.held_from is not None and bio.fits:
@@ -157,10 +161,6 @@ def moment_in_words(bio: History, step: int, piece: Piece) -> str:
             fate=fate,
         )
     return tr("Step {step}: {said}; {entropy}.", step=step_number(step), said=said, entropy=entropy)
-
-
-def _counted(number: int) -> str:
-    return trn("{count} step", "{count} steps", number)
 
 
 def what_comes_first(needed: str, reason: str) -> str:
@@ -328,14 +328,11 @@ def change_in_words(change: Fork, piece: Piece | None = None, name: Name = str) 
         said.append(trn("{count} token banned", "{count} tokens banned", len(change.banned)))
     else:
         said += [banned_in_words(text_of(token)) for token in change.banned]
-    return tr(", ").join([*said, *_settings_in_words(change)])
-
-
-def _settings_in_words(change: Fork) -> list[str]:
-    said = [
+    said += [
         tr("{name} {value}", name=_name(setting), value=_value(setting, value)) for setting, value in change.settings
     ]
-    return said if change.seed is None else [*said, tr("seed {seed}", seed=change.seed)]
+    said += [] if change.seed is None else [tr("seed {seed}", seed=change.seed)]
+    return tr(", ").join(said)
 
 
 def pinned_in_words(cell: str, text: str) -> str:

@@ -104,9 +104,6 @@ class Scrub(QWidget):
         player.placed.connect(self._show)
         player.playing_changed.connect(self._set_icons)
 
-    def tab_stops(self) -> list[QWidget]:
-        return [self.back, self.play, self.on, self.slider, self.pace]
-
     @property
     def frames(self) -> int:
         return 0 if self._player.replay is None else len(self._player.replay.frames)

@@ -15,7 +15,7 @@ from app.board.view import digit_of, edit_of
 from app.design import themes
 from app.design.controls import chain_tabs, restyle, scroller
 from app.design.fonts import px
-from app.design.layouts import STRETCH, UNLIMITED, boxed, column_of, row_of
+from app.design.layouts import STRETCH, UNLIMITED, boxed, column_of, row_of, stops_of
 from app.player.scrubber import Scrub
 from app.state.chat.attachment import AttachedPicture
 from app.state.sudoku.board import Board, BoardCheck, check, generate
@@ -71,7 +71,7 @@ class SudokuPage(QWidget):
         self.area = scroller(self._inside)
         self.setLayout(column_of(self.area))
         self.setFocusProxy(self.board)
-        chain_tabs(self.board, self.scrub.tab_stops())
+        chain_tabs(self.board, stops_of(self.scrub))
 
     def _connect(self) -> None:
         board, column = self.board, self.column

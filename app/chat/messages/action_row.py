@@ -123,9 +123,6 @@ class Thinking(QWidget):
             self._thoughts = thoughts
         self._show()
 
-    def tab_stops(self) -> list[QWidget]:
-        return [self.fold, *self.prose.tab_stops()]
-
     @Slot()
     def _show(self) -> None:
         is_open = self.fold.isChecked()

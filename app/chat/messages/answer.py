@@ -174,32 +174,6 @@ class AnswerView(QWidget):
         else:
             super().keyPressEvent(event)
 
-    def tab_stops(self) -> list[QWidget]:
-        return [
-            self.versions.before,
-            self.versions.after,
-            *self.calls.tab_stops(),
-            *self.thinking.tab_stops(),
-            *self.board.tab_stops(),
-            *self.text.tab_stops(),
-            *self.changing.tab_stops(),
-            *self.canvases,
-            self.remarks,
-            self.taught,
-            *self.replay.tab_stops(),
-            self.retry,
-            self.status.more,
-            self.stop,
-            self.again,
-            self.others,
-            self.copy,
-            self.revise,
-            self.canvas_toggle,
-            self.details,
-            self.inspect,
-            self.delete,
-        ]
-
     def set_options(self, options: ViewOptions) -> None:
         self._options = options
         self.replay.set_options(options)

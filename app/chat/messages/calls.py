@@ -101,10 +101,6 @@ class CallView(QWidget):
         self.question.setVisible(asks)
         self._toggle()
 
-    def tab_stops(self) -> list[QWidget]:
-        stops: list[QWidget] = [self.fold, *self.arguments.tab_stops(), self.once, self.always, self.refuse]
-        return [*stops, *self.result.tab_stops(), self.inspect]
-
     @Slot()
     def _toggle(self) -> None:
         is_open, call = self.fold.isChecked(), self.call
@@ -145,11 +141,6 @@ class CallsView(QWidget):
         for view in self.calls:
             view.refresh()
         self.setVisible(bool(rounds))
-
-    def tab_stops(self) -> list[QWidget]:
-        return [stop for text in self.texts for stop in text.tab_stops()] + [
-            stop for view in self.calls for stop in view.tab_stops()
-        ]
 
     def _add(self, made: ToolRound) -> None:
         self._drawn.append(made)

@@ -103,9 +103,6 @@ class ChangePanel(QWidget):
         for one in (*self.kinds, self.revise):
             one.setEnabled(can_ask)
 
-    def tab_stops(self) -> list[QWidget]:
-        return [self.wish, *self.kinds, self.noise, self.revise, self.cancel]
-
     @property
     def _said(self) -> str:
         return self.wish.raw().strip()
@@ -157,10 +154,6 @@ class AnswerChanging(QWidget):
     def is_reviewing(self) -> bool:
         """True if the changes of the shown answer stand in place of its text."""
         return self.review is not None and self._compared is self._turn.answer and bool(self._turn.answer.revised)
-
-    def tab_stops(self) -> list[QWidget]:
-        parts = [part for part in (self.review, self.panel) if part is not None]
-        return [stop for part in parts for stop in part.tab_stops()]
 
     def set_can_ask(self, can_ask: bool) -> None:
         self._can_ask = can_ask

@@ -88,9 +88,6 @@ class PromptEditor(QWidget):
         self._can_send = can_send
         self._allow()
 
-    def tab_stops(self) -> list[QWidget]:
-        return [self.field, self.cancel, self.send]
-
     @Slot()
     def _allow(self) -> None:
         self.send.setEnabled(self._can_send and bool(self.field.raw().strip()))

@@ -64,9 +64,6 @@ class AnswerBoard(QWidget):
         themes.changed.connect(self._take_text_size)
         self._rebuilt()
 
-    def tab_stops(self) -> list[QWidget]:
-        return [self.board, self.verdict] if self._is_built else []
-
     @Slot()
     def _take_text_size(self) -> None:
         self._fit_board()
@@ -155,11 +152,6 @@ class AnswerReplay(QWidget):
         self.player.revealed.connect(self._show)
         self.player.playing_changed.connect(self._show)
         self.set_options(options)
-
-    def tab_stops(self) -> list[QWidget]:
-        if self.said is None or self.canvas is None or self.board is None:
-            return self.scrub.tab_stops()
-        return [*self.said.tab_stops(), *self.board.tab_stops(), self.canvas, *self.scrub.tab_stops()]
 
     def set_options(self, options: ViewOptions) -> None:
         self._options = options

@@ -78,9 +78,6 @@ class RevisionReview(QWidget):
         self._stretches, self._places, self._at = stretches, places_of_changes(stretches), 0
         self._accept_all()
 
-    def tab_stops(self) -> list[QWidget]:
-        return [self.changes, self.use, self.all, self.none]
-
     @Slot()
     def _accept_all(self) -> None:
         self._accepted = set(self._places)

@@ -95,14 +95,6 @@ class PromptView(QWidget):
         self._show_prompt(True)
         self.prose.rebuilt.connect(rebuilt)
 
-    def tab_stops(self) -> list[QWidget]:
-        stops: list[QWidget] = [self.versions.before, self.versions.after, self.edit, self.copy, self.delete]
-        stops += self.pictures
-        for chip, prose in zip(self.chips, self.files, strict=True):
-            stops += [chip, *prose.tab_stops()]
-        stops += self.prose.tab_stops()
-        return [*stops, *(self.editor.tab_stops() if self.editor is not None else [])]
-
     def set_state(self, shown: int, versions: int, *, can_ask: bool, is_busy: bool) -> None:
         """Sets the index of this version, the number of versions, and which actions are possible now."""
         self.versions.show_versions(shown, versions, can_switch=not is_busy)
@@ -212,10 +204,6 @@ class TurnView(QWidget):
         """True if deleting the widgets would lose something: an edit, a change, a running answer or a replay."""
         is_edited = self.prompt.editor is not None or not self.answer.changing.isHidden()
         return is_edited or self.turn.answer.is_active or self.answer.replay.is_on
-
-    def tab_stops(self) -> list[QWidget]:
-        stops = [*self.prompt.tab_stops(), *self.answer.tab_stops()]
-        return [stop for stop in stops if stop.focusPolicy() != Qt.FocusPolicy.NoFocus]
 
     def hasHeightForWidth(self) -> bool:
         return True

@@ -119,7 +119,6 @@ class ReadAnswers(QWidget):
                 row.pressed.connect(functools.partial(self._player.select, slots[place].position))
             self._column.insertWidget(place, row)
             self.rows.append(row)
-        self._show()
 
     @Slot()
     def _show(self, _place: int = 0) -> None:

@@ -5,7 +5,6 @@ Follows the player.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, get_args
 
@@ -18,7 +17,7 @@ from PySide6.QtWidgets import QWidget
 from app.board.legend import BoardPane
 from app.canvas.accessibility import expose_cells
 from app.canvas.heat import Heat
-from app.design.controls import ChoiceBox, button, introduce, label, scroller
+from app.design.controls import ChoiceBox, button, chain_tabs, choice_of, introduce, label, scroller
 from app.design.fonts import TEXT_CANVAS, canvas_font, px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.inspector.canvas.page_cells import SpannedBoard, SpannedCanvas
@@ -60,17 +59,9 @@ class Seen(NamedTuple):
 
 def heat(layer: LayerName, seen: Seen) -> Heat | None:
     """Returns the colours of a layer; None for the states, which have their own shapes and colours."""
-    match layer:
-        case "state":
-            return None
-        case "entropy":
-            found = _entropy(seen)
-        case "causal":
-            found = _causal(seen)
-        case "settling":
-            found = _settling(seen)
-        case "remelts":
-            found = _remelts(seen)
+    if layer == "state":
+        return None
+    found = {"entropy": _entropy, "causal": _causal, "settling": _settling, "remelts": _remelts}[layer](seen)
     if seen.now.text_length is not None:
         found.shares[seen.now.text_length :] = np.nan  # no text after that
     return found
@@ -151,20 +142,20 @@ class InspectorCanvas(QWidget):
         expose_cells(self.view)
         self.board = introduce(SpannedBoard(), tr("Board at this step"))
         self.pane = BoardPane(self.board)
-        self.as_board = button(tr("Board"), tr("Board view"), tip=tr("The Sudoku that is written here"))
-        self.calm = button(tr("Calm"), tr("Calm view"), tip=tr("The best guess where nothing is accepted"))
-        self.raw = button(tr("Raw"), tr("Raw view"), tip=tr("What stands on the canvas, random tokens included"))
-        self.layers = ChoiceBox()
+        # No button group: Tab would reach only one of its buttons.
+        self.as_board = button(tr("Board"), tr("Board view"), tip=tr("The Sudoku that is written here"), checkable=True)
+        self.calm = button(
+            tr("Calm"), tr("Calm view"), tip=tr("The best guess where nothing is accepted"), checkable=True
+        )
+        self.raw = button(
+            tr("Raw"), tr("Raw view"), tip=tr("What stands on the canvas, random tokens included"), checkable=True
+        )
+        layers = choice_of((layer, title(layer)) for layer in LAYERS)
+        self.layers = introduce(layers, tr("Layer of the canvas"), tip=tr("What the colour of a cell shows"))
         self._build()
         self._connect()
 
     def _build(self) -> None:
-        for made in (self.as_board, self.calm, self.raw):  # no button group: Tab would reach only one of its buttons
-            made.setCheckable(True)
-        for layer in LAYERS:
-            self.layers.addItem(title(layer), layer)
-        self.layers.setAccessibleName(tr("Layer of the canvas"))
-        self.layers.setToolTip(tr("What the colour of a cell shows"))
         self.layers.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.layers.setMinimumContentsLength(8)
         self._caption = label(tr("Layer"), "caption")
@@ -174,9 +165,7 @@ class InspectorCanvas(QWidget):
         self.area = introduce(scroller(self.view, arrows=False), id="canvas-scroll")  # the page handles the arrow keys
         self.setLayout(column_of(bar, (self.area, 3), (self.pane, 3), spacing=0))
         self.area.viewport().installEventFilter(self)
-        stops = (self.as_board, self.calm, self.raw, self.layers, self.view, self.board)
-        for first, second in itertools.pairwise(stops):
-            QWidget.setTabOrder(first, second)
+        chain_tabs(self.as_board, (self.calm, self.raw, self.layers, self.view, self.board))
         self._mark_view()
 
     def _connect(self) -> None:
@@ -331,15 +320,12 @@ class InspectorCanvas(QWidget):
             return
         room = self.area.viewport().size()
         for size in FONT_SIZES:
-            self._take_font(size)
+            if size != self._font_size:
+                self._font_size = size
+                self.view.set_font(canvas_font(size))
+                self._reserve()
             if self.view.heightForWidth(room.width()) <= room.height():
                 break
-
-    def _take_font(self, size: int) -> None:
-        if size != self._font_size:
-            self._font_size = size
-            self.view.set_font(canvas_font(size))
-            self._reserve()
 
     @Slot(int)
     def _on_selected(self, position: int) -> None:

@@ -328,7 +328,6 @@ class StepMap(QWidget):
         # The legend is above the map, so that it stays visible while the map scrolls.
         self.setLayout(column_of(self.legend, (self.area, 1), margins=margins, spacing=SPACE_2))
         player.placed.connect(self._update)
-        player.opened.connect(self._update)
         player.grown.connect(self._update)
         self._update()
 

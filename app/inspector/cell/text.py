@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,7 +27,6 @@ from app.inspector.words import capital
 from app.player.player import NOTHING, Player
 from app.system.i18n import tr
 from engine import CanvasCommitted, SafelightError, step_number
-from engine.trace import Entry
 
 UNSHOWABLE = "◇"
 _BREAKS = "\x0b\x0c\x85\u2028\u2029"  # end a line in some widgets only
@@ -172,16 +171,8 @@ class TextPane(PlainText):
 
 def _shared(a: str, b: str) -> int:
     """Returns the number of characters of the common beginning."""
-    if a == b[: len(a)]:
-        return len(a)
-    low, high = 0, min(len(a), len(b))
-    while low < high:  # binary search
-        middle = (low + high + 1) // 2
-        if a[:middle] == b[:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    pairs = enumerate(zip(a, b, strict=False))
+    return next((place for place, (one, other) in pairs if one != other), min(len(a), len(b)))
 
 
 class RenderedText(QWidget):
@@ -210,7 +201,7 @@ class RenderedText(QWidget):
         player.selected.connect(self._select)
         player.hovered.connect(self._mark)
         themes.changed.connect(self._redress)
-        self._open()
+        self._show()
         self._redress()
 
     @Slot()
@@ -225,7 +216,6 @@ class RenderedText(QWidget):
     @Slot()
     def _open(self) -> None:
         self._commits, self._commits_read = [], 0
-        self._show()
 
     @Slot()
     def _show(self) -> None:
@@ -242,7 +232,9 @@ class RenderedText(QWidget):
             if snapshot.committed:
                 tokens = tokens[: snapshot.text_length]
             self._reading = read(tokens, trace.piece, trace.is_special)
-            self._draft_end = self._reading.edges[_end(tokens, trace.config.eos_token_ids)]
+            ends = trace.config.eos_token_ids
+            end = next((place for place, token in enumerate(tokens) if token in ends), len(tokens))
+            self._draft_end = self._reading.edges[end]
         self._start = units(self._before) if self._before else 0
         self.pane.bring(self.text)
         block = NOTHING if frame is None else frame.block
@@ -261,15 +253,17 @@ class RenderedText(QWidget):
         if trace is None:
             return
         stop = len(trace.entries)  # fixed first: a live run may grow meanwhile
-        for place, block in _commits(trace.entries[self._commits_read : stop], self._commits_read):
+        for place, entry in enumerate(trace.entries[self._commits_read : stop], self._commits_read):
+            if entry.kind != "commit":
+                continue
             try:
                 event = trace.event(place)
             except SafelightError:  # a damaged record in a file; later records can be read
-                self._commits.append((block, tr("[Block {block} cannot be read.]", block=block + 1)))
+                self._commits.append((entry.block, tr("[Block {block} cannot be read.]", block=entry.block + 1)))
                 continue
             assert isinstance(event, CanvasCommitted)
             text = read(event.tokens[: event.text_length].tolist(), trace.piece, trace.is_special).text
-            self._commits.append((block, text))
+            self._commits.append((entry.block, text))
         self._commits_read = stop
 
     def _words(self) -> str:
@@ -340,16 +334,6 @@ class RenderedText(QWidget):
         position = self._reading.position_at(offset - self._start)
         if position != NOTHING:
             self._player.select(position)
-
-
-def _commits(entries: Sequence[Entry], start: int) -> list[tuple[int, int]]:
-    """Returns the indices and blocks of the commits; ``start`` is the first entry's index."""
-    return [(place, entry.block) for place, entry in enumerate(entries, start) if entry.kind == "commit"]
-
-
-def _end(tokens: Sequence[int], ends: Collection[int]) -> int:
-    """Returns the index of the first end token; the number of tokens if there is none."""
-    return next((place for place, token in enumerate(tokens) if token in ends), len(tokens))
 
 
 def _tint(shade: QColor, theme: Theme, chosen: bool) -> QTextCharFormat:

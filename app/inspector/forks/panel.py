@@ -233,7 +233,6 @@ class ForkPanel(QWidget):
             self.seed.setValue(trace.seed or 0)
             self._offer_what_applies(trace.config)
         self._show_changes()
-        self._show_place()
 
     def _offer_what_applies(self, config: GenerationConfig) -> None:
         """Shows what can change a run. Over masks, a token that is put into a cell stays unless the run rewrites."""
@@ -284,14 +283,12 @@ class ForkPanel(QWidget):
         self.changes.clear()
         for change in self._changes:
             piece, cell = self._player.piece(change.token), self._player.name_of(change.position)
-            match change.kind:
-                case "pin":
-                    text = pinned_in_words(cell, piece)
-                case "put":
-                    text = put_in_words(cell, piece)
-                case _:
-                    text = banned_in_words(piece)
-            self.changes.addItem(QListWidgetItem(capital(text)))
+            said = {
+                PIN: pinned_in_words(cell, piece),
+                PUT: put_in_words(cell, piece),
+                BAN: banned_in_words(piece),
+            }
+            self.changes.addItem(QListWidgetItem(capital(said[change.kind])))
         fit_rows(self.changes)
         self.changes.setVisible(bool(self._changes))
         self.remove.setVisible(bool(self._changes))

@@ -82,8 +82,7 @@ class Spans(QWidget):
     def block(self, reason: str, offer: str = "") -> None:
         """Sets the reason why nothing can be rewritten now; empty if it can. ``offer`` is the model to load first."""
         self._blocked, self._offer = reason, offer
-        said = what_comes_first(offer, reason)
-        describe(self.run, said)
+        describe(self.run, what_comes_first(offer, reason))
         self._show_place()
 
     @property

@@ -11,6 +11,7 @@ from PySide6.QtCore import QEvent, QObject, QPoint, QRect, Qt, Slot
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QPushButton, QWidget
 
+from app.canvas.grid_view import GridView
 from app.context import AppContext
 from app.design import themes
 from app.design.controls import reveal
@@ -224,6 +225,12 @@ class Ring(QWidget):
         painter.end()
 
 
+def _cell(view: QWidget) -> QRect:
+    """Returns the rectangle of the cell that is spoken of, in the grid that shows it."""
+    assert isinstance(view, GridView)
+    return QRect(*view.grid.rect_of(view.cell_of(CELL)))
+
+
 class GuideScene:
     """The recorded run of the guide, open in the inspector, or the run that was made from it."""
 
@@ -323,16 +330,9 @@ class GuideScene:
     def show_ring(self, ring: Ring, step: GuideStep) -> None:
         if step.control == BOARD:
             canvas = self._page.canvas
-            ring.surround(canvas.board if canvas.shows_board else canvas.view, self._cell)
+            ring.surround(canvas.board if canvas.shows_board else canvas.view, _cell)
         else:
             ring.surround(self._buttons.get(step.control), whole)
-
-    def _cell(self, _view: QWidget) -> QRect:
-        """Returns the rectangle of the cell that is spoken of, in the widget that shows it."""
-        canvas = self._page.canvas
-        if canvas.shows_board:
-            return QRect(*canvas.board.grid.rect_of(canvas.board.cell_of(CELL)))
-        return QRect(*canvas.view.grid.rect_of(CELL))
 
     def use(self, step: GuideStep) -> None:
         """Does what a step asks for, by its control. What is being shown slowly is skipped to its end."""

@@ -137,12 +137,8 @@ class Overview(QObject):
         frame = self._player.frame
         here = 0 if frame is None else frame.block
         order = sorted(range(len(self.steps)), key=lambda block: abs(block - here))
-        return next((block for block in order if not self._is_current(block)), None)
-
-    def _is_current(self, block: int) -> bool:
-        replay = self._player.replay
-        assert replay is not None
-        return self._made_of.get(block) == (self.steps[block], replay.committed(block))
+        made_of, steps = self._made_of, self.steps
+        return next((one for one in order if made_of.get(one) != (steps[one], replay.committed(one))), None)
 
     def _later(self, milliseconds: int) -> None:
         if not self._timer.isActive() or self._timer.remainingTime() > milliseconds:
