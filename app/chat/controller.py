@@ -18,7 +18,6 @@ from app.chat.page import ChatPage
 from app.chat.words import introduction
 from app.context import MODELS, AppContext, Waiting
 from app.design import themes
-from app.design.notice import Notice
 from app.pictures.source import PictureSource
 from app.presets.editor import PresetPicker
 from app.presets.store import Preset, PresetStore
@@ -160,6 +159,7 @@ class ChatController(QObject):
         self._offered: tuple[str, Traits] | None = None  # what the shown prompts were chosen for
         self.commands = commands = TurnCommands(context)
         self.widget = self.page = page = ChatPage(self._options(), commands)
+        self.notice = page.notice
         self.setParent(page)  # so that no signal arrives after the page is deleted
         commands.setParent(page)
         composer = page.composer
@@ -194,10 +194,6 @@ class ChatController(QObject):
             context.say(kept.problem)
         self.show_model()
         self.refresh()
-
-    @property
-    def notice(self) -> Notice:
-        return self.page.notice
 
     def enter(self) -> None:
         """Focuses the composer."""

@@ -109,7 +109,6 @@ class FirstRun(QWidget):
         self.source.setText(tr("A recorded run: {prompt}", prompt=trace.header.prompt))
         self.player.set_speed(SPEED)
         self.player.open(trace, 0, replay)
-        self._show()
         self._fit()
         if self._is_stopped or not self.isVisible():
             self.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import itertools
 import os
 import re
@@ -27,11 +28,11 @@ MAX_CONTROLS = 0.02
 
 # UTF-32 (LE) begins like UTF-16, so it is checked first.
 _MARKS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _CONTROLS = re.compile(r"[^\t\n\r\f\v\b\x1b -~\xa0-\U0010ffff]")  # except those usual in texts and terminal logs
 MAX_FILES = 10
@@ -94,30 +95,19 @@ def decode(data: bytes) -> str | None:
 
     A byte order mark decides the encoding; else UTF-8, Windows-1252 and Latin-1 are tried in this order.
     """
-    for mark, encoding in _MARKS:
-        if data.startswith(mark):
-            try:
-                text = data[len(mark) :].decode(encoding)
-            except UnicodeDecodeError:
-                return None
+    marked = [encoding for mark, encoding in _MARKS if data.startswith(mark)][:1]
+    if not marked and b"\0" in data:
+        return None
+    for encoding in marked or ("utf-8", "cp1252", "latin-1"):
+        with contextlib.suppress(UnicodeDecodeError):
+            text = data.decode(encoding)
             break
     else:
-        if b"\0" in data:
-            return None
-        text = _without_mark(data)
+        return None
     controls = len(_CONTROLS.findall(text))
     if "\0" in text or controls > MAX_CONTROLS * len(text):
         return None
     return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _without_mark(data: bytes) -> str:
-    for encoding in ("utf-8", "cp1252"):
-        try:
-            return data.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-    return data.decode("latin-1")
 
 
 class AttachmentChip(QFrame):

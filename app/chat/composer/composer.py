@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QDir, Qt, Signal, Slot
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDragMoveEvent, QDropEvent, QImage, QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QFileDialog, QFrame, QWidget
+from PySide6.QtWidgets import QBoxLayout, QFileDialog, QWidget
 
 from app.chat.composer.attachments import AttachmentBar
 from app.chat.composer.edit import PromptEdit
@@ -15,6 +15,7 @@ from app.design import themes
 from app.design.controls import button, chain_tabs, describe, introduce, label, restyle
 from app.design.drops import accept_drag, take_drop
 from app.design.layouts import STRETCH, UNLIMITED, column_of, row_of
+from app.design.text_field import framed
 from app.pictures.bar import Pasted, PictureBar, is_picture_file, refusal_of
 from app.state.chat.attachment import Attachment
 from app.system.i18n import tr, trn
@@ -47,7 +48,6 @@ class Composer(QWidget):
         self.edit.picture_pasted.connect(self.accept_picture)
         self.edit.overlong.connect(self.attach_text)
         self.edit.walked.connect(self._show_place)
-        self.edit.focus_changed.connect(self._mark_active)
         self.files = AttachmentBar()
         self.files.changed.connect(self._files_changed)
         self.files.emptied.connect(self.edit.setFocus)
@@ -75,11 +75,9 @@ class Composer(QWidget):
         )
         self.larger.hide()
 
-        self._field = introduce(QFrame(), role="field")
         self._tools = row_of(self.attach, STRETCH, self.meter, self.send, spacing=16)
-        self._field.setLayout(
-            column_of(self.pictures, self.files, self.edit, self._tools, margins=(12, 8, 8, 8), spacing=8)
-        )
+        parts = (self.pictures, self.files, self.edit, self._tools)
+        self._field = framed(self.edit, column_of(*parts, margins=(12, 8, 8, 8), spacing=8))
         self._foot = row_of((self.hint, 1), (self.larger, 0, Qt.AlignmentFlag.AlignLeft), spacing=16)
         self.setLayout(column_of(self._field, self._foot, spacing=8))
         self._order_tabs()

@@ -95,11 +95,8 @@ class Code:
 
 
 @dataclass(frozen=True)
-class Math:
-    """A displayed formula; fields as in ``Formula``."""
-
-    source: str
-    written: str
+class Math(Formula):
+    """A displayed formula."""
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from PySide6.QtWidgets import QDialog, QPushButton, QScrollBar, QWidget
 
 from app.chat.markdown_view.blocks import safe
 from app.chat.markdown_view.parse import opens
-from app.chat.markdown_view.section import Link, Section
+from app.chat.markdown_view.section import HEADER, Link, Section
 from app.design.controls import button, discard, introduce, label
+from app.design.fonts import px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.system.i18n import tr
 
@@ -80,7 +81,7 @@ class Controls(QObject):
     def _put_buttons(self) -> None:
         for section, made in self._buttons:
             size = made.sizeHint()
-            top = section.rect.top() + (section.header - size.height()) // 2
+            top = section.rect.top() + (px(HEADER) - size.height()) // 2
             made.setGeometry(section.rect.right() - size.width() - FROM_EDGE, top, size.width(), size.height())
             if made.isHidden() != section.rect.isEmpty():
                 made.setVisible(not section.rect.isEmpty())

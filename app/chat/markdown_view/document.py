@@ -39,12 +39,11 @@ from app.chat.markdown_view.blocks import (
     Math,
     Paragraph,
     Table,
-    ThematicBreak,
     is_rtl,
     plain,
 )
 from app.chat.markdown_view.side_process import side_process
-from app.chat.markdown_view.slow import DrawnFormula, Job, Part
+from app.chat.markdown_view.slow import DrawnFormula, Job
 from app.design import themes
 from app.design.fonts import TEXT_BODY, TEXT_LEAD, canvas_font, px, text_percent, ui_font
 from app.design.tokens import Theme, color
@@ -60,6 +59,7 @@ INDENT = 24
 GAP, CLOSE_GAP, HEADING_GAP = 12, 4, 20
 HEADING_SCALE = {1: 1.5, 2: 1.25, 3: 1.125}
 LINE_PERCENT = 130.0
+WRAPS = QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere
 _ALIGNED: dict[Align, Qt.AlignmentFlag] = {
     "left": Qt.AlignmentFlag.AlignLeft,
     "center": Qt.AlignmentFlag.AlignHCenter,
@@ -143,23 +143,60 @@ def _fonts(_percent: int) -> tuple[QFont, QFont]:
 class InertDocument(QTextDocument):
     """A document that loads no resources, whatever its text names; made anew once a job in ``waiting`` is done."""
 
-    def __init__(self) -> None:
+    def __init__(self, style: Style, font: QFont, wraps: QTextOption.WrapMode = WRAPS) -> None:
         super().__init__()
+        self._style = style
         self._formulas: Formulas | None = None
         self.waiting: set[Job] = set()  # jobs whose results are still to come
+        self.setUndoRedoEnabled(False)
+        self.setDocumentMargin(0)
+        self.setDefaultFont(font)
+        option, frame = self.defaultTextOption(), QTextFrameFormat()
+        option.setWrapMode(wraps)
+        self.setDefaultTextOption(option)
+        frame.setMargin(0)
+        self.rootFrame().setFrameFormat(frame)
 
     def loadResource(self, _kind: int, _name: QUrl | str) -> Any:
         return None
 
-    def insert(
-        self, cursor: QTextCursor, formula: Formula | Math, font: QFont, ink: str, letters: QTextCharFormat
-    ) -> None:
-        """Inserts a formula at the cursor: its picture in ``font`` and ``ink``, or its source in ``letters``."""
+    def write(self, cursor: QTextCursor, inlines: Inlines, font: QFont, *, faint: bool = False) -> None:
+        """Writes at the cursor; ``faint`` takes the paler colour of quotes."""
+        for part in inlines:
+            letters = self._format(part, font, faint)
+            if isinstance(part, Formula):
+                self.insert(cursor, part, font, letters)
+            else:
+                cursor.insertText(_lines(part.text), letters)
+
+    def _format(self, part: Inline, font: QFont, faint: bool) -> QTextCharFormat:
+        theme = self._style.theme
+        made = QTextCharFormat()
+        if isinstance(part, Formula) or part.code:
+            made.setFont(self._style.mono())
+            made.setBackground(color(theme.surface_sunken if theme.dark else theme.line))
+            made.setForeground(color(theme.ink))
+            return made
+        made.setFont(font)
+        made.setForeground(color(theme.candidate if faint else theme.ink))
+        if part.bold:
+            made.setFontWeight(QFont.Weight.Bold)
+        made.setFontItalic(part.italic)
+        made.setFontStrikeOut(part.struck)
+        if part.link:
+            made.setAnchor(True)
+            made.setAnchorHref(part.link)
+            made.setForeground(color(theme.accent))
+            made.setFontUnderline(True)
+        return made
+
+    def insert(self, cursor: QTextCursor, formula: Formula, font: QFont, letters: QTextCharFormat) -> None:
+        """Inserts a formula at the cursor: its picture in ``font``, or its source in ``letters``."""
         job = slow.FormulaRequest(formula.source, isinstance(formula, Math))
         picture = side_process().ask(job)
         if isinstance(picture, DrawnFormula):
             self._formulas = self._formulas or Formulas(self)
-            shown = picture.shown(font.pixelSize(), ink)
+            shown = picture.shown(font.pixelSize(), self._style.theme.ink)
             cursor.insertText(OBJECT, self._formulas.format(shown, formula.written, font))
             return
         cursor.insertText(_lines(formula.written), letters)
@@ -169,9 +206,8 @@ class InertDocument(QTextDocument):
 
 def flow_document(rows: tuple[MarkdownRow, ...], style: Style) -> InertDocument:
     """Returns a document of paragraphs, headings and horizontal lines, one below the other."""
-    made = _empty(style.font())
-    writer = _Writer(made, style)
-    cursor = writer.cursor
+    made = InertDocument(style, style.font())
+    cursor = QTextCursor(made)
     cursor.beginEditBlock()  # else each insertion lays out anew
     for number, row in enumerate(rows):
         if number:
@@ -183,11 +219,9 @@ def flow_document(rows: tuple[MarkdownRow, ...], style: Style) -> InertDocument:
                 font = style.font()
                 font.setPixelSize(round(style.pixels * HEADING_SCALE.get(level, 1.0)))
                 font.setWeight(QFont.Weight.DemiBold)
-                writer.write(inlines, font)
+                made.write(cursor, inlines, font)
             case Paragraph(inlines):
-                writer.write(inlines, style.font(), faint=bool(row.bars))
-            case ThematicBreak() | Code() | Math() | Table():
-                pass
+                made.write(cursor, inlines, style.font(), faint=bool(row.bars))
     cursor.endEditBlock()
     return made
 
@@ -195,9 +229,9 @@ def flow_document(rows: tuple[MarkdownRow, ...], style: Style) -> InertDocument:
 def code_document(code: Code, style: Style) -> InertDocument:
     """Returns the document of a program, not wrapped; in one colour until its parts are known."""
     font = style.mono()
-    made = _empty(font, wrap=False)
+    made = InertDocument(style, font, QTextOption.WrapMode.NoWrap)
     option = made.defaultTextOption()
-    option.setTabStopDistance(4 * style.mono().pixelSize() * 0.6)
+    option.setTabStopDistance(4 * font.pixelSize() * 0.6)
     made.setDefaultTextOption(option)
     job = slow.ProgramRequest(code.text, code.language)
     found = side_process().ask(job)
@@ -205,11 +239,19 @@ def code_document(code: Code, style: Style) -> InertDocument:
     cursor = QTextCursor(made)
     cursor.beginEditBlock()
     place = 0
-    plain_format = _ink(style.theme.ink)
+    theme, plain_format = style.theme, _ink(style.theme.ink)
+    inks = {
+        "keyword": theme.remelted,
+        "text": theme.accepted,
+        "number": theme.given,
+        "remark": theme.faint_ink,
+        "name": theme.ink,
+        "error": theme.conflict,
+    }
     for start, length, part in found if isinstance(found, tuple) else ():
         if start > place:
             cursor.insertText(code.text[place:start], plain_format)
-        format = _ink(_part_color(part, style.theme))
+        format = _ink(inks[part])
         format.setFontItalic(part == "remark")
         format.setFontWeight(QFont.Weight.DemiBold if part == "name" else QFont.Weight.Normal)
         cursor.insertText(code.text[start : start + length], format)
@@ -219,31 +261,20 @@ def code_document(code: Code, style: Style) -> InertDocument:
     return made
 
 
-def _part_color(part: Part, theme: Theme) -> str:
-    return {
-        "keyword": theme.remelted,
-        "text": theme.accepted,
-        "number": theme.given,
-        "remark": theme.faint_ink,
-        "name": theme.ink,
-        "error": theme.conflict,
-    }[part]
-
-
 def math_document(math: Math, style: Style) -> InertDocument:
     """Returns the document of a displayed formula, or of its source if it cannot be drawn."""
-    made = _empty(style.font(), wrap=False)
+    made = InertDocument(style, style.font(), QTextOption.WrapMode.NoWrap)
     font = style.font()
     font.setPixelSize(style.pixels + 2)
     letters = _ink(style.theme.ink)
     letters.setFont(style.mono())
-    made.insert(QTextCursor(made), math, font, style.theme.ink, letters)
+    made.insert(QTextCursor(made), math, font, letters)
     return made
 
 
 def table_document(table: Table, style: Style) -> InertDocument:
     """Returns the document of a table: as wide as its content, at most the width given to ``setTextWidth``."""
-    made = _empty(style.font())
+    made = InertDocument(style, style.font(), QTextOption.WrapMode.WordWrap)  # no column is narrower than its words
     format = QTextTableFormat()
     format.setBorder(0)
     format.setCellPadding(6)
@@ -251,14 +282,12 @@ def table_document(table: Table, style: Style) -> InertDocument:
     format.setMargin(0)
     format.setHeaderRowCount(1)
     format.setBorderCollapse(True)
-    made.setDefaultTextOption(_option(QTextOption.WrapMode.WordWrap))  # a column is never narrower than its words
     line = QTextTableCellFormat()
     line.setBottomBorder(1)
     line.setBottomBorderStyle(QTextFrameFormat.BorderStyle.BorderStyle_Solid)
-    writer = _Writer(made, style)
     whole = QTextCursor(made)
     whole.beginEditBlock()  # else each insertion lays out anew
-    grid = writer.cursor.insertTable(len(table.rows), len(table.aligns), format)
+    grid = QTextCursor(made).insertTable(len(table.rows), len(table.aligns), format)
     bold = style.font()
     bold.setWeight(QFont.Weight.DemiBold)
     for number, row in enumerate(table.rows):
@@ -266,33 +295,14 @@ def table_document(table: Table, style: Style) -> InertDocument:
             cell = grid.cellAt(number, column)
             line.setBottomBorderBrush(color(style.theme.line if number else style.theme.line_strong))
             cell.setFormat(line)
-            writer.cursor = cell.firstCursorPosition()
+            cursor = cell.firstCursorPosition()
             shape = QTextBlockFormat()
             shape.setAlignment(_ALIGNED.get(align, Qt.AlignmentFlag.AlignLeading))
             shape.setLayoutDirection(_direction(inlines))
-            writer.cursor.setBlockFormat(shape)
-            writer.write(inlines, bold if number == 0 else style.font())
+            cursor.setBlockFormat(shape)
+            made.write(cursor, inlines, bold if number == 0 else style.font())
     whole.endEditBlock()
     return made
-
-
-def _empty(font: QFont, *, wrap: bool = True) -> InertDocument:
-    made = InertDocument()
-    made.setUndoRedoEnabled(False)
-    made.setDocumentMargin(0)
-    made.setDefaultFont(font)
-    kind = QTextOption.WrapMode
-    made.setDefaultTextOption(_option(kind.WrapAtWordBoundaryOrAnywhere if wrap else kind.NoWrap))
-    frame = QTextFrameFormat()
-    frame.setMargin(0)
-    made.rootFrame().setFrameFormat(frame)
-    return made
-
-
-def _option(mode: QTextOption.WrapMode) -> QTextOption:
-    option = QTextOption()
-    option.setWrapMode(mode)
-    return option
 
 
 def _ink(code: str) -> QTextCharFormat:
@@ -324,43 +334,6 @@ def _block_format(row: MarkdownRow, *, first: bool) -> QTextBlockFormat:
     made.setLeftMargin(bars + (levels if left_to_right else 0))
     made.setRightMargin(0 if left_to_right else levels)
     return made
-
-
-class _Writer:
-    def __init__(self, document: InertDocument, style: Style) -> None:
-        self._document = document
-        self._style = style
-        self.cursor = QTextCursor(document)
-
-    def write(self, inlines: Inlines, font: QFont, *, faint: bool = False) -> None:
-        """Writes at the cursor; ``faint`` takes the paler colour of quotes."""
-        for part in inlines:
-            letters = self._format(part, font, faint)
-            if isinstance(part, Formula):
-                self._document.insert(self.cursor, part, font, self._style.theme.ink, letters)
-            else:
-                self.cursor.insertText(_lines(part.text), letters)
-
-    def _format(self, part: Inline, font: QFont, faint: bool) -> QTextCharFormat:
-        theme = self._style.theme
-        made = QTextCharFormat()
-        if isinstance(part, Formula) or part.code:
-            made.setFont(self._style.mono())
-            made.setBackground(color(theme.surface_sunken if theme.dark else theme.line))
-            made.setForeground(color(theme.ink))
-            return made
-        made.setFont(font)
-        made.setForeground(color(theme.candidate if faint else theme.ink))
-        if part.bold:
-            made.setFontWeight(QFont.Weight.Bold)
-        made.setFontItalic(part.italic)
-        made.setFontStrikeOut(part.struck)
-        if part.link:
-            made.setAnchor(True)
-            made.setAnchorHref(part.link)
-            made.setForeground(color(theme.accent))
-            made.setFontUnderline(True)
-        return made
 
 
 def _lines(text: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, get_args
 from urllib.parse import urlsplit
@@ -55,18 +56,13 @@ class Reading:
 
     def __init__(self, text: str) -> None:
         self.blocks: list[Block] = []
-        self._rest: Iterator[tuple[Block, ...]] | None = _read_text(safe(text))
+        self._rest = _read_text(safe(text))
 
     def step(self) -> bool:
         """Parses the next part. Returns False if there is none."""
-        if self._rest is None:
-            return False
         found = next(self._rest, None)
-        if found is None:
-            self._rest = None
-            return False
-        self.blocks += found
-        return True
+        self.blocks += found or ()
+        return found is not None
 
 
 @lru_cache(maxsize=256)
@@ -89,10 +85,10 @@ def is_readable(text: str) -> bool:
 
 def _read_text(text: str) -> Iterator[tuple[Block, ...]]:
     try:
-        tokens = _tokens(text) if is_readable(text) else None
+        tokens = _reader().parse(text) if is_readable(text) else None
     except (RecursionError, ValueError, IndexError):
         tokens = None
-    if tokens is None:
+    if tokens is None or any(token.level >= MAX_NESTED - 1 for token in tokens):  # the parser omits deeper text
         yield verbatim(text)
         return
     part: list[Token] = []
@@ -101,14 +97,6 @@ def _read_text(text: str) -> Iterator[tuple[Block, ...]]:
         if token.level == 0 and token.nesting <= 0:
             yield _read_part(part)
             part = []
-
-
-def _tokens(text: str) -> list[Token]:
-    """Returns the tokens of a text. Raises ValueError if it is nested too deep, since the parser would omit text."""
-    tokens = _reader().parse(text)
-    if any(token.level >= MAX_NESTED - 1 for token in tokens):
-        raise ValueError("nested too deep")
-    return tokens
 
 
 def _read_part(tokens: list[Token]) -> tuple[Block, ...]:
@@ -278,8 +266,7 @@ def _read(nodes: Sequence[SyntaxTreeNode], style: Text, made: list[Inline]) -> N
     """Appends the content of the nodes to ``made``, in ``style`` combined with each node's own style."""
 
     def text(words: str, **changes: object) -> Text:
-        kept = {"bold": style.bold, "italic": style.italic, "struck": style.struck, "link": style.link}
-        return Text(words, **(kept | changes))  # type: ignore[arg-type]
+        return replace(style, text=words, **changes)  # type: ignore[arg-type]
 
     for node in nodes:
         match node.type:

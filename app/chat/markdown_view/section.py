@@ -35,7 +35,6 @@ from app.chat.markdown_view.document import (
 )
 from app.chat.markdown_view.slow import Job
 from app.design.fonts import TEXT_SMALL, px
-from app.design.text_field import raw_text
 from app.design.tokens import color, set_inks
 from app.system.i18n import tr
 
@@ -146,7 +145,7 @@ class Section:
         needed = self.document.size()
         self.overflow = max(0, round(needed.width()) - room)
         self.scrolled = min(self.scrolled, self.overflow)
-        above = self.header if framed else 4
+        above = px(HEADER) if framed else 4
         below = BAR if self.overflow else (PADDING if framed else 4)
         height = above + round(needed.height()) + below
         self.rect = QRect(left + indent, top, width - indent, height)
@@ -154,11 +153,6 @@ class Section:
         if isinstance(self.rows[0].content, Math) and not self.overflow:
             self.inner.translate((room - round(needed.width())) // 2, 0)
         return height
-
-    @property
-    def header(self) -> int:
-        """Height of the header with the language, in pixels."""
-        return px(HEADER)
 
     def bar_rect(self) -> QRect:
         return QRect(self.inner.left(), self.rect.bottom() + 1 - BAR, self.inner.width(), BAR)
@@ -180,10 +174,6 @@ class Section:
             while block.isValid():
                 yield from _links_of(block)
                 block = block.next()
-
-    def letters(self) -> str:
-        """Returns the document as plain text: one character per position; those beyond the BMP take two positions."""
-        return raw_text(self.document)
 
     def span_rect(self, start: int, end: int) -> QRectF:
         """Returns the rectangle of the characters between two positions, only those on the line of the first."""
@@ -278,7 +268,7 @@ class Section:
         font.setPixelSize(px(TEXT_SMALL))
         painter.setFont(font)
         painter.setPen(color(self._style.theme.faint_ink))
-        area = QRect(self.inner.left(), self.rect.top(), self.inner.width() - 64, self.header)
+        area = QRect(self.inner.left(), self.rect.top(), self.inner.width() - 64, px(HEADER))
         said = (self.code.language if self.code is not None else "") or tr("code")
         elided = QFontMetrics(font).elidedText(said, Qt.TextElideMode.ElideRight, area.width())
         painter.drawText(area, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, elided)

@@ -37,6 +37,7 @@ from app.chat.markdown_view.side_process import side_process
 from app.chat.markdown_view.slow import Job
 from app.design import themes
 from app.design.controls import button, chain_tabs, folded, grow_with_width
+from app.design.text_field import raw_text
 from app.design.tokens import color, set_inks
 from app.library.search import Term, spans
 from app.system.i18n import tr
@@ -130,8 +131,8 @@ class MarkdownView(QWidget):
 
     def _marks_in(self, section: Section) -> list[tuple[int, int]]:
         if self._terms and section not in self._marks:
-            text = section.letters()
-            units = [0, *accumulate(2 if ord(letter) > 0xFFFF else 1 for letter in text)]  # as Qt counts
+            text = raw_text(section.document)
+            units = [0, *accumulate(2 if ord(letter) > 0xFFFF else 1 for letter in text)]  # as Qt counts positions
             self._marks[section] = [(units[start], units[end]) for start, end in spans(text, self._terms)]
         return self._marks.get(section, [])
 

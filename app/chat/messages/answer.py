@@ -47,8 +47,7 @@ class AnswerView(QWidget):
         rebuilt: Callable[[], object],
     ) -> None:
         super().__init__()
-        self.turn = turn
-        self._rebuilt = rebuilt
+        self.turn, self._commands, self._rebuilt = turn, commands, rebuilt
         self.model = model  # the one that wrote the shown answer; None if its tokens can no longer be decoded
         self._options = options
         self._drawn: Answer | None = None  # the answer that the canvases show
@@ -148,8 +147,6 @@ class AnswerView(QWidget):
 
     def _connect(self, commands: TurnCommands) -> None:
         turn = self.turn
-        self._find_others = partial(commands.others, turn)
-        self._ask_other = partial(commands.ask_other, turn)
         self.stop.clicked.connect(lambda: commands.stop())
         for again in (self.again, self.retry):
             again.clicked.connect(lambda: commands.again(turn))
@@ -158,8 +155,6 @@ class AnswerView(QWidget):
         self.inspect.clicked.connect(lambda: commands.inspect(turn.answer, self.replay.place))
         self.copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(turn.answer.text))
         self.revise.clicked.connect(self.changing.open_panel)
-        self._choose = partial(commands.choose_answer, turn)
-        self._can_change = partial(commands.can_change, turn)
         self.canvas_toggle.toggled.connect(self._show_parts)
         self.details.toggled.connect(self._show_buttons)
         self.text.rebuilt.connect(self._rebuilt)
@@ -170,7 +165,7 @@ class AnswerView(QWidget):
         """Goes through the versions: ← and → on the text, Ctrl+Z and Ctrl+Shift+Z on any part."""
         step, shown = version_step(event, on_text=self.text.hasFocus()), self.turn.answers.shown
         if step and not self._is_busy and 0 <= shown + step < len(self.turn.answers):
-            self._choose(shown + step)
+            self._commands.choose_answer(self.turn, shown + step)
         else:
             super().keyPressEvent(event)
 
@@ -336,12 +331,12 @@ class AnswerView(QWidget):
             self.stop.setVisible(active)
             self.again.setVisible(not active and not retries)
             self.retry.setVisible(retries)
-            self._offer_others(() if active else self._find_others())
+            self._offer_others(() if active else self._commands.others(self.turn))
             for widget in (self.again, self.retry, self.taught, self.others):
                 widget.setEnabled(self._can_ask)
             has_text = not active and bool(answer.text.strip())
             self.copy.setVisible(has_text)
-            self.revise.setVisible(has_text and not self.board.is_on and self._can_change())
+            self.revise.setVisible(has_text and not self.board.is_on and self._commands.can_change(self.turn))
             self.revise.setEnabled(self._can_ask)
             self.canvas_toggle.setVisible(not active and bool(self.canvases))
             self.details.setVisible(not self._is_last and (self.replay.is_offered or bool(self.status.line.text())))
@@ -357,7 +352,7 @@ class AnswerView(QWidget):
         if titles != [act.text() for act in menu.actions()]:
             menu.clear()
             for model, title in zip(models, titles, strict=True):
-                menu.addAction(title, partial(self._ask_other, model))
+                menu.addAction(title, partial(self._commands.ask_other, self.turn, model))
         self.others.setVisible(bool(models))
 
 

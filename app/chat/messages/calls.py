@@ -34,19 +34,14 @@ def _short(text: str) -> str:
 
 
 def state_of(call: ToolCall) -> str:
-    match call.status:
-        case "waiting":
-            return tr("comes next")
-        case "asking":
-            return tr("waits for your decision")
-        case "running":
-            return tr("is running")
-        case "refused":
-            return tr("not run")
-        case "failed":
-            return tr("failed")
-        case "done":
-            return tr("{seconds} s", seconds=f"{call.seconds:.1f}" if call.seconds >= 0.1 else "< 0.1")
+    return {
+        "waiting": tr("comes next"),
+        "asking": tr("waits for your decision"),
+        "running": tr("is running"),
+        "refused": tr("not run"),
+        "failed": tr("failed"),
+        "done": tr("{seconds} s", seconds=f"{call.seconds:.1f}" if call.seconds >= 0.1 else "< 0.1"),
+    }[call.status]
 
 
 class CallView(QWidget):

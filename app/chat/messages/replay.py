@@ -148,9 +148,8 @@ class AnswerReplay(QWidget):
         self.setLayout(row_of(self.scrub))
         self.scrub.wanted.connect(self._read)
         self.scrub.pace_chosen.connect(commands.choose_pace)
-        self.player.placed.connect(self._show)
-        self.player.revealed.connect(self._show)
-        self.player.playing_changed.connect(self._show)
+        for signal in (self.player.placed, self.player.revealed, self.player.playing_changed):
+            signal.connect(self._show)
         self.set_options(options)
 
     def set_options(self, options: ViewOptions) -> None:
@@ -200,7 +199,6 @@ class AnswerReplay(QWidget):
     def forget(self) -> None:
         """Shows the answer and drops the run, which is read again when needed."""
         self.player.open(None)
-        self._show()
 
     @property
     def place(self) -> int:
@@ -223,21 +221,11 @@ class AnswerReplay(QWidget):
     @Slot()
     def _show(self) -> None:
         """Shows the player's frame; at the last frame, the answer itself."""
-        if self.player.replay is None and not self.is_on:
+        player, replay, was_on = self.player, self.player.replay, self.is_on
+        if replay is None and not was_on:
             return
         self.moving.emit(self._turn)
-        self._show_frame()
-        self.moved.emit(self._turn)
-
-    def reserve(self, pixels: int) -> None:
-        """Makes the stage higher by ``pixels`` until the answer is shown again."""
-        self.stage.setMinimumHeight(self.stage.height() + pixels)
-
-    def _show_frame(self) -> None:
-        player, replay = self.player, self.player.replay
-        was_on = self.is_on
-        last = 0 if replay is None else len(replay.frames) - 1
-        self.is_on = replay is not None and (player.is_playing or player.place < last)
+        self.is_on = replay is not None and (player.is_playing or player.place < len(replay.frames) - 1)
         shown = player.shown
         if self.is_on and shown is not None:
             self._show_block(shown)
@@ -245,6 +233,11 @@ class AnswerReplay(QWidget):
             self.stage.setMinimumHeight(0)
             self.stage.setVisible(self.is_on)
             self.changed.emit()
+        self.moved.emit(self._turn)
+
+    def reserve(self, pixels: int) -> None:
+        """Makes the stage higher by ``pixels`` until the answer is shown again."""
+        self.stage.setMinimumHeight(self.stage.height() + pixels)
 
     def _show_block(self, shown: BlockState) -> None:
         """Shows a canvas, or its Sudoku board, under the text written before it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from PySide6.QtCore import Qt, Slot
 from PySide6.QtGui import QGuiApplication
@@ -22,7 +23,7 @@ from app.design.fonts import px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.text_field import fits
 from app.pictures.bar import PictureThumb
-from app.state.chat.attachment import fence_for
+from app.state.chat.attachment import Attachment, fence_for
 from app.state.chat.conversation import Turn
 from app.state.sudoku.placing import is_puzzle, puzzle_in
 from app.state.sudoku.solve_frame import entered
@@ -144,32 +145,25 @@ class PromptView(QWidget):
             return
         for file in self._turn.attachments:
             size = size_in_words(len(file.text.encode("utf-8", "replace")))
-            chip = button("", tr("Show the file {name}, {size}", name=file.name, size=size), role="chip")
+            said = tr("Show the file {name}, {size}", name=file.name, size=size)
+            chip, prose = button("", said, role="chip", checkable=True), MarkdownView(tr("File {name}", name=file.name))
             name = chip.fontMetrics().elidedText(file.name, Qt.TextElideMode.ElideMiddle, NAME_WIDTH)
             chip.setText(f"{name} · {size} {FOLDED}")
             chip.setToolTip(file.name if name != file.name else "")
-            chip.setCheckable(True)
-            chip.toggled.connect(self._unfold)
-            self.chips.append(chip)
-        self._add_row(flow_of(*self.chips), tr("Files of the prompt"))
-        for file in self._turn.attachments:
-            prose = MarkdownView(tr("File {name}", name=file.name))
+            chip.toggled.connect(partial(self._unfold, chip, prose, file))
             prose.rebuilt.connect(self._rebuilt)
             prose.hide()
+            self.chips.append(chip)
             self.files.append(prose)
-            self._column.addWidget(prose)
+        self._add_row(flow_of(*self.chips), tr("Files of the prompt"))
+        self._column.addLayout(column_of(*self.files, spacing=8))
 
-    @Slot(bool)
-    def _unfold(self, is_open: bool) -> None:
-        for chip, prose, file in zip(self.chips, self.files, self._turn.attachments, strict=True):
-            if chip is self.sender():
-                if is_open:
-                    fence, (_, _, ending) = fence_for(file.text), file.name.rpartition(".")
-                    prose.set_text(
-                        f"{fence}{ending if ending.isalnum() else ''}\n{file.text.removesuffix(LINE)}\n{fence}"
-                    )
-                prose.setVisible(is_open)
-                chip.setText(f"{chip.text()[:-1]}{UNFOLDED if is_open else FOLDED}")
+    def _unfold(self, chip: QPushButton, prose: MarkdownView, file: Attachment, is_open: bool) -> None:
+        if is_open:
+            fence, (_, _, ending) = fence_for(file.text), file.name.rpartition(".")
+            prose.set_text(f"{fence}{ending if ending.isalnum() else ''}\n{file.text.removesuffix(LINE)}\n{fence}")
+        prose.setVisible(is_open)
+        chip.setText(f"{chip.text()[:-1]}{UNFOLDED if is_open else FOLDED}")
 
 
 def _board(puzzle: str) -> FrameView:
