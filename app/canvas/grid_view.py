@@ -11,11 +11,11 @@ from typing import Protocol
 
 from PySide6.QtCore import QEvent, QPoint, QRect, Qt, QVariantAnimation, Signal, Slot
 from PySide6.QtGui import QFocusEvent, QHelpEvent, QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QToolTip, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.canvas.geometry import Rect
 from app.design import motion
-from app.design.controls import folded
+from app.design.controls import show_tip
 from app.design.tokens import FADE_MS
 from app.state.run.canvas import CellState
 
@@ -178,15 +178,10 @@ class GridView(QWidget):
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             index = self.grid.cell_at(event.pos().x(), event.pos().y())
-            tip = "" if index >= 0 else self.legend_tip(event.pos())
-            if tip:
-                QToolTip.showText(event.globalPos(), folded(tip), self)
-            elif index < 0:
-                QToolTip.hideText()
-                event.ignore()
+            if index < 0:
+                show_tip(event, self.legend_tip(event.pos()), self)
             else:
-                words = folded(*self.cell_text(index))
-                QToolTip.showText(event.globalPos(), words, self, QRect(*self.grid.rect_of(index)))
+                show_tip(event, "\n".join(self.cell_text(index)), self, QRect(*self.grid.rect_of(index)))
             return True
         return super().event(event)
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QFontMetricsF, QHelpEvent, QLinearGradient, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.canvas.geometry import Rect, flow
 from app.design import themes
-from app.design.controls import folded, grow_with_width
+from app.design.controls import grow_with_width, show_tip
 from app.design.fonts import caption_font, px, text_percent
 from app.design.tokens import Theme, color, entropy_color, set_inks
 
@@ -76,11 +76,7 @@ class Legend(QWidget):
 
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
-            tip = self.tip_at(event.pos())
-            if tip:
-                QToolTip.showText(event.globalPos(), folded(tip), self)
-            else:
-                QToolTip.hideText()
+            show_tip(event, self.tip_at(event.pos()), self)
             return True
         return super().event(event)
 

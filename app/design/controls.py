@@ -8,7 +8,7 @@ from functools import partial
 from typing import Literal, TypeVar
 
 from PySide6.QtCore import QPoint, QRect, QSize, Qt, QTimer, SignalInstance
-from PySide6.QtGui import QFontMetrics, QKeyEvent, QResizeEvent, QWheelEvent
+from PySide6.QtGui import QFontMetrics, QHelpEvent, QKeyEvent, QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import (
     QApplication,
     QComboBox,
@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
     QSizePolicy,
     QStyle,
     QStyleOptionComboBox,
+    QToolTip,
     QWidget,
 )
 
@@ -213,6 +214,15 @@ def folded(*lines: str) -> str:
     return "\n".join(textwrap.fill(line, TIP_SIGNS) for line in lines)
 
 
+def show_tip(event: QHelpEvent, words: str, widget: QWidget, area: QRect | None = None) -> None:
+    """Shows a tool tip until the pointer leaves the area, if there is one; an empty text shows none."""
+    if words:
+        QToolTip.showText(event.globalPos(), folded(*words.split("\n")), widget, area or QRect())
+    else:
+        QToolTip.hideText()
+        event.ignore()
+
+
 class Elided(QLabel):
     """A label of one line that is elided if its text does not fit; its tool tip is the whole text."""
 
@@ -254,10 +264,6 @@ class FlowLayout(QLayout):
 
     def addItem(self, item: QLayoutItem) -> None:
         self._items.append(item)
-
-    def insertWidget(self, index: int, widget: QWidget) -> None:
-        self.addWidget(widget)
-        self._items.insert(index, self._items.pop())
 
     def count(self) -> int:
         return len(self._items)

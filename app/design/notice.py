@@ -67,8 +67,8 @@ class Notice(QFrame):
         self._further: Callable[[], object] | None = None
         self.message = label("", wrap=True, selectable=True, name=tr("Message"))
         self.details = button(tr("Details"), tr("Show the details of the error"), clicked=self._open_details)
-        self.further = button("", tr("Go on"), role="plain", clicked=self._go_further)
-        self.undo = button(tr("Undo"), tr("Undo the deletion"), clicked=self._undo_it)
+        self.further = button("", tr("Go on"), role="plain", clicked=lambda: self._act(self._further))
+        self.undo = button(tr("Undo"), tr("Undo the deletion"), clicked=lambda: self._act(self._undo))
         self._leaving = every(self, self._leave, STAYS_MS)
         self.dismiss = button(tr("Dismiss"), tr("Dismiss the message"), clicked=self.hide)
         strip = QWidget()
@@ -158,18 +158,10 @@ class Notice(QFrame):
         if not self.underMouse() and not (focus is not None and self.isAncestorOf(focus)):
             self.hide()
 
-    @Slot()
-    def _undo_it(self) -> None:
-        undo, self._undo = self._undo, None
+    def _act(self, act: Callable[[], object] | None) -> None:
         self.hide()
-        if undo is not None:
-            undo()
-
-    @Slot()
-    def _go_further(self) -> None:
-        self.hide()
-        if self._further is not None:
-            self._further()
+        if act is not None:
+            act()
 
     @Slot()
     def _open_details(self) -> None:

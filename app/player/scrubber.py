@@ -63,7 +63,9 @@ class Scrub(QWidget):
         for made in (self.play, self.back, self.on):
             made.setObjectName("transport-button")
         self.words = label("", "caption", name=tr("This step"))
-        self.pace = _pace_box()
+        self.pace = choice_box(PACE)
+        self.pace.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToContents)  # as wide as its longest text
+        self.pace.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         policy = self.slider.sizePolicy()
         policy.setRetainSizeWhenHidden(True)  # the pace keeps its place
         self.slider.setSizePolicy(policy)
@@ -96,7 +98,7 @@ class Scrub(QWidget):
         self.back.clicked.connect(lambda: self.step(-1))
         self.on.clicked.connect(lambda: self.step(1))
         self.slider.valueChanged.connect(self._go)
-        self.slider.sliderPressed.connect(self.pause)
+        self.slider.sliderPressed.connect(self._player.pause)
         self.pace.activated.connect(lambda: self.pace_chosen.emit(self.pace.currentData()))
         player = self._player
         player.opened.connect(self._opened)
@@ -110,7 +112,7 @@ class Scrub(QWidget):
 
     def follow(self, is_live: bool) -> None:
         """Follows a run while it is live; its end is shown when it is over."""
-        self.pause()
+        self._player.pause()
         self._is_live = is_live
         if not is_live and self.frames:
             self._go(self.frames - 1)
@@ -141,7 +143,7 @@ class Scrub(QWidget):
 
     def step(self, by: int) -> None:
         """Moves by frames, back with a negative number."""
-        self.pause()
+        self._player.pause()
         self.slider.setValue(self.slider.value() + by)
 
     @property
@@ -153,10 +155,6 @@ class Scrub(QWidget):
         """Plays or pauses; at the end it plays from the beginning."""
         if not self._asks_first(self.toggle) and not self._is_live and self.frames > 1:
             self._player.toggle()
-
-    @Slot()
-    def pause(self) -> None:
-        self._player.pause()
 
     def _asks_first(self, use: Callable[[], None]) -> bool:
         """Returns True if the run must be read first; ``use`` is then called afterwards."""
@@ -220,14 +218,6 @@ class Scrub(QWidget):
         icons.set_icon(self.play, "pause" if self.is_playing else "play")
         icons.set_icon(self.back, "step-backward")
         icons.set_icon(self.on, "step-forward")
-
-
-def _pace_box() -> ChoiceBox:
-    """Returns the box of paces, as wide as its longest text."""
-    box = choice_box(PACE)
-    box.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToContents)
-    box.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-    return box
 
 
 def frame_words(player: Player) -> str:

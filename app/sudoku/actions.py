@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from app.context import SUDOKU, AppContext, Lazy
@@ -16,21 +17,17 @@ if TYPE_CHECKING:
 def actions(_context: AppContext, page: Lazy[SudokuController]) -> list[Action]:
     section = tr("Sudoku")
 
-    def solve() -> None:
-        page().show()
-        page().solve()
+    def shown(act: Callable[[SudokuController], object]) -> Callable[[], object]:
+        """Returns a function that shows the page and does something with it."""
 
-    def race() -> None:
-        page().show()
-        page().race()
+        def run() -> None:
+            page().show()
+            act(page())
 
-    def picture() -> None:
-        page().show()
-        page().ask_picture()
+        return run
 
-    def new(bin: Bin) -> None:
-        page().show()
-        page().page.new_puzzle(bin)
+    def new(bin: Bin) -> Callable[[], object]:
+        return shown(lambda here: here.page.new_puzzle(bin))
 
     def free() -> str:
         return page.made.reason_to_wait() if page.made is not None else ""
@@ -50,11 +47,30 @@ def actions(_context: AppContext, page: Lazy[SudokuController]) -> list[Action]:
     )
     return [
         *on_board,
-        Action("sudoku-solve", tr("Solve the puzzle"), section, solve, ("F5",), free),
-        Action("sudoku-picture", tr("Read a puzzle from a picture"), section, picture, (), free),
-        Action("sudoku-easy", tr("New easy puzzle"), section, lambda: new("easy"), ("Alt+1",), free),
-        Action("sudoku-medium", tr("New medium puzzle"), section, lambda: new("medium"), ("Alt+2",), free),
-        Action("sudoku-hard", tr("New hard puzzle"), section, lambda: new("hard"), ("Alt+3",), free),
-        Action("sudoku-keep", tr("Keep the given digits: on or off"), section, lambda: page().toggle_keep()),
-        Action("sudoku-race", tr("Race two models on the puzzle"), section, race, ("Shift+F5",), free),
+        Action("sudoku-solve", tr("Solve the puzzle"), section, shown(lambda here: here.solve()), ("F5",), free),
+        Action(
+            "sudoku-picture",
+            tr("Read a puzzle from a picture"),
+            section,
+            shown(lambda here: here.ask_picture()),
+            (),
+            free,
+        ),
+        Action("sudoku-easy", tr("New easy puzzle"), section, new("easy"), ("Alt+1",), free),
+        Action("sudoku-medium", tr("New medium puzzle"), section, new("medium"), ("Alt+2",), free),
+        Action("sudoku-hard", tr("New hard puzzle"), section, new("hard"), ("Alt+3",), free),
+        Action(
+            "sudoku-keep",
+            tr("Keep the given digits: on or off"),
+            section,
+            shown(lambda here: here.page.column.keep.toggle()),
+        ),
+        Action(
+            "sudoku-race",
+            tr("Race two models on the puzzle"),
+            section,
+            shown(lambda here: here.race()),
+            ("Shift+F5",),
+            free,
+        ),
     ]

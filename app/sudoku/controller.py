@@ -376,10 +376,6 @@ class SudokuController(QObject):
         if run.trace is not None and not run.is_live:
             self._context.navigator.inspect(run.trace)
 
-    def toggle_keep(self) -> None:
-        self.show()
-        self.page.column.keep.toggle()
-
     def show(self) -> None:
         self._context.navigator.show_page(SUDOKU)
 

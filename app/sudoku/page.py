@@ -55,12 +55,12 @@ class SudokuPage(QWidget):
         self._is_reading = False  # a picture is being read
         self._picture: Shown | None = None  # the picture that the puzzle was read from
         self._read: Shown | None = None  # the picture that is being read
-        self._check: BoardCheck | None = None
+        self._check = check(self.puzzle)
         self._later = later(self, self._check_now)
         self._lay_out()
         self._connect()
         self._show_entry()
-        self._check_now()
+        self._show_check()
         self._show_run()
 
     def _lay_out(self) -> None:
@@ -80,7 +80,7 @@ class SudokuPage(QWidget):
         board.replaced.connect(self._forget_picture)
         board.doubts_changed.connect(self._show_doubts)
         board.installEventFilter(self)
-        column.bins.asked.connect(self.new_puzzle)
+        column.bin_asked.connect(self.new_puzzle)
         column.copy.clicked.connect(board.copy)
         for made, act in (
             (column.paste, board.paste),
@@ -91,7 +91,6 @@ class SudokuPage(QWidget):
         ):
             made.clicked.connect(partial(self._edit, act))
         self.run.shown.connect(self._show_run)
-        self.run.started.connect(self._show_run)
         self.run.finished.connect(self._finished)
         themes.settled.connect(self._arrange)
 
@@ -108,7 +107,6 @@ class SudokuPage(QWidget):
     def check(self) -> BoardCheck:
         """The check of the puzzle, up to date."""
         self._check_now()
-        assert self._check is not None
         return self._check
 
     @Slot(str)
@@ -150,7 +148,6 @@ class SudokuPage(QWidget):
     @property
     def check_shown(self) -> BoardCheck:
         """The latest check of the puzzle, at most ``CHECK_MS`` older than the last change."""
-        assert self._check is not None
         return self._check
 
     def _show_entry(self) -> None:
@@ -162,7 +159,8 @@ class SudokuPage(QWidget):
             column.clear.setEnabled(not entry.board.is_empty and not busy)
             column.paste.setEnabled(not busy)
             column.picture.setEnabled(not busy)
-        column.bins.set_enabled(not busy)
+        for made in column.bins.values():
+            made.setEnabled(not busy)
 
     @Slot()
     def _check_now(self) -> None:

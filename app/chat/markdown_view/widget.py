@@ -25,7 +25,7 @@ from PySide6.QtGui import (
     QTextCursor,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QMenu, QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
 from app.chat.markdown_view import PAD as PAD
 from app.chat.markdown_view.blocks import MarkdownRow, safe
@@ -36,7 +36,7 @@ from app.chat.markdown_view.sheet import Selection, Sheet, rows_of, shown_part
 from app.chat.markdown_view.side_process import side_process
 from app.chat.markdown_view.slow import Job
 from app.design import themes
-from app.design.controls import button, chain_tabs, folded, grow_with_width
+from app.design.controls import button, chain_tabs, grow_with_width, show_tip
 from app.design.text_field import raw_text
 from app.design.tokens import color, set_inks
 from app.library.search import Term, spans
@@ -429,11 +429,6 @@ class MarkdownView(QWidget):
 
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
-            address = self._link_at(QPointF(event.pos()))
-            if address:
-                QToolTip.showText(event.globalPos(), folded(safe(address)), self)
-            else:
-                QToolTip.hideText()
-                event.ignore()
+            show_tip(event, safe(self._link_at(QPointF(event.pos()))), self)
             return True
         return super().event(event)

@@ -19,10 +19,10 @@ from PySide6.QtGui import (
     QPaintEvent,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolTip, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
 from app.design import themes
-from app.design.controls import folded
+from app.design.controls import show_tip
 from app.design.focus_rings import is_ringed
 from app.design.fonts import caption_font, px
 from app.design.tokens import color
@@ -88,11 +88,7 @@ class StepsArea(QAbstractScrollArea):
 
     def viewportEvent(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
-            words = self.tip_at(event.pos())
-            if words:
-                QToolTip.showText(event.globalPos(), folded(words), self)
-            else:
-                QToolTip.hideText()
+            show_tip(event, self.tip_at(event.pos()), self)
             return True
         return super().viewportEvent(event)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from PySide6.QtCore import QObject, Signal, Slot
+from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QPushButton, QWidget
 
 from app.design.controls import (
@@ -33,33 +33,20 @@ from engine.tasks.sudoku import BINS
 OPEN_FOLDER = "open-folder"  # the adapters' last entry
 
 
-class BinChips(QObject):
-    """The buttons for a fresh puzzle, one for each bin; the owner lays them out."""
-
-    asked = Signal(str)
-
-    def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self.buttons: dict[str, QPushButton] = {}
-        for bin in BINS:
-            made = button(bin_title(bin), tr("New puzzle: {bin}", bin=bin_title(bin)), role="chip", tip=bin_tip(bin))
-            made.clicked.connect(functools.partial(self.asked.emit, bin))
-            self.buttons[bin] = made
-
-    def set_enabled(self, enabled: bool) -> None:
-        for made in self.buttons.values():
-            made.setEnabled(enabled)
-
-
 class Column(QWidget):
     """All controls of the page except the board."""
 
+    bin_asked = Signal(str)  # for a fresh puzzle
     adapter_chosen = Signal(str)  # an id or a folder; empty for none
     adapter_folder_asked = Signal()
 
     def __init__(self) -> None:
         super().__init__()
-        self.bins = BinChips(self)
+        self.bins: dict[str, QPushButton] = {}
+        for bin in BINS:
+            title, asked = bin_title(bin), functools.partial(self.bin_asked.emit, bin)
+            said = tr("New puzzle: {bin}", bin=title)
+            self.bins[bin] = button(title, said, role="chip", tip=bin_tip(bin), clicked=asked)
         self.paste = button(
             tr("Paste"), tr("Paste a puzzle"), tip=tr("81 digits, 0 or . for a blank, or a picture (Ctrl+V)")
         )
@@ -105,7 +92,7 @@ class Column(QWidget):
         self.setLayout(
             column_of(
                 label(tr("New puzzle"), "section"),
-                flow_of(*self.bins.buttons.values(), self.picture),
+                flow_of(*self.bins.values(), self.picture),
                 flow_of(self.paste, self.copy, self.clear, self.undo, self.redo, gap=12),
                 self.note,
                 self.check,

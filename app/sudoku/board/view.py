@@ -212,7 +212,6 @@ class RunBoard(QObject):
     """Shows one run at a time, from its beginning to its end. ``shown``: the board has another frame."""
 
     shown = Signal()
-    started = Signal()
     finished = Signal(str)  # why it failed; empty if it did not
 
     def __init__(self, board: BoardView, parent: QObject | None = None) -> None:
@@ -246,7 +245,7 @@ class RunBoard(QObject):
     def _began(self, view: Recording) -> None:
         self.trace = view
         self.player.open(view)
-        self.started.emit()
+        self.shown.emit()
 
     @Slot()
     def _grow(self) -> None:
