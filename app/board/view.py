@@ -97,7 +97,7 @@ class FrameView(GridView):
         self._glyphs = BoardGlyphs()
         self.frame: SolveFrame | None = None  # the shown frame of a run; None if there is none
         self._blank = entered(EMPTY.cells)
-        self._shares: Sequence[float] | None = None
+        self._shares: Sequence[float] | None = None  # of the colour scale, by cell; NaN for no colour
         self.doubts: frozenset[int] = frozenset()  # cells that the user should check, while no run is shown
         self._drawn: list[Drawn] | None = None  # cached texts; None after a change
         self._drawn_in: Theme | None = None
@@ -121,11 +121,6 @@ class FrameView(GridView):
         else:
             self._stop_fade()
         self._describe()
-        self._redraw()
-
-    def set_shares(self, shares: Sequence[float] | None) -> None:
-        """Colours the cells by their shares of the colour scale (NaN for no colour); None shows only the states."""
-        self._shares = shares
         self._redraw()
 
     @property
@@ -259,10 +254,10 @@ class BlockBoard(FrameView):
             return
         self._heat = heat
         placed = self.placed
-        if heat is None or placed is None or max(placed.positions) >= len(heat.shares):
-            self.set_shares(None)
-        else:
-            self.set_shares(heat.shares[list(placed.positions)].tolist())
+        self._shares = None
+        if heat is not None and placed is not None and max(placed.positions) < len(heat.shares):
+            self._shares = heat.shares[list(placed.positions)].tolist()
+        self._redraw()
 
     def cell_details(self, index: int) -> list[str]:
         lines = super().cell_details(index)

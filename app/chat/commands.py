@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
 import engine
 from app.context import AppContext, Waiting
-from app.design.fonts import canvas_font, text_percent
+from app.design.fonts import text_percent
 from app.library.pictures import PictureStore
 from app.pictures.source import PictureSource
 from app.state.chat.calls import Decision, ToolCall, ToolRound
@@ -23,9 +22,6 @@ from engine.catalog import SMALL, TALK
 from engine.files import is_bare_name
 from engine.service.small import part_for
 
-if TYPE_CHECKING:
-    from app.canvas.view import CanvasView
-
 
 @dataclass(frozen=True)
 class ViewOptions:
@@ -35,10 +31,6 @@ class ViewOptions:
     pace: str = "1"  # speed of replays, a value of the declared setting
     pictures: PictureSource = field(default_factory=lambda: PictureSource(PictureStore(None).get))
     percent: int = field(default_factory=text_percent)  # size of text
-
-    def apply(self, view: CanvasView) -> None:
-        view.set_font(canvas_font())
-        view.set_calm(self.calm)
 
 
 class TurnCommands(QObject):

@@ -37,7 +37,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 from app.canvas.glyphs import glyph_of
 from app.canvas.words import STATE_WORDS, token_words
 from app.design.tokens import DARKROOM, PAPER, Theme, entropy_color, readable_on
-from app.export.run import Options, Share, board_in, chosen, ending, header_of, in_thread, missing
+from app.export.run import Options, Share, board_in, chosen, header_of, in_thread, missing
 from app.state.run.answers import answer_words, answers_of, fact_words, label_reads
 from app.state.run.canvas import CellState
 from app.state.run.lines import line_ends
@@ -86,7 +86,7 @@ def write(run: Recording, path: Path, options: Options) -> Share:
     blocks = []
     for block in range(replay.blocks):
         record = replay.peek(block)
-        packed = yield from _resting(0.9 * block / replay.blocks, pack(record, vocabulary))
+        packed = yield from pack(record, vocabulary, 0.9 * block / replay.blocks)
         board = _board(run, record, prompt=options.prompt)
         blocks.append(packed | {"lineEnds": line_ends(record.snapshots[-1], run.piece)} | board)
     yield 0.9
@@ -99,7 +99,7 @@ def write(run: Recording, path: Path, options: Options) -> Share:
         "kind": kind_words(header),
         "created": header.created[:10],
         "seed": "" if run.seed is None else str(run.seed),  # JavaScript numbers cannot hold 63 bits
-        "ending": ending(run),
+        "ending": "" if run.result is None else run.result.reason,
         "settings": _settings(run),
         "text": text,
         "ends": [vocabulary.place(token) for token in run.config.eos_token_ids if token in vocabulary.tokens],
@@ -168,16 +168,6 @@ def _board(run: Recording, record: BlockRecord, *, prompt: bool) -> dict[str, An
         "wrong": () if said is None else said.wrong,
     }
     return {"board": board}
-
-
-def _resting(share: float, work: Generator[None, None, dict[str, Any]]) -> Generator[float, None, dict[str, Any]]:
-    """Runs a generator and returns its result; yields ``share`` at each of its steps."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            return cast(dict[str, Any], end.value)
-        yield share
 
 
 def _page(data: dict[str, Any], text: str) -> str:
@@ -298,18 +288,18 @@ class Vocabulary:
         return table[inverse.reshape(tokens.shape)] if len(values) else np.zeros(tokens.shape, dtype=np.uint32)
 
 
-def pack(block: BlockRecord, vocabulary: Vocabulary) -> Generator[None, None, dict[str, Any]]:
+def pack(block: BlockRecord, vocabulary: Vocabulary, share: float = 0.0) -> Generator[float, None, dict[str, Any]]:
     """Returns a block for the page: small values as they are, its arrays deflated and in base 64.
 
-    Yields after each piece of work, since a long block takes seconds.
+    Yields ``share`` after each piece of work, since a long block takes seconds.
     """
     deflate = zlib.compressobj(9)
     data = []
     for plane in _planes(block, vocabulary):
-        yield
+        yield share
         for start in range(0, len(plane), PIECE):
             data.append(deflate.compress(plane[start : start + PIECE]))
-            yield
+            yield share
     data.append(deflate.flush())
     return {
         "length": block.length,

@@ -175,11 +175,6 @@ def _unsaid(decision: Decision) -> Decision:
     return dataclasses.replace(decision, state=UNSAID, instructions="", questions=tuple(asked))
 
 
-def ending(run: Recording) -> str:
-    """Returns the reason why the run ended: ``eos``, ``length``, ``cancelled``; empty without a recorded end."""
-    return "" if run.result is None else run.result.reason
-
-
 def board_in(run: Recording, record: BlockRecord, *, prompt: bool) -> Placed | None:
     """Returns the place of the Sudoku in a block, without givens if not ``prompt``; None if there is none."""
     found = placed(run.prompt, record.snapshots[-1], run.piece)

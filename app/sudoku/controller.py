@@ -355,7 +355,8 @@ class SudokuController(QObject):
             self._offered = known
             self._fill()
         busy, reason, check = self.is_busy, self._reason(), self.page.check_shown
-        waits = self._preparing() if busy else reason
+        adapting = "" if self._run is not None else tr("Changing the adapter")
+        waits = (self.reader.progress or adapting) if busy else reason
         can_run = not busy and not reason and check.runs
         column.show_solving(busy, waits, can_run=can_run, skips=self._skips)
         column.race.setEnabled(not busy and not self._waits() and check.runs)
@@ -363,12 +364,6 @@ class SudokuController(QObject):
         takes = model is not None and model.capabilities.adapters
         why = "" if takes or model is None else unadapted(model)
         column.allow_adapters(takes and not busy and not self._waits(), why=why)
-
-    def _preparing(self) -> str:
-        """Returns what a run waits for; empty once it is running."""
-        if self.reader.is_busy:
-            return self.reader.progress
-        return "" if self._run is not None else tr("Changing the adapter")
 
     @Slot()
     def _inspect(self) -> None:

@@ -35,9 +35,8 @@ class Controls(QObject):
 
     def in_order(self, sections: Sequence[Section]) -> list[QWidget]:
         places = {id(section): number for number, section in enumerate(sections)}
-        boxes: list[tuple[int, QWidget]] = [(places[id(section)], made) for section, made in self._buttons]
-        boxes += [(places[id(section)], made) for section, made in self._bars]
-        return [made for _, made in sorted(boxes, key=lambda box: box[0])]
+        boxes: list[tuple[Section, QWidget]] = [*self._buttons, *self._bars]
+        return [made for _, made in sorted(boxes, key=lambda box: places[id(box[0])])]
 
     def clear(self) -> None:
         for _, made in (*self._buttons, *self._bars):

@@ -82,12 +82,7 @@ class SideProcess(QObject):
         self._alarm.stop()
         process, self._process = self._process, None
         if process is not None:
-            for signal, slot in (
-                (process.readyReadStandardOutput, self._read),
-                (process.finished, self._ended),
-                (process.errorOccurred, self._failed),
-            ):
-                signal.disconnect(slot)
+            process.blockSignals(True)
             process.kill()
             process.waitForFinished(5_000)
             process.deleteLater()

@@ -173,7 +173,7 @@ class AnswerView(QWidget):
         self._options = options
         self.replay.set_options(options)
         for view in self.canvases:
-            options.apply(view)
+            view.set_calm(options.calm)
 
     def set_state(self, *, can_ask: bool, is_busy: bool, is_last: bool, skips: bool) -> None:
         """Sets which actions are possible now.
@@ -276,7 +276,7 @@ class AnswerView(QWidget):
         view = introduce(CanvasView(), tr("Canvas of block {number}", number=len(self.canvases) + 1))
         view.set_piece(self.model.piece, self.model.is_special)
         view.setColumns(self.model.traits.canvas_columns)
-        self._options.apply(view)
+        view.set_calm(self._options.calm)
         self.canvases.append(view)
         self._canvas_column.addWidget(view)
         self._rebuilt()

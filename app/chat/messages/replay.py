@@ -156,7 +156,7 @@ class AnswerReplay(QWidget):
         self._options = options
         self.scrub.set_pace(options.pace)
         if self.canvas is not None:
-            options.apply(self.canvas)
+            self.canvas.set_calm(options.calm)
 
     def offer(self, answer: Answer) -> None:
         """Sets the length of the slider, which is offered for an answer that has a recorded run.
@@ -213,7 +213,7 @@ class AnswerReplay(QWidget):
             self.canvas.setAccessibleName(tr("Canvas of the step shown"))
             inside = row_of(self.canvas, margins=(PAD, 0, PAD, 0))
             self.stage.setLayout(column_of(self.said, self.board, inside, spacing=8))
-            self._options.apply(self.canvas)
+            self.canvas.set_calm(self._options.calm)
             self._rebuilt()
         self.canvas.set_piece(trace.piece, trace.is_special)
         self.canvas.setColumns(catalog.traits(trace.header.model.name).canvas_columns)
