@@ -281,8 +281,7 @@ def _paint_shape(painter: QPainter, rect: Rect, cell: ShownCell, theme: Theme) -
     if cell.in_conflict:
         _corner(painter, rect, color(theme.conflict), left=False)
     if cell.violated:
-        tag = QRectF(rect.x + 2, rect.y + 2, _TAG * size, _TAG * size)
-        painter.fillRect(tag, color(theme.given))
+        painter.fillRect(QRectF(rect.x + 2, rect.y + 2, _TAG * size, _TAG * size), color(theme.given))
         set_inks(painter, QPen(color(theme.conflict), max(1.5, size / 32)), Qt.BrushStyle.NoBrush)
         painter.drawRect(QRectF(rect.x + 2, rect.y + 2, size - 4, size - 4))
 

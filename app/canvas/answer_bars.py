@@ -53,23 +53,24 @@ class ReadBars(QWidget):
         return QSize(px(160), self.sizeHint().height())
 
     def paintEvent(self, _event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        font = caption_font()
-        bold = QFont(font)
-        bold.setBold(True)
-        widest = max((QFontMetrics(bold).horizontalAdvance(name) for name in self._names), default=0)
-        name_width = min(widest + 1, int(MAX_NAME * self.width()))
-        figure_width = QFontMetrics(bold).horizontalAdvance(self._figure(1.0, 0.1)) + 1
-        left, gap = px(14), px(SPACE_2)
-        track = QRectF(left + name_width + gap, 0, self.width() - left - name_width - figure_width - 2 * gap, px(BAR))
-        for place, name in enumerate(self._names):
-            best = self._answer is not None and place == self._answer.best
-            painter.setFont(bold if best else font)
-            row = QRectF(0, place * px(ROW), self.width(), px(ROW))
-            track.moveTop(row.center().y() - track.height() / 2)
-            self._paint_row(painter, row, QRectF(left, row.y(), name_width, row.height()), track, place, name)
-        painter.end()
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            font = caption_font()
+            bold = QFont(font)
+            bold.setBold(True)
+            widest = max((QFontMetrics(bold).horizontalAdvance(name) for name in self._names), default=0)
+            name_width = min(widest + 1, int(MAX_NAME * self.width()))
+            figure_width = QFontMetrics(bold).horizontalAdvance(self._figure(1.0, 0.1)) + 1
+            left, gap = px(14), px(SPACE_2)
+            track = QRectF(
+                left + name_width + gap, 0, self.width() - left - name_width - figure_width - 2 * gap, px(BAR)
+            )
+            for place, name in enumerate(self._names):
+                best = self._answer is not None and place == self._answer.best
+                painter.setFont(bold if best else font)
+                row = QRectF(0, place * px(ROW), self.width(), px(ROW))
+                track.moveTop(row.center().y() - track.height() / 2)
+                self._paint_row(painter, row, QRectF(left, row.y(), name_width, row.height()), track, place, name)
 
     def _paint_row(
         self, painter: QPainter, row: QRectF, name_room: QRectF, track: QRectF, place: int, name: str

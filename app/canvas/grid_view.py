@@ -167,15 +167,9 @@ class GridView(QWidget):
         else:
             super().mousePressEvent(event)
 
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        super().focusInEvent(event)
-        self.update()
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:
-        super().focusOutEvent(event)
-        self.update()
-
     def event(self, event: QEvent) -> bool:
+        if isinstance(event, QFocusEvent):
+            self.update()
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             index = self.grid.cell_at(event.pos().x(), event.pos().y())
             if index < 0:
@@ -190,13 +184,10 @@ class GridView(QWidget):
         return ""
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        try:
+        with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             painter.setRenderHint(QPainter.RenderHint.TextAntialiasing)
             self._paint(painter, event.rect())
-        finally:
-            painter.end()  # Qt crashes if a painter outlives its paint event
 
     def _paint(self, painter: QPainter, area: QRect) -> None:
         """Paints everything in ``area``, including the background."""

@@ -39,6 +39,7 @@ class Legend(QWidget):
         self._entries: tuple[LegendEntry, ...] = ()
         self._widths: list[int] = []
         self._widths_at = 0  # text size in percent at which they were measured; kept because layouts ask often
+        themes.changed.connect(self.updateGeometry)
         grow_with_width(self, QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
 
     def set_entries(self, entries: Sequence[LegendEntry]) -> None:
@@ -51,11 +52,6 @@ class Legend(QWidget):
     @property
     def words(self) -> list[str]:
         return [entry.words for entry in self._entries]
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:
-            self.updateGeometry()
 
     def hasHeightForWidth(self) -> bool:
         return True

@@ -253,8 +253,7 @@ class CanvasView(GridView):
         return QSize(PREFERRED_WIDTH, self.heightForWidth(PREFERRED_WIDTH))
 
     def minimumSizeHint(self) -> QSize:
-        cells = self._columns or 4
-        width = 2 * MARGIN + cells * (self._cell_width + 2)
+        width = 2 * MARGIN + (self._columns or 4) * (self._cell_width + 2)
         return QSize(width, self._lay_out(max(self.width(), width)).height)
 
     def hasHeightForWidth(self) -> bool:

@@ -76,8 +76,7 @@ class TurnCommands(QObject):
         """Answers a turn again with another seed, by the part ``model`` of the loaded one, or the one that wrote it."""
         loaded = self._context.model
         if self.can_ask() and loaded is not None:
-            part = loaded.part(model or turn.answer.model)
-            self.attempt(lambda: self._session.ask_again(turn, part))
+            self.attempt(lambda: self._session.ask_again(turn, loaded.part(model or turn.answer.model)))
             self.acted.emit()
 
     def others(self, turn: Turn) -> list[str]:

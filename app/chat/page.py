@@ -137,8 +137,7 @@ class ChatPage(QWidget):
 
     def view_of(self, turn: Turn) -> TurnView | None:
         """Returns the view of a turn; None if it has none now."""
-        view = self.scroller.view(turn)
-        return cast("TurnView | None", view)
+        return cast("TurnView | None", self.scroller.view(turn))
 
     def shows_other(self, chat: ChatState) -> bool:
         return chat is not self._chat

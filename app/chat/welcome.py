@@ -241,8 +241,7 @@ class ChatWelcome(QScrollArea):
         parts = self.first_run, self._introduced, self.suggestions
         self._column = column_of(*parts, margins=(8, 10, 8, 0), spacing=6)
         self.content.setLayout(self._column)
-        inside = boxed(column_of(centred(self.content, width, side), STRETCH))
-        self.setWidget(inside)
+        self.setWidget(boxed(column_of(centred(self.content, width, side), STRETCH)))
         themes.settled.connect(self._arrange)
         self.first_run.opened.connect(self.order_tabs)
 

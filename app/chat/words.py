@@ -236,8 +236,7 @@ def doubt(prompt: str, answer: Answer) -> Caveat | None:
         return None
     if traits.taught == "tools" and tool_for(prompt):
         if answer.text.strip() == NO_TOOL:
-            said = tr("The tool for this is off. Settings, Tools has a button that adds the example tools.")
-            return Caveat(said)
+            return Caveat(tr("The tool for this is off. Settings, Tools has a button that adds the example tools."))
         if answer.rounds or not wording.is_taught(prompt):
             return None
     untaught = tr(

@@ -140,20 +140,19 @@ def draw_marks(theme: Theme) -> str:
             for scale in (1, 2):
                 image = QImage(side * scale, side * scale, QImage.Format.Format_ARGB32_Premultiplied)
                 image.fill(Qt.GlobalColor.transparent)
-                painter = QPainter(image)
-                painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-                painter.scale(side * scale / 10, side * scale / 10)
-                stroke = QPen(
-                    QColor(theme.on_accent if name in ("check", "dot") else shade), 4 if name == "dot" else 1.6
-                )
-                stroke.setCapStyle(Qt.PenCapStyle.RoundCap)
-                stroke.setJoinStyle(Qt.PenJoinStyle.RoundJoin)
-                painter.setPen(stroke)
-                if name == "dot":
-                    painter.drawPoint(QPointF(*points[0]))
-                else:
-                    painter.drawPolyline(QPolygonF([QPointF(*point) for point in points]))
-                painter.end()
+                with QPainter(image) as painter:
+                    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+                    painter.scale(side * scale / 10, side * scale / 10)
+                    stroke = QPen(
+                        QColor(theme.on_accent if name in ("check", "dot") else shade), 4 if name == "dot" else 1.6
+                    )
+                    stroke.setCapStyle(Qt.PenCapStyle.RoundCap)
+                    stroke.setJoinStyle(Qt.PenJoinStyle.RoundJoin)
+                    painter.setPen(stroke)
+                    if name == "dot":
+                        painter.drawPoint(QPointF(*points[0]))
+                    else:
+                        painter.drawPolyline(QPolygonF([QPointF(*point) for point in points]))
                 image.save(folder.filePath(f"{name}{suffix}{'@2x' if scale == 2 else ''}.png"))
     return folder.path()
 

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, Signal
+from app.design.themes import Published
 
-
-class _Published(QObject):
-    changed = Signal()
-
-
-_published, _is_reduced = _Published(), False
+_published, _is_reduced = Published(), False
 
 changed = _published.changed
 """Emitted after the setting has changed, for what is moving then."""

@@ -44,8 +44,7 @@ class DetailsDialog(QDialog):
             clicked=lambda: QGuiApplication.clipboard().setText(text),
         )
         close = button(tr("Close"), tr("Close the details"), clicked=self.accept)
-        buttons = row_of(STRETCH, close, copy)
-        self.setLayout(column_of((shown, 1), buttons, margins=(16, 16, 16, 16), spacing=16))
+        self.setLayout(column_of((shown, 1), row_of(STRETCH, close, copy), margins=(16, 16, 16, 16), spacing=16))
 
 
 class Notice(QFrame):

@@ -117,9 +117,8 @@ def write(run: Recording, path: Path, options: Options) -> Share:
         data |= {"prompt": header.prompt, "messages": [dict(message) for message in header.messages]}
         pictures = yield from _pictures(run)
         data |= {"pictures": pictures, "task": task_text(header) if header.output_format is not None else ""}
-    page = _page(data, text)
     with replacing(path) as unfinished:
-        unfinished.write_text(page, encoding="utf-8", newline="\n")
+        unfinished.write_text(_page(data, text), encoding="utf-8", newline="\n")
         yield 1.0
     return notice
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from PySide6.QtCore import QRect, Qt
-from PySide6.QtGui import QFont, QFontMetrics, QFontMetricsF, QImage, QPainter
+from PySide6.QtGui import QFont, QFontMetrics, QFontMetricsF, QImage, QPainter, QPainterStateGuard
 
 from app.board.geometry import BoardGeometry
 from app.board.glyphs import BoardGlyphs
@@ -225,16 +225,13 @@ class PictureSheet:
         image.setDevicePixelRatio(self.style.scale)
         theme = self.style.theme
         image.fill(color(theme.surface_sunken))
-        painter = QPainter(image)
-        try:
+        with QPainter(image) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             painter.setRenderHint(QPainter.RenderHint.TextAntialiasing)
             self._paint_heading(painter)
             self._paint_frame(painter, place)
             painter.translate(0, self._heading_height + self._frame_height + GAP)
             self._paint_footer(painter)
-        finally:
-            painter.end()
         return image
 
     def _paint_heading(self, painter: QPainter) -> None:
@@ -256,21 +253,20 @@ class PictureSheet:
 
     def _paint_frame(self, painter: QPainter, place: int) -> None:
         block, theme = self.replay.snapshot(place), self.style.theme
-        painter.save()
-        painter.translate(0, self._heading_height)
-        painter.setFont(_exactly(ui_font(), TEXT_SMALL))
-        painter.setPen(color(theme.faint_ink))
-        room = QRect(MARGIN, 0, self.width - 2 * MARGIN, self._captions * CAPTION_HEIGHT - 8)
-        painter.drawText(room, _CAPTION, self.caption(place))
-        painter.translate(0, self._captions * CAPTION_HEIGHT - MARGIN)
-        shown = self._solving(place)
-        if shown is not None:
-            painter.translate(MARGIN, MARGIN)
-            paint_board(painter, self._board, shown, theme, self._board_glyphs, BoardPaintOptions())
-        else:
-            look = PaintOptions(calm=self.style.calm, slots=self._slots)
-            paint_block(painter, self.grid(block.block_index), block, theme, self._glyphs, self._glyph, look)
-        painter.restore()
+        with QPainterStateGuard(painter):
+            painter.translate(0, self._heading_height)
+            painter.setFont(_exactly(ui_font(), TEXT_SMALL))
+            painter.setPen(color(theme.faint_ink))
+            room = QRect(MARGIN, 0, self.width - 2 * MARGIN, self._captions * CAPTION_HEIGHT - 8)
+            painter.drawText(room, _CAPTION, self.caption(place))
+            painter.translate(0, self._captions * CAPTION_HEIGHT - MARGIN)
+            shown = self._solving(place)
+            if shown is not None:
+                painter.translate(MARGIN, MARGIN)
+                paint_board(painter, self._board, shown, theme, self._board_glyphs, BoardPaintOptions())
+            else:
+                look = PaintOptions(calm=self.style.calm, slots=self._slots)
+                paint_block(painter, self.grid(block.block_index), block, theme, self._glyphs, self._glyph, look)
 
 
 class _Glyphs(CellGlyphs):

@@ -222,8 +222,7 @@ class Continuations(QObject):
     def _infill(self, marks: tuple[Mark, ...]) -> None:
         trace = self._player.trace
         if trace is not None:
-            request = InfillRun.of(trace, marks, self._context.values.next_seed())
-            self._with_its_model(partial(self._run, request))
+            self._with_its_model(partial(self._run, InfillRun.of(trace, marks, self._context.values.next_seed())))
 
     def _run(self, request: RunRequest) -> None:
         if refusal := self.refusal("forks" if isinstance(request, ForkRun) else "infills"):

@@ -130,8 +130,7 @@ class InspectorController(QObject):
 
     def _show_offers(self) -> None:
         found = self._catalog.found
-        offers = first_offers(self._gallery, found.recent, found.names)
-        self.page.welcome.runs.offer(offers, folded=tr("Your runs"))
+        self.page.welcome.runs.offer(first_offers(self._gallery, found.recent, found.names), folded=tr("Your runs"))
 
     @Slot()
     def _list_changed(self) -> None:

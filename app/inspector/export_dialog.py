@@ -184,8 +184,7 @@ class ExportDialog(QDialog):
         until = time.monotonic() + SLICE_SECONDS
         try:
             while self._work is not None and time.monotonic() < until:
-                share = next(self._work)
-                self.progress.setValue(round(1000 * share))
+                self.progress.setValue(round(1000 * next(self._work)))
         except StopIteration as end:
             self._end()
             self._settings.setValue(FOLDER_KEY, str(self._path.absolute().parent))

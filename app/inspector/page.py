@@ -159,8 +159,7 @@ class InspectorPage(QWidget):
         self.notice = label("", "remark", wrap=True, selectable=True, name=tr("What is missing from this run"))
         self.notice.setContentsMargins(16, 4, 16, 4)
         self.notice.hide()
-        below = (self.transport, self.captions)
-        parts = (head, self.notice, Hairline(), (self.main, 1), Hairline(), *below)
+        parts = (head, self.notice, Hairline(), (self.main, 1), Hairline(), self.transport, self.captions)
         self._column = column_of(*parts, spacing=0)
         self.views = scroller(boxed(self._column), arrows=False)  # it scrolls where large text leaves too little room
         self.stack.addWidget(self.views)

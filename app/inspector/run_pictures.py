@@ -110,16 +110,15 @@ class PictureView(QWidget):
         self.update()
 
     def paintEvent(self, _event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.fillRect(self.rect(), color(themes.current().surface_sunken))
-        if self.picture is not None and self.picture.board is not None:
-            self._paint_board(painter, self.picture.board)
-        elif self.picture is not None:
-            self._paint_canvas(painter, self.picture)
-        else:
-            self._paint_blank(painter)
-        painter.end()
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.fillRect(self.rect(), color(themes.current().surface_sunken))
+            if self.picture is not None and self.picture.board is not None:
+                self._paint_board(painter, self.picture.board)
+            elif self.picture is not None:
+                self._paint_canvas(painter, self.picture)
+            else:
+                self._paint_blank(painter)
 
     def _paint_blank(self, painter: QPainter) -> None:
         set_inks(painter, Qt.PenStyle.NoPen, color(themes.current().line))

@@ -8,7 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal, Slot
-from PySide6.QtGui import QPainter, QPen, QPolygonF, QResizeEvent, QShowEvent, QTextCursor
+from PySide6.QtGui import QPainter, QPainterStateGuard, QPen, QPolygonF, QResizeEvent, QShowEvent, QTextCursor
 from PySide6.QtWidgets import QListWidget, QListWidgetItem, QScrollArea, QWidget
 
 from app.canvas.legend import Legend, LegendEntry
@@ -127,21 +127,20 @@ class Curves(StepsArea):
             painter.drawText(place, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text)
         painter.setPen(QPen(color(theme.line_strong), 1))
         painter.drawLine(area.bottomLeft(), area.bottomRight())
-        painter.save()
-        painter.setClipRect(area.adjusted(0, -4, 0, 4), Qt.ClipOperation.IntersectClip)
-        for line in lines:
-            points = [
-                QPointF(self.x_of(step) + half, area.bottom() - area.height() * value / most)
-                for step, value in enumerate(line.values)
-            ]
-            shade = color(getattr(theme, line.shade))
-            painter.setPen(QPen(shade, 1.5, line.style))
-            painter.drawPolyline(QPolygonF(points))
-            set_inks(painter, Qt.PenStyle.NoPen, shade)
-            for point in points:
-                painter.drawEllipse(point, 2, 2)
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.restore()
+        with QPainterStateGuard(painter):
+            painter.setClipRect(area.adjusted(0, -4, 0, 4), Qt.ClipOperation.IntersectClip)
+            for line in lines:
+                points = [
+                    QPointF(self.x_of(step) + half, area.bottom() - area.height() * value / most)
+                    for step, value in enumerate(line.values)
+                ]
+                shade = color(getattr(theme, line.shade))
+                painter.setPen(QPen(shade, 1.5, line.style))
+                painter.drawPolyline(QPolygonF(points))
+                set_inks(painter, Qt.PenStyle.NoPen, shade)
+                for point in points:
+                    painter.drawEllipse(point, 2, 2)
+                painter.setBrush(Qt.BrushStyle.NoBrush)
 
 
 class Plots(QWidget):

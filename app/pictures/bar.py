@@ -99,8 +99,7 @@ class PictureThumb(QPushButton):
         introduce(self, tr("{title}, {size} pixels", title=title_of(shown), size=size_of(shown)), role="picture")
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        tip = tr("{name}, {size} pixels; a click enlarges it", name=name_of(shown), size=size_of(shown))
-        self.setToolTip(tip)
+        self.setToolTip(tr("{name}, {size} pixels; a click enlarges it", name=name_of(shown), size=size_of(shown)))
         self.clicked.connect(self._open)
         self._loading = Background(self, self._loaded)
         if self.image is None:
@@ -113,22 +112,23 @@ class PictureThumb(QPushButton):
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         palette = QGuiApplication.palette()
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
-        place = QRectF(self.rect())
-        painter.fillRect(place, palette.color(QPalette.ColorRole.Light))
-        if self.image is not None:
-            size = self.image.size().scaled(self.size(), Qt.AspectRatioMode.KeepAspectRatio)
-            left, top = (self.width() - size.width()) / 2, (self.height() - size.height()) / 2
-            painter.drawImage(QRectF(left, top, max(1, size.width()), max(1, size.height())), self.image)
-        elif self.is_missing:
-            painter.setPen(palette.color(QPalette.ColorRole.PlaceholderText))
-            flags = Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap
-            painter.drawText(place.adjusted(4, 4, -4, -4), int(flags), tr("missing"))
-        line = RING if is_ringed(self) else 1
-        painter.setPen(QPen(palette.color(QPalette.ColorRole.Accent if line == RING else QPalette.ColorRole.Mid), line))
-        painter.drawRect(place.adjusted(line / 2, line / 2, -line / 2, -line / 2))
-        painter.end()
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
+            place = QRectF(self.rect())
+            painter.fillRect(place, palette.color(QPalette.ColorRole.Light))
+            if self.image is not None:
+                size = self.image.size().scaled(self.size(), Qt.AspectRatioMode.KeepAspectRatio)
+                left, top = (self.width() - size.width()) / 2, (self.height() - size.height()) / 2
+                painter.drawImage(QRectF(left, top, max(1, size.width()), max(1, size.height())), self.image)
+            elif self.is_missing:
+                painter.setPen(palette.color(QPalette.ColorRole.PlaceholderText))
+                flags = Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap
+                painter.drawText(place.adjusted(4, 4, -4, -4), int(flags), tr("missing"))
+            line = RING if is_ringed(self) else 1
+            painter.setPen(
+                QPen(palette.color(QPalette.ColorRole.Accent if line == RING else QPalette.ColorRole.Mid), line)
+            )
+            painter.drawRect(place.adjusted(line / 2, line / 2, -line / 2, -line / 2))
 
     @Slot(object)
     def _loaded(self, image: QImage | None) -> None:
@@ -174,13 +174,12 @@ class PictureWindow(QDialog):
     def paintEvent(self, _event: QPaintEvent) -> None:
         if self.image is None:
             return
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
-        size = self.image.size().scaled(self.size(), Qt.AspectRatioMode.KeepAspectRatio).expandedTo(QSize(1, 1))
-        place = QRectF(QPointF(0, 0), size.toSizeF())
-        place.moveCenter(QRectF(self.rect()).center())
-        painter.drawImage(place, self.image)
-        painter.end()
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
+            size = self.image.size().scaled(self.size(), Qt.AspectRatioMode.KeepAspectRatio).expandedTo(QSize(1, 1))
+            place = QRectF(QPointF(0, 0), size.toSizeF())
+            place.moveCenter(QRectF(self.rect()).center())
+            painter.drawImage(place, self.image)
 
     @Slot(object)
     def _loaded(self, image: QImage | None) -> None:

@@ -33,6 +33,7 @@ COLUMN = 280  # pixels at 100 %
 LEAST_BOARD = 280  # pixels at 100 %
 NARROW_BOARD = 440  # pixels at 100 %
 Shown = tuple[AttachedPicture, Picture]
+LEAVING = ("paste", "undo", "redo")  # edits that end the look at a run
 CHECK_MS = 120  # after the last change; a hard board takes the solver a tenth of a second
 
 
@@ -182,10 +183,9 @@ class SudokuPage(QWidget):
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Leaves a run that has ended when the user types or edits."""
-        if watched is self.board and event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
-            edits = digit_of(event) is not None or edit_of(event) in ("paste", "undo", "redo")
-            if edits:
-                self.leave_run()
+        is_pressed = watched is self.board and event.type() == QEvent.Type.KeyPress
+        if is_pressed and isinstance(event, QKeyEvent) and (digit_of(event) or edit_of(event) in LEAVING):
+            self.leave_run()
         return super().eventFilter(watched, event)
 
     def begin_reading(self) -> None:

@@ -98,8 +98,7 @@ class Formulas(QPyTextObject):
     ) -> None:
         picture = self._pictures[int(format.property(_PLACE))]
         top = rect.top() + self._ascent(picture) - (picture.height - picture.descent)
-        area = QRectF(rect.left(), top, picture.width, picture.height)
-        _renderer(picture).render(painter, area)
+        _renderer(picture).render(painter, QRectF(rect.left(), top, picture.width, picture.height))
 
     def _ascent(self, picture: DrawnFormula) -> float:
         """Returns a picture's ascent; at least that of letters, so that a line of formulas alone is aligned."""

@@ -85,8 +85,7 @@ def _block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     for line in range(start, end):
         if line > start and state.sCount[line] < state.blkIndent:
             return False
-        stop = state.eMarks[line]
-        written = state.src[(begin if line == start else state.bMarks[line]) : stop].rstrip()
+        written = state.src[(begin if line == start else state.bMarks[line]) : state.eMarks[line]].rstrip()
         if r"\]" not in written:
             continue
         if not written.endswith(r"\]"):

@@ -238,8 +238,7 @@ def _item(blocks: tuple[Block, ...]) -> Item:
         head = first.inlines[0]
         box = None if head.code or head.link else _TASK.match(head.text)
         if box is not None:
-            rest = head.text[box.end() :].lstrip()
-            inlines = (Text(rest, head.bold, head.italic, head.struck), *first.inlines[1:])
+            inlines = (Text(head.text[box.end() :].lstrip(), head.bold, head.italic, head.struck), *first.inlines[1:])
             return Item((Paragraph(inlines), *blocks[1:]), box.group(1) != " ")
     return Item(blocks)
 

@@ -12,6 +12,7 @@ from PySide6.QtGui import (
     QFontMetrics,
     QFontMetricsF,
     QPainter,
+    QPainterStateGuard,
     QTextBlock,
     QTextCharFormat,
     QTextCursor,
@@ -242,26 +243,25 @@ class Section:
         if self.code is not None:
             set_inks(painter, color(theme.line), color(theme.surface_sunken))
             painter.drawRoundedRect(QRectF(self.rect).adjusted(0.5, 0.5, -0.5, -0.5), 6, 6)
-        painter.save()
-        shown = self.inner.intersected(exposed)
-        if self.is_boxed:
-            painter.setClipRect(shown)
-        painter.translate(self.inner.left() - self.scrolled, self.inner.top())
-        context = QAbstractTextDocumentLayout.PaintContext()
-        context.clip = QRectF(shown.translated(self.scrolled - self.inner.left(), -self.inner.top()))
-        context.palette.setColor(context.palette.ColorRole.Text, color(theme.ink))
-        marked = [self._mark(*place, background=theme.selection) for place in found]
-        if selected is not None and selected[0] != selected[1]:
-            marked.append(self._mark(*selected, background=theme.selection))
-        if ringed is not None:
-            marked.append(self._mark(ringed.start, ringed.end, background=theme.focus, ink=theme.surface))
-        context.selections = marked
-        if self._has_bars and not self.is_boxed:
-            self._paint_bars(painter, context.clip)
-        self.document.documentLayout().draw(painter, context)
-        if self._has_markers and not self.is_boxed:
-            self._paint_markers(painter, context.clip)
-        painter.restore()
+        with QPainterStateGuard(painter):
+            shown = self.inner.intersected(exposed)
+            if self.is_boxed:
+                painter.setClipRect(shown)
+            painter.translate(self.inner.left() - self.scrolled, self.inner.top())
+            context = QAbstractTextDocumentLayout.PaintContext()
+            context.clip = QRectF(shown.translated(self.scrolled - self.inner.left(), -self.inner.top()))
+            context.palette.setColor(context.palette.ColorRole.Text, color(theme.ink))
+            marked = [self._mark(*place, background=theme.selection) for place in found]
+            if selected is not None and selected[0] != selected[1]:
+                marked.append(self._mark(*selected, background=theme.selection))
+            if ringed is not None:
+                marked.append(self._mark(ringed.start, ringed.end, background=theme.focus, ink=theme.surface))
+            context.selections = marked
+            if self._has_bars and not self.is_boxed:
+                self._paint_bars(painter, context.clip)
+            self.document.documentLayout().draw(painter, context)
+            if self._has_markers and not self.is_boxed:
+                self._paint_markers(painter, context.clip)
 
     def paint_header(self, painter: QPainter) -> None:
         font = self._style.font()
@@ -286,8 +286,7 @@ class Section:
 
     def _blocks_in(self, clip: QRectF) -> Iterator[tuple[QTextBlock, MarkdownRow, QRectF]]:
         layout = self.document.documentLayout()
-        place = layout.hitTest(clip.topLeft(), Qt.HitTestAccuracy.FuzzyHit)
-        block = self.document.findBlock(max(0, place))
+        block = self.document.findBlock(max(0, layout.hitTest(clip.topLeft(), Qt.HitTestAccuracy.FuzzyHit)))
         while block.isValid():
             row, rect = self._row(block), layout.blockBoundingRect(block)
             if row is None or rect.top() > clip.bottom():

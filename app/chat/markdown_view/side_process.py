@@ -99,8 +99,7 @@ class SideProcess(QObject):
         if not getattr(sys, "frozen", False):  # -P: do not import from the current folder
             arguments = ["-P", "-m", slow.__name__]
             environment = QProcessEnvironment.systemEnvironment()
-            root = str(Path(__file__).resolve().parents[3])
-            paths = [root, *filter(None, [environment.value("PYTHONPATH")])]
+            paths = [str(Path(__file__).resolve().parents[3]), *filter(None, [environment.value("PYTHONPATH")])]
             environment.insert("PYTHONPATH", os.pathsep.join(paths))
             process.setProcessEnvironment(environment)
         self._alarm.start(round(START_SECONDS * 1000))

@@ -277,27 +277,26 @@ class MarkdownView(QWidget):
             self.show_all.setGeometry(PAD, self._height - size.height(), size.width(), size.height())
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        exposed = event.rect()
-        ringed = self._ring()
-        for number, section in enumerate(self._sheet.shown):
-            if not section.rect.intersects(exposed.adjusted(0, -24, 0, 24)):
-                continue
-            link = ringed[1] if ringed is not None and ringed[0] == number else None
-            section.paint(painter, exposed, self._selection.within(number), link, self._marks_in(section))
-            if section.code is not None:
-                section.paint_header(painter)
-        if self.has_caret and self._sheet.shown:
-            last = self._sheet.shown[-1]
-            end = last.document.characterCount() - 1
-            corner = last.span_rect(end - 1, end).topRight()
-            caret = QRectF(corner.x() + 1, corner.y(), 2, self._style.pixels * CARET)
-            painter.fillRect(caret, color(self._style.theme.accent))
-        if self.hasFocus() and self._by_keyboard and ringed is None:
-            set_inks(painter, color(self._style.theme.focus), Qt.BrushStyle.NoBrush)
-            painter.drawRoundedRect(self.rect().adjusted(0, 0, -1, -1), 4, 4)
-        painter.end()
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            exposed = event.rect()
+            ringed = self._ring()
+            for number, section in enumerate(self._sheet.shown):
+                if not section.rect.intersects(exposed.adjusted(0, -24, 0, 24)):
+                    continue
+                link = ringed[1] if ringed is not None and ringed[0] == number else None
+                section.paint(painter, exposed, self._selection.within(number), link, self._marks_in(section))
+                if section.code is not None:
+                    section.paint_header(painter)
+            if self.has_caret and self._sheet.shown:
+                last = self._sheet.shown[-1]
+                end = last.document.characterCount() - 1
+                corner = last.span_rect(end - 1, end).topRight()
+                caret = QRectF(corner.x() + 1, corner.y(), 2, self._style.pixels * CARET)
+                painter.fillRect(caret, color(self._style.theme.accent))
+            if self.hasFocus() and self._by_keyboard and ringed is None:
+                set_inks(painter, color(self._style.theme.focus), Qt.BrushStyle.NoBrush)
+                painter.drawRoundedRect(self.rect().adjusted(0, 0, -1, -1), 4, 4)
 
     def selected_text(self) -> str:
         """Returns the selected text as it is copied; empty without a selection."""

@@ -110,8 +110,7 @@ class Thinking(QWidget):
         self.prose = MarkdownView(tr("Thinking"), markdown=False, quoted=True)
         self.prose.hide()
         self.prose.rebuilt.connect(rebuilt)
-        head = column_of(self.fold, margins=(PAD, 0, PAD, 0))
-        self.setLayout(column_of(head, self.prose, spacing=4))
+        self.setLayout(column_of(column_of(self.fold, margins=(PAD, 0, PAD, 0)), self.prose, spacing=4))
         self.hide()
 
     def set_thoughts(self, thoughts: str) -> None:

@@ -165,8 +165,7 @@ class AnswerChanging(QWidget):
         answer = self._turn.answer
         may_change = is_seen and bool(answer.text.strip()) and self._commands.can_change(self._turn)
         entries = [(title, partial(self._change_selection, kind)) for title, kind in offered()]
-        further = (tr("Change with a wish…"), self.open_panel)
-        self._prose.offers = (*entries, further) if may_change else ()
+        self._prose.offers = (*entries, (tr("Change with a wish…"), self.open_panel)) if may_change else ()
         if self.panel is not None and not may_change:
             self.panel.hide()
         if answer.revised and answer is not self._compared:

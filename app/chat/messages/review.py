@@ -67,8 +67,9 @@ class RevisionReview(QWidget):
             role="primary",
             clicked=lambda: self.used.emit(merged(self._stretches, self._accepted)),
         )
-        self.all = button(tr("Accept all"), tr("Accept all changes"), role="plain", clicked=self._accept_all)
-        self.none = button(tr("Reject all"), tr("Reject all changes"), role="plain", clicked=self._reject_all)
+        all_of_them, none_of_them = (lambda: self._accept(self._places)), (lambda: self._accept(()))
+        self.all = button(tr("Accept all"), tr("Accept all changes"), role="plain", clicked=all_of_them)
+        self.none = button(tr("Reject all"), tr("Reject all changes"), role="plain", clicked=none_of_them)
         buttons = flow_of(self.use, self.all, self.none)
         self.setLayout(column_of(self.changes, self.said, buttons, margins=(PAD, 0, PAD, 0), spacing=8))
         themes.changed.connect(self._paint)
@@ -76,16 +77,11 @@ class RevisionReview(QWidget):
     def set_changes(self, stretches: Sequence[Stretch]) -> None:
         """Shows two texts by their differences."""
         self._stretches, self._places, self._at = stretches, places_of_changes(stretches), 0
-        self._accept_all()
+        self._accept(self._places)
 
-    @Slot()
-    def _accept_all(self) -> None:
-        self._accepted = set(self._places)
-        self._paint()
-
-    @Slot()
-    def _reject_all(self) -> None:
-        self._accepted = set()
+    def _accept(self, places: Sequence[int]) -> None:
+        """Accepts the changes at these places, and rejects all others."""
+        self._accepted = set(places)
         self._paint()
 
     @Slot(int)

@@ -47,11 +47,11 @@ class _Column(QWidget):
         return super().event(event)
 
     def paintEvent(self, _event: QPaintEvent) -> None:
-        painter, shade = QPainter(self), color(themes.current().line)
-        for view in self.findChildren(QWidget, options=Qt.FindChildOption.FindDirectChildrenOnly):
-            if view.y() and view.isVisible():
-                painter.fillRect(QRect(view.x(), view.y(), view.width(), 1), shade)
-        painter.end()
+        shade = color(themes.current().line)
+        with QPainter(self) as painter:
+            for view in self.findChildren(QWidget, options=Qt.FindChildOption.FindDirectChildrenOnly):
+                if view.y() and view.isVisible():
+                    painter.fillRect(QRect(view.x(), view.y(), view.width(), 1), shade)
 
 
 class Scroller(QScrollArea):
@@ -231,8 +231,7 @@ class Scroller(QScrollArea):
     def _trim_slack(self) -> None:
         """Removes the empty space below the last part that is no longer visible."""
         if self._slack:
-            value = self.verticalScrollBar().value()
-            needed = max(0, value + self.viewport().height() - self._length)
+            needed = max(0, self.verticalScrollBar().value() + self.viewport().height() - self._length)
             if needed < self._slack:
                 self._slack = needed
                 self._resize_column()

@@ -76,8 +76,7 @@ class PromptView(QWidget):
         self._column = column_of(spacing=8)
         self.setLayout(self._column)
         self.acts = ActionRow(self, self.edit, self.copy, self.delete, wraps=False)
-        head = row_of(self.speaker, STRETCH, self.versions, self.acts, margins=(PAD, 0, PAD, 0))
-        self._column.addLayout(head)
+        self._column.addLayout(row_of(self.speaker, STRETCH, self.versions, self.acts, margins=(PAD, 0, PAD, 0)))
         if self.pictures:
             self._add_row(flow_of(*self.pictures), tr("Pictures of the prompt"))
         self._add_files()

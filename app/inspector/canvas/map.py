@@ -208,8 +208,7 @@ class MapArea(StepsArea):
         target = QRect(x, y, (end - begin) * wide, (last - first) * high)
         painter.drawImage(target, self._image, QRect(begin, first, end - begin, last - first))
         mark = 2 if high >= 8 else 1
-        ground = color(themes.current().surface_sunken)
-        set_inks(painter, Qt.PenStyle.NoPen, ground)
+        set_inks(painter, Qt.PenStyle.NoPen, color(themes.current().surface_sunken))
         painter.drawRects([QRect(x, y + row * high + high - 1, target.width(), 1) for row in range(last - first)])
         painter.drawRects([QRect(x + step * wide + wide - 1, y, 1, target.height()) for step in range(end - begin)])
         marks, dark = self._marks[begin:end, first:last], self._dark[begin:end, first:last]
@@ -274,8 +273,7 @@ class MapArea(StepsArea):
         for position in sorted(quiet | lit):
             painter.setPen(color(themes.current().ink if position in lit else themes.current().faint_ink))
             y = self.y_of(position) + (self.row - line) // 2 if position else self.y_of(0)  # not under the step numbers
-            place = QRect(0, y, self.gutter() - px(6), line)
-            painter.drawText(place, right, str(position))
+            painter.drawText(QRect(0, y, self.gutter() - px(6), line), right, str(position))
 
     def sizeHint(self) -> QSize:
         return QSize(px(420), px(320))

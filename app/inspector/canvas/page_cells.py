@@ -115,11 +115,10 @@ class PageGrid(GridView):
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
         cells = [self.cell_of(position) for position in np.flatnonzero(self.marks).tolist()]
-        painter = QPainter(self)
-        for cell in cells:
-            if 0 <= cell < self.grid.count:
-                self._paint_mark(painter, QRect(*self.grid.rect_of(cell)))
-        painter.end()
+        with QPainter(self) as painter:
+            for cell in cells:
+                if 0 <= cell < self.grid.count:
+                    self._paint_mark(painter, QRect(*self.grid.rect_of(cell)))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key = Qt.Key(event.key())

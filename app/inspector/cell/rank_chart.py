@@ -131,8 +131,7 @@ class BumpChart(StepsArea):
         if self._picture is None or self._picture_of != of:
             self._picture, self._picture_of = self._draw(view, ratio), of
         target = QRectF(clip)
-        source = QRectF(target.topLeft() * ratio, target.size() * ratio)
-        painter.drawPixmap(target, self._picture, source)
+        painter.drawPixmap(target, self._picture, QRectF(target.topLeft() * ratio, target.size() * ratio))
         rect, plot = self.cursor_rect(), self.plot()
         if rect is not None and plot is not None and rect.left() >= self.gutter() - 3:
             self.paint_cursor(painter, rect, color(themes.current().accent))
@@ -144,20 +143,19 @@ class BumpChart(StepsArea):
         picture.setDevicePixelRatio(ratio)
         picture.fill(color(themes.current().surface_sunken))
         plot, bio = self.plot(), self.bio
-        painter = QPainter(picture)
-        if plot is None or bio is None:
-            painter.setFont(caption_font())
-            painter.setPen(color(themes.current().faint_ink))
-            area = QRect(0, 0, view.width(), view.height()).adjusted(px(16), 0, -px(16), 0)
-            painter.drawText(area, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, self.empty_text())
-        else:
-            painter.setOpacity(LIGHT if self._light else 1.0)
-            painter.setClipRect(QRectF(plot.gutter, 0, view.width(), view.height()))
-            paint_history(painter, plot, bio, themes.current(), self.text_of, caption_font())
-            painter.setClipping(False)
-            paint_row_names(painter, plot, bio, themes.current(), caption_font())
-            self.paint_step_numbers(painter, round(plot.bottom) + px(2), px(NUMBERS - 2), QRect(0, 0, 1 << 20, 1))
-        painter.end()
+        with QPainter(picture) as painter:
+            if plot is None or bio is None:
+                painter.setFont(caption_font())
+                painter.setPen(color(themes.current().faint_ink))
+                area = QRect(0, 0, view.width(), view.height()).adjusted(px(16), 0, -px(16), 0)
+                painter.drawText(area, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, self.empty_text())
+            else:
+                painter.setOpacity(LIGHT if self._light else 1.0)
+                painter.setClipRect(QRectF(plot.gutter, 0, view.width(), view.height()))
+                paint_history(painter, plot, bio, themes.current(), self.text_of, caption_font())
+                painter.setClipping(False)
+                paint_row_names(painter, plot, bio, themes.current(), caption_font())
+                self.paint_step_numbers(painter, round(plot.bottom) + px(2), px(NUMBERS - 2), QRect(0, 0, 1 << 20, 1))
         return picture
 
     def empty_text(self) -> str:

@@ -184,8 +184,7 @@ def paint_sample(
     set_inks(painter, QPen(ink, 1.4), ink if accepted else color(theme.surface_sunken))
     painter.drawEllipse(where, radius, radius)
     if accepted:
-        line = color(theme.accepted)
-        painter.fillRect(QRectF(where.x() - radius, where.y() + radius + 2, 2 * radius, 2), line)
+        painter.fillRect(QRectF(where.x() - radius, where.y() + radius + 2, 2 * radius, 2), color(theme.accepted))
 
 
 def paint_remelt(painter: QPainter, where: QPointF, radius: float, theme: Theme) -> None:

@@ -218,11 +218,10 @@ class Ring(QWidget):
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         inset = WIDTH / 2
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QPen(color(themes.current().accent), WIDTH))
-        painter.drawRoundedRect(self.rect().toRectF().adjusted(inset, inset, -inset, -inset), RADIUS, RADIUS)
-        painter.end()
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(QPen(color(themes.current().accent), WIDTH))
+            painter.drawRoundedRect(self.rect().toRectF().adjusted(inset, inset, -inset, -inset), RADIUS, RADIUS)
 
 
 def _cell(view: QWidget) -> QRect:

@@ -163,8 +163,7 @@ class InfluenceView(QWidget):
     def set_refusal(self, reason: str, needed: str = "") -> None:
         """Sets the reason why nothing can be measured now; empty if it can. ``needed`` is the model to load first."""
         self._refusal = "" if needed else reason
-        said = what_comes_first(needed, reason)
-        describe(self.measure, said)
+        describe(self.measure, what_comes_first(needed, reason))
         self.show_problem("")
         self._enable()
 

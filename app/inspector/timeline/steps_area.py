@@ -228,13 +228,10 @@ class StepsArea(QAbstractScrollArea):
             painter.setClipRect(rect)
             self.paint(painter, rect)
 
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        super().focusInEvent(event)
-        self.viewport().update()
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:
-        super().focusOutEvent(event)
-        self.viewport().update()
+    def event(self, event: QEvent) -> bool:
+        if isinstance(event, QFocusEvent):
+            self.viewport().update()
+        return super().event(event)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() == Qt.MouseButton.LeftButton:

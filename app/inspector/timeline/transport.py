@@ -152,23 +152,22 @@ class Timeline(QAbstractSlider):
         return frame_words(frame, steps, None)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        theme, middle = themes.current(), self._middle
-        left, right = self.x_of(0), self.x_of(self.maximum())
-        painter.fillRect(QRectF(left, middle - 1, right - left, 2), color(theme.line_strong))
-        if self._frames:
-            here = self.x_of(self.value())
-            painter.fillRect(QRectF(left, middle - 1, here - left, 2), color(theme.accent))
-            self._paint_blocks(painter, event.rect())
-            if self._pointed >= 0:
-                painter.fillRect(QRectF(self.x_of(self._pointed) - 0.5, 4, 1, 28), color(theme.faint_ink))
-            set_inks(painter, QPen(color(theme.surface), 2), color(theme.ink))
-            painter.drawEllipse(QPointF(here, middle), 8, 8)
-        if is_ringed(self):
-            set_inks(painter, QPen(color(theme.focus), 2), Qt.BrushStyle.NoBrush)
-            painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), 4, 4)
-        painter.end()
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            theme, middle = themes.current(), self._middle
+            left, right = self.x_of(0), self.x_of(self.maximum())
+            painter.fillRect(QRectF(left, middle - 1, right - left, 2), color(theme.line_strong))
+            if self._frames:
+                here = self.x_of(self.value())
+                painter.fillRect(QRectF(left, middle - 1, here - left, 2), color(theme.accent))
+                self._paint_blocks(painter, event.rect())
+                if self._pointed >= 0:
+                    painter.fillRect(QRectF(self.x_of(self._pointed) - 0.5, 4, 1, 28), color(theme.faint_ink))
+                set_inks(painter, QPen(color(theme.surface), 2), color(theme.ink))
+                painter.drawEllipse(QPointF(here, middle), 8, 8)
+            if is_ringed(self):
+                set_inks(painter, QPen(color(theme.focus), 2), Qt.BrushStyle.NoBrush)
+                painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), 4, 4)
 
     def _paint_blocks(self, painter: QPainter, clip: QRect) -> None:
         replay = self._player.replay
@@ -210,14 +209,6 @@ def paint_diamond(painter: QPainter, middle: QPointF, theme: Theme) -> None:
     painter.drawPolygon(QPolygonF([middle + QPointF(*point) for point in points]))
 
 
-def key_entries() -> tuple[LegendEntry, ...]:
-    return (
-        LegendEntry(tr("end of a block"), _draw_end),
-        LegendEntry(tr("stopped early"), lambda painter, rect, theme: paint_diamond(painter, rect.center(), theme)),
-        LegendEntry(tr("many taken back at once"), _draw_burst),
-    )
-
-
 def _draw_end(painter: QPainter, rect: QRectF, theme: Theme) -> None:
     painter.fillRect(QRectF(rect.center().x() - 1, rect.top() + 1, 2, rect.height() - 2), color(theme.faint_ink))
 
@@ -237,7 +228,15 @@ class Transport(QWidget):
         self.buttons: dict[str, QPushButton] = {}
         self.timeline = Timeline(player, overview)
         self.key = Legend()
-        self.key.set_entries(key_entries())
+        self.key.set_entries(
+            (
+                LegendEntry(tr("end of a block"), _draw_end),
+                LegendEntry(
+                    tr("stopped early"), lambda painter, rect, theme: paint_diamond(painter, rect.center(), theme)
+                ),
+                LegendEntry(tr("many taken back at once"), _draw_burst),
+            )
+        )
         self.frame = Elided("frame")
         speeds = [(speed, tr("{speed}×", speed=f"{speed:g}")) for speed in SPEEDS]
         tip = tr("How fast the steps follow each other; at 1× a block takes two to four seconds")
@@ -266,8 +265,7 @@ class Transport(QWidget):
             made.setFocusPolicy(Qt.FocusPolicy.TabFocus)
             made.clicked.connect(partial(self.run, action.id))
             self.buttons[action.id] = made
-        words = ((self.frame, 1), (self.key, 1))
-        row = row_of(*self.buttons.values(), Gap(0), self.speed, Gap(8), *words, spacing=4)
+        row = row_of(*self.buttons.values(), Gap(0), self.speed, Gap(8), (self.frame, 1), (self.key, 1), spacing=4)
         self.setLayout(column_of(self.timeline, row, margins=(16, 4, 16, 8), spacing=0))
         chain_tabs(self.timeline, [*self.buttons.values(), self.speed])
 
@@ -320,8 +318,7 @@ class Transport(QWidget):
 
     @Slot(float)
     def _show_speed(self, speed: float) -> None:
-        nearest = min(range(len(SPEEDS)), key=lambda index: abs(SPEEDS[index] - speed))
-        self.speed.setCurrentIndex(nearest)
+        self.speed.setCurrentIndex(min(range(len(SPEEDS)), key=lambda index: abs(SPEEDS[index] - speed)))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -111,8 +111,7 @@ class BoardView(FrameView):
     @Slot()
     def copy(self) -> None:
         """Copies the puzzle, or the shown run's answer, to the clipboard as 81 characters."""
-        text = self.board.text() if self.frame is None else self.frame.answer
-        QGuiApplication.clipboard().setText(text)
+        QGuiApplication.clipboard().setText(self.board.text() if self.frame is None else self.frame.answer)
 
     @Slot()
     def paste(self) -> None:
