@@ -70,8 +70,8 @@ class BoardPane(QWidget):
 class BoardLegend(Legend):
     """The legend of a board: a few marks while a puzzle is entered, all marks for a run."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._glyphs = BoardGlyphs()
         self.setAccessibleName(tr("Marks on the board"))
         self.set_running(False)

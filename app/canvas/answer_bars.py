@@ -24,8 +24,8 @@ MAX_NAME = 0.34  # of the width
 class ReadBars(QWidget):
     """A bar for every option, empty before the first read. The likeliest option is bold and has a dot before it."""
 
-    def __init__(self, names: Sequence[str], parent: QWidget | None = None) -> None:
-        super().__init__(parent, accessibleName=tr("Probability of each option"))
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(accessibleName=tr("Probability of each option"))
         self._names = tuple(names)
         self._answer: TypedAnswer | None = None
         self._reads: tuple[LabelRead, ...] = ()

@@ -34,8 +34,8 @@ class LegendEntry:
 class Legend(QWidget):
     """A widget with legend entries laid out in rows, like words in a paragraph."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._entries: tuple[LegendEntry, ...] = ()
         self._widths: list[int] = []
         self._widths_at = 0  # text size in percent at which they were measured; kept because layouts ask often

@@ -39,8 +39,8 @@ CELL, CHANGE, ANSWER = range(3)  # places of the tabs
 class Captions(QWidget):
     """The caption and its buttons. Follows the player. Events are defined by ``_is_event``."""
 
-    def __init__(self, player: Player, overview: Overview, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, player: Player, overview: Overview) -> None:
+        super().__init__()
         self.setObjectName("transport")  # styled as a part of the transport
         self._player, self._overview = player, overview
         self.caption = Caption("")
@@ -115,8 +115,8 @@ class InspectorPage(QWidget):
     closed = Signal()
     export_asked = Signal(object)  # a Player with the run
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent, focusPolicy=Qt.FocusPolicy.StrongFocus, accessibleName=tr("Inspector"))
+    def __init__(self) -> None:
+        super().__init__(focusPolicy=Qt.FocusPolicy.StrongFocus, accessibleName=tr("Inspector"))
         self.setObjectName("inspector")
         self._waiting = later(self, self._take_in)
         self.is_live = False  # the open run is still running

@@ -252,8 +252,8 @@ class RunCards(QWidget):
     delete_asked = Signal(str)
     delete_all_asked = Signal()
 
-    def __init__(self, name: Callable[[str], str] = _opening, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, name: Callable[[str], str] = _opening) -> None:
+        super().__init__()
         self._name = name
         self.cards: list[RunCard] = []
         self._pictures: dict[str, RunPicture] = {}

@@ -96,8 +96,8 @@ def pictures_of(paths: Sequence[Path]) -> dict[str, RunPicture]:
 class PictureView(QWidget):
     """A run's picture on a card; blank lines until the picture is set."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.picture: RunPicture | None = None
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)

@@ -199,8 +199,8 @@ class SecondOpinion(QWidget):
 class TaskView(QWidget):
     """The task of a run, and the rounds of the current block. Choosing a round goes to its frame."""
 
-    def __init__(self, player: Player, parent: QWidget | None = None) -> None:
-        super().__init__(parent, accessibleName=tr("What the run was asked for"))
+    def __init__(self, player: Player) -> None:
+        super().__init__(accessibleName=tr("What the run was asked for"))
         self._player = player
         self._shown: tuple[PinnedRound, ...] = ()
         self.kind = label("", "lead", wrap=True)

@@ -42,9 +42,9 @@ class Scrub(QWidget):
     wanted = Signal()
     pace_chosen = Signal(str)  # a value of the declared setting
 
-    def __init__(self, player: Player, parent: QWidget | None = None, *, in_line: bool = False) -> None:
+    def __init__(self, player: Player, *, in_line: bool = False) -> None:
         """Creates the controls; ``in_line`` puts words and pace next to the slider instead of under it."""
-        super().__init__(parent)
+        super().__init__()
         self._player = player
         self._in_line = in_line
         self._is_live = False

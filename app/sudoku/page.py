@@ -42,8 +42,8 @@ class SudokuPage(QWidget):
 
     changed = Signal()  # the check of the puzzle has changed
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent, accessibleName=tr("Sudoku"))
+    def __init__(self) -> None:
+        super().__init__(accessibleName=tr("Sudoku"))
         self.setObjectName("sudoku")
         self.board = BoardView(first=Board(SAMPLE))
         self.run = RunBoard(self.board, self)

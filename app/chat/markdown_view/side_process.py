@@ -33,8 +33,8 @@ class SideProcess(QObject):
 
     done = Signal(object)  # a set of jobs
 
-    def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._known: OrderedDict[Job, Result | None] = OrderedDict()
         self._kept = 0
         self._waiting: list[Job] = []  # the last one asked for is done first: it is the most likely to be visible

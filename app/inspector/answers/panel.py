@@ -27,8 +27,8 @@ class ReadAnswer(QFrame):
     pointed = Signal(bool)
     pressed = Signal()
 
-    def __init__(self, number: int, question: Question, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, number: int, question: Question) -> None:
+        super().__init__()
         self.setProperty("role", "read-answer")
         labels = Labels().of_question(question)  # not shown for yes and no: the names suffice
         pairs = zip(labels, (option.name for option in question.options), strict=True)
@@ -88,8 +88,8 @@ class ReadAnswers(QWidget):
 
     lit = Signal(QWidget)  # a row that was highlighted from elsewhere
 
-    def __init__(self, player: Player, parent: QWidget | None = None) -> None:
-        super().__init__(parent, accessibleName=tr("Answers"))
+    def __init__(self, player: Player) -> None:
+        super().__init__(accessibleName=tr("Answers"))
         self._player = player
         self.rows: list[ReadAnswer] = []
         self.summary = label("", "caption", wrap=True, selectable=True)

@@ -130,8 +130,8 @@ class InspectorCanvas(QWidget):
 
     calm_chosen = Signal(bool)  # the user chose best guesses (True) or noise
 
-    def __init__(self, player: Player, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, player: Player) -> None:
+        super().__init__()
         self._player = player
         self._font_size = 0  # one of ``FONT_SIZES``; 0 before the first fit
         self._reserved: tuple[int, bool] | None = None

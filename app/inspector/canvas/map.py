@@ -56,8 +56,8 @@ def _shades(theme: Theme) -> tuple[np.ndarray, np.ndarray]:
 class MapArea(StepsArea):
     """The map: positions downwards, steps to the right. Padding behind the text is folded into a line of words."""
 
-    def __init__(self, player: Player, parent: QWidget | None = None) -> None:
-        super().__init__(player, LEAST_COLUMN, MAX_COLUMN, parent)
+    def __init__(self, player: Player) -> None:
+        super().__init__(player, LEAST_COLUMN, MAX_COLUMN)
         self._image: QImage | None = None
         self._dark = np.zeros((0, 0), dtype=np.bool_)  # (S, C) True where a mark on the cell is black
         self._marks = np.zeros((0, 0), dtype=np.uint8)  # (S, C) 1 accepted, 2 remelted
@@ -317,8 +317,8 @@ class MapArea(StepsArea):
 class StepMap(QWidget):
     """The map with its legend."""
 
-    def __init__(self, player: Player, parent: QWidget | None = None) -> None:
-        super().__init__(parent, accessibleName=tr("Map of cells and steps"))
+    def __init__(self, player: Player) -> None:
+        super().__init__(accessibleName=tr("Map of cells and steps"))
         self._player = player
         self.area = MapArea(player)
         self.legend = Legend()

@@ -35,8 +35,8 @@ from app.system.i18n import tr
 class CandidateTable(QTableWidget):
     """The likeliest tokens at one step, with rank, probability and fate."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(0, 4, parent)
+    def __init__(self) -> None:
+        super().__init__(0, 4)
         self.setHorizontalHeaderLabels([tr("rank"), tr("token"), tr("probability"), tr("at this step")])
         self.setAccessibleName(tr("Candidates at this step"))
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
@@ -107,8 +107,8 @@ WIDE = 880  # pixels at 100 %; from this width on the table is next to the chart
 class CellHistory(QWidget):
     """The chart, description and candidate table of one position."""
 
-    def __init__(self, player: Player, parent: QWidget | None = None) -> None:
-        super().__init__(parent, accessibleName=tr("History of this cell"))
+    def __init__(self, player: Player) -> None:
+        super().__init__(accessibleName=tr("History of this cell"))
         self._player = player
         self.title = label("", "lead")
         self.chart = BumpChart(player)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from PySide6.QtCore import QPoint, QRect, QRectF, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QPainter, QPixmap
-from PySide6.QtWidgets import QWidget
 
 from app.design import themes
 from app.design.fonts import caption_font, px
@@ -27,8 +26,8 @@ class BumpChart(StepsArea):
 
     shown = Signal()  # emitted when another history is shown, or more of it
 
-    def __init__(self, player: Player, parent: QWidget | None = None) -> None:
-        super().__init__(player, LEAST_COLUMN, MAX_COLUMN, parent)
+    def __init__(self, player: Player) -> None:
+        super().__init__(player, LEAST_COLUMN, MAX_COLUMN)
         self.bio: History | None = None
         self._light = True
         self._room = 0  # height in pixels to fit into if possible; 0 for no limit

@@ -178,8 +178,8 @@ def _shared(a: str, b: str) -> int:
 class RenderedText(QWidget):
     """The text, with a caption about the selected cell."""
 
-    def __init__(self, player: Player, parent: QWidget | None = None) -> None:
-        super().__init__(parent, accessibleName=tr("The text at this step"))
+    def __init__(self, player: Player) -> None:
+        super().__init__(accessibleName=tr("The text at this step"))
         self._player = player
         self._before = ""  # the text of the committed blocks
         self._start = 0  # the length of ``_before`` in UTF-16 units

@@ -40,8 +40,8 @@ LEAST_LABEL = 48  # least pixels between two blocks' numbers
 class Timeline(QAbstractSlider):
     """A slider over the frames: click or drag to go, hover for a frame's facts. The page handles its keys."""
 
-    def __init__(self, player: Player, overview: Overview, parent: QWidget | None = None) -> None:
-        super().__init__(parent, orientation=Qt.Orientation.Horizontal, singleStep=1)
+    def __init__(self, player: Player, overview: Overview) -> None:
+        super().__init__(orientation=Qt.Orientation.Horizontal, singleStep=1)
         self._player, self._overview = player, overview
         self._pointed = -1
         self.setMouseTracking(True)
@@ -220,8 +220,8 @@ def _draw_burst(painter: QPainter, rect: QRectF, theme: Theme) -> None:
 class Transport(QWidget):
     """The controls. Each key has a button, and each button a name."""
 
-    def __init__(self, player: Player, overview: Overview, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, player: Player, overview: Overview) -> None:
+        super().__init__()
         self.setObjectName("transport")
         self._player, self._overview = player, overview
         self._is_explained = True  # the timeline has marks
