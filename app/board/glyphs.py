@@ -36,18 +36,16 @@ class BoardGlyphs:
 
     def __init__(self) -> None:
         self._base = canvas_font()
-        self._fonts: dict[Face, tuple[QFont, QFontMetricsF, float]] = {}
-        self._layouts: dict[tuple[Face, str], tuple[QStaticText, float, float]] = {}
+        self.font = lru_cache(_LIMIT)(self._font)
+        self._layout = lru_cache(_LIMIT)(self._lay_out)
 
-    def font(self, face: Face) -> tuple[QFont, QFontMetricsF, float]:
-        found = self._fonts.get(face)
-        if found is None:
-            font = QFont(self._base)
-            font.setPixelSize(max(face.size, 5))
-            font.setWeight(QFont.Weight.Bold if face.bold else QFont.Weight.Normal)
-            metrics = QFontMetricsF(font)
-            found = self._fonts[face] = font, metrics, metrics.tightBoundingRect("0").height()
-        return found
+    def _font(self, face: Face) -> tuple[QFont, QFontMetricsF, float]:
+        """Returns the font of a face, its metrics, and the height of a digit."""
+        font = QFont(self._base)
+        font.setPixelSize(max(face.size, 5))
+        font.setWeight(QFont.Weight.Bold if face.bold else QFont.Weight.Normal)
+        metrics = QFontMetricsF(font)
+        return font, metrics, metrics.tightBoundingRect("0").height()
 
     def width(self, text: str, face: Face) -> float:
         return self._layout(text, face)[1]
@@ -75,23 +73,17 @@ class BoardGlyphs:
             layout, width, top = self._layout(item.text, item.face)
             painter.drawStaticText(QPointF(item.x - width / 2, item.y - top), layout)
 
-    def _layout(self, text: str, face: Face) -> tuple[QStaticText, float, float]:
+    def _lay_out(self, text: str, face: Face) -> tuple[QStaticText, float, float]:
         """Returns a laid-out text, its width, and the distance from its top to the middle of a digit."""
-        found = self._layouts.get((face, text))
-        if found is None:
-            font, metrics, digit = self.font(face)
-            made = QStaticText(text)
-            made.setTextFormat(Qt.TextFormat.PlainText)
-            made.setPerformanceHint(QStaticText.PerformanceHint.AggressiveCaching)
-            made.prepare(QTransform(), font)
-            found = made, made.size().width(), metrics.ascent() - digit / 2
-            if len(self._layouts) >= _LIMIT:
-                self._layouts.clear()
-            self._layouts[face, text] = found
-        return found
+        font, metrics, digit = self.font(face)
+        made = QStaticText(text)
+        made.setTextFormat(Qt.TextFormat.PlainText)
+        made.setPerformanceHint(QStaticText.PerformanceHint.AggressiveCaching)
+        made.prepare(QTransform(), font)
+        return made, made.size().width(), metrics.ascent() - digit / 2
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(_LIMIT)
 def visible(piece: str) -> str:
     """Returns the drawn form of a token: a sign for a line break or other white space, a dot for an end token."""
     glyph = glyph_of(piece)

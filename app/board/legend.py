@@ -54,8 +54,7 @@ class BoardPane(QWidget):
             self._is_heated = heat is not None
             self._arrange()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
+    def resizeEvent(self, _event: QResizeEvent) -> None:
         self._arrange()
 
     def _arrange(self) -> None:

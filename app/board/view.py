@@ -156,14 +156,10 @@ class FrameView(GridView):
     def minimumSizeHint(self) -> QSize:
         return QSize(LEAST, LEAST)
 
-    def hasHeightForWidth(self) -> bool:
-        return True
-
     def heightForWidth(self, width: int) -> int:
         return width
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
+    def resizeEvent(self, _event: QResizeEvent) -> None:
         self._geometry = BoardGeometry.within(self.width(), self.height())
         self._glyphs = BoardGlyphs()
         self._redraw()
@@ -295,9 +291,6 @@ class BlockBoard(FrameView):
         super()._hover(index)
         if self.hovered != before and not self._is_led:
             self.positionHovered.emit(self._position(self.hovered))
-
-    def hasHeightForWidth(self) -> bool:
-        return False
 
     def minimumSizeHint(self) -> QSize:
         return QSize(SMALLEST, SMALLEST)

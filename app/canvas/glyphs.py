@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from PySide6.QtCore import Qt
@@ -12,6 +13,7 @@ from PySide6.QtGui import QFont, QFontMetricsF, QStaticText, QTransform
 
 from app.design.fonts import caption_font
 
+LIMIT = 8192  # of laid-out texts
 MAX_CHARACTERS = 10
 """Longer pieces are elided."""
 _ENDS = {"<eos>", "<pad>", "<turn|>", "</s>", "<|endoftext|>", "<|im_end|>", "<end_of_turn>", "<tool_response|>"}
@@ -56,8 +58,6 @@ def visible(character: str) -> str:
 class CellGlyphs:
     """Fonts of the canvas, and a cache of the texts laid out in them."""
 
-    LIMIT = 8192
-
     def __init__(self, font: QFont) -> None:
         self.font = font
         self.small = QFont(font)
@@ -67,8 +67,8 @@ class CellGlyphs:
         self.label = caption_font()
         self.faces = {"plain": self.font, "small": self.small, "bold": self.bold, "label": self.label}
         self._metrics = {name: QFontMetricsF(face) for name, face in self.faces.items()}
-        self._layouts: dict[tuple[str, str, int], tuple[QStaticText, float, float]] = {}
-        self._widths: dict[str, float] = {}
+        self.layout = lru_cache(LIMIT)(self._lay_out)
+        self.width = lru_cache(4 * LIMIT)(self._metrics["plain"].horizontalAdvance)  # of a text, in pixels
 
     @property
     def character_width(self) -> float:
@@ -89,23 +89,11 @@ class CellGlyphs:
         """True if a cell of this width holds one character, which is then centred."""
         return cell_width < 2 * self.character_width + 8
 
-    def width(self, text: str) -> float:
-        """Returns the advance of a text in the plain typeface, in pixels."""
-        if text not in self._widths:
-            if len(self._widths) > 4 * self.LIMIT:
-                self._widths.clear()
-            self._widths[text] = self._metrics["plain"].horizontalAdvance(text)
-        return self._widths[text]
-
     def label_width(self, text: str) -> int:
         return math.ceil(self._metrics["label"].horizontalAdvance(text))
 
-    def layout(self, text: str, face: str, width: int) -> tuple[QStaticText, float, float]:
+    def _lay_out(self, text: str, face: str, width: int) -> tuple[QStaticText, float, float]:
         """Returns a text laid out and elided to ``width``, its width, and its ascent (top to baseline), in pixels."""
-        key = (text, face, width)
-        found = self._layouts.get(key)
-        if found is not None:
-            return found
         metrics = self._metrics[face]
         shown = text
         if len(text) > 1 and metrics.horizontalAdvance(text) > width:
@@ -114,11 +102,7 @@ class CellGlyphs:
         made.setTextFormat(Qt.TextFormat.PlainText)
         made.setPerformanceHint(QStaticText.PerformanceHint.AggressiveCaching)
         made.prepare(QTransform(), self.faces[face])
-        found = made, made.size().width(), metrics.ascent()
-        if len(self._layouts) >= self.LIMIT:
-            del self._layouts[next(iter(self._layouts))]  # the oldest
-        self._layouts[key] = found
-        return found
+        return made, made.size().width(), metrics.ascent()
 
     def baseline(self, cell_height: int) -> float:
         """Returns the distance of the text's baseline from the top of a cell, in pixels."""

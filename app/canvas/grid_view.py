@@ -157,9 +157,8 @@ class GridView(QWidget):
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         self._hover(self._cell_under(event))
 
-    def leaveEvent(self, event: QEvent) -> None:
+    def leaveEvent(self, _event: QEvent) -> None:
         self._hover(-1)
-        super().leaveEvent(event)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() == Qt.MouseButton.LeftButton:

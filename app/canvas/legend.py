@@ -53,9 +53,6 @@ class Legend(QWidget):
     def words(self) -> list[str]:
         return [entry.words for entry in self._entries]
 
-    def hasHeightForWidth(self) -> bool:
-        return True
-
     def heightForWidth(self, width: int) -> int:
         return self._rects(width)[1]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 
 import numpy as np
 from PySide6.QtCore import QEasingCurve, QEvent, QPoint, QRect, QSize, Qt, QVariantAnimation
@@ -31,6 +32,7 @@ from app.state.run.canvas import BlockState, Cell, CellState
 from app.state.run.lines import line_ends
 from app.system.i18n import tr
 
+GLYPHS = 65_536  # tokens whose glyphs are remembered
 LEGEND_HEIGHT = 28
 BAR_HEIGHT = 20
 EMPTY_ROWS = 3
@@ -44,9 +46,8 @@ class CanvasView(GridView):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._piece: Callable[[int], str] = str
-        self._special: Callable[[int], bool] | None = None
+        self._glyph = _glyphs_of(str, None)
         self._is_other_run = False  # since the last block
-        self._glyph_of_token: dict[int, Glyph] = {}
         self._glyphs = CellGlyphs(canvas_font())
         self._calm = True
         self._heat: Heat | None = None
@@ -71,8 +72,7 @@ class CanvasView(GridView):
 
         Without ``special`` a control token is recognised by its text.
         """
-        self._piece, self._special, self._is_other_run = piece, special, True
-        self._glyph_of_token.clear()
+        self._piece, self._glyph, self._is_other_run = piece, _glyphs_of(piece, special), True
         self._ends = () if self.block is None else line_ends(self.block, piece)
         self._widen(afresh=True)
 
@@ -194,15 +194,6 @@ class CanvasView(GridView):
         if bounds is not None:
             self.update(QRect(*bounds))
 
-    def _glyph(self, token: int) -> Glyph:
-        found = self._glyph_of_token.get(token)
-        if found is None:
-            if len(self._glyph_of_token) > 65_536:
-                self._glyph_of_token.clear()
-            found = glyph_of(self._piece(token), None if self._special is None else self._special(token))
-            self._glyph_of_token[token] = found
-        return found
-
     def _widen(self, *, afresh: bool = False) -> None:
         """Fits the cells to the pieces shown. Within a block they only grow, so that the text does not jump about.
 
@@ -256,14 +247,10 @@ class CanvasView(GridView):
         width = 2 * MARGIN + (self._columns or 4) * (self._cell_width + 2)
         return QSize(width, self._lay_out(max(self.width(), width)).height)
 
-    def hasHeightForWidth(self) -> bool:
-        return True
-
     def heightForWidth(self, width: int) -> int:
         return self._lay_out(width).height
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
+    def resizeEvent(self, _event: QResizeEvent) -> None:
         self._relayout()
 
     def _paint(self, painter: QPainter, area: QRect) -> None:
@@ -340,6 +327,11 @@ class CanvasView(GridView):
             raise IndexError("the canvas is empty")
         cell = self.block.cell(index, self._calm)
         return cell, self._piece(cell.token)
+
+
+def _glyphs_of(piece: Callable[[int], str], special: Callable[[int], bool] | None) -> Callable[[int], Glyph]:
+    """Returns a function that gives a token's glyph, and remembers it."""
+    return lru_cache(GLYPHS)(lambda token: glyph_of(piece(token), None if special is None else special(token)))
 
 
 def _same_canvas(before: BlockState | None, now: BlockState | None) -> bool:

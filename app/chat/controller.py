@@ -184,7 +184,8 @@ class ChatController(QObject):
         self.presets.chosen.connect(self.take_preset)
         context.slot.changed.connect(self.show_model)
         context.busy_changed.connect(self.refresh)
-        context.settings_changed.connect(self.show_settings)
+        for follow in (self._introduce, self._show_options, self._hold_back):
+            context.settings_changed.connect(follow)
         context.tools.changed.connect(self._hold_back)
         themes.settled.connect(self._show_options)
         page.welcome.suggestions.picked.connect(self.sending.pick)
@@ -284,13 +285,6 @@ class ChatController(QObject):
             rng = random.Random()
             own = suggestions(traits, rng) if present else []
             self.page.offer(small_suggestions(rng) if present == SMALL else own)
-
-    @Slot()
-    def show_settings(self) -> None:
-        """Applies changed settings to drawing and token counting, and marks the preset if they differ from it."""
-        self._introduce()
-        self._show_options()
-        self._hold_back()
 
     @Slot()
     def _hold_back(self) -> None:

@@ -303,8 +303,7 @@ class ChatPage(QWidget):
         is_last = view.turn is self._path[-1]
         view.answer.set_state(can_ask=can_ask, is_busy=is_busy, is_last=is_last, skips=self._skips)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
+    def resizeEvent(self, _event: QResizeEvent) -> None:
         # Keep room for the scroll bar even while it is hidden, so that the column never moves.
         bar = self.scroller.verticalScrollBar().sizeHint().width()
         self._bottom_row.setContentsMargins(SIDE, 0, SIDE + bar, 0)

@@ -167,8 +167,7 @@ class FirstRun(QWidget):
         """Returns no width: the canvas becomes smaller on a narrow page."""
         return QSize(0, super().minimumSizeHint().height())
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
+    def resizeEvent(self, _event: QResizeEvent) -> None:
         self._fit()
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -176,8 +175,7 @@ class FirstRun(QWidget):
         if not self.is_read and not self._later.isActive() and not self._reader.is_busy:
             self._later.start()
 
-    def hideEvent(self, event: QHideEvent) -> None:
-        super().hideEvent(event)
+    def hideEvent(self, _event: QHideEvent) -> None:
         self._later.stop()
         self.stop()
 

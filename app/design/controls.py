@@ -76,10 +76,7 @@ def label(text: str = "", role: str = "", *, name: str = "", wrap: bool = False,
     made.setProperty("role", role)
     made.setAccessibleName(name)
     if wrap:
-        policy = made.sizePolicy()
-        policy.setHorizontalPolicy(QSizePolicy.Policy.Ignored)
-        policy.setHeightForWidth(True)
-        made.setSizePolicy(policy)
+        grow_with_width(made, QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
     if selectable:
         made.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
@@ -247,8 +244,7 @@ class Elided(QLabel):
         if text != self.text():
             self.setText(text)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
+    def resizeEvent(self, _event: QResizeEvent) -> None:
         self._elide()
 
 

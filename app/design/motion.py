@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from app.design.themes import Published
+from app.design.themes import PublishedSignals
 
-_published, _is_reduced = Published(), False
+_published, _is_reduced = PublishedSignals(), False
 
 changed = _published.changed
 """Emitted after the setting has changed, for what is moving then."""

@@ -100,8 +100,7 @@ class Notice(QFrame):
             self._place()
         return super().event(event)
 
-    def hideEvent(self, event: QHideEvent) -> None:
-        super().hideEvent(event)
+    def hideEvent(self, _event: QHideEvent) -> None:
         if self.isHidden():  # hidden itself, not only because its page is
             self.covered.emit(0)
 

@@ -7,12 +7,12 @@ from PySide6.QtCore import QObject, Signal
 from app.design.tokens import DARKROOM, Theme
 
 
-class Published(QObject):
+class PublishedSignals(QObject):
     changed = Signal()
     settled = Signal()
 
 
-_published, _current = Published(), DARKROOM
+_published, _current = PublishedSignals(), DARKROOM
 
 changed = _published.changed
 """Emitted after the theme or the size of text has changed, for what holds colours: sheets, documents, icons, plots."""

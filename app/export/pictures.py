@@ -7,8 +7,9 @@ all frames of a video have the same size.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from PySide6.QtCore import QRect, Qt
@@ -83,7 +84,7 @@ class PictureSheet:
         self._glyphs = _Glyphs(_exactly(canvas_font(), TEXT_CANVAS))
         self._board, self._board_glyphs = BoardGeometry(0, 0, CELL), BoardGlyphs()
         self._found: dict[int, Placed | None] = {}  # by block: its Sudoku, if it is drawn as a board
-        self._glyph_of_token: dict[int, Glyph] = {}
+        self._glyph: Callable[[int], Glyph] = cache(lambda token: glyph_of(run.piece(token), run.is_special(token)))
         self._texts: set[str] = set()
         self._blocks: dict[int, tuple[int, tuple[int, ...]]] = {}  # by block: number of cells, line ends
         self._slots = tuple(slot.position for slot in run.header.slots)
@@ -101,11 +102,6 @@ class PictureSheet:
             self._widest = max(self._widest, metrics.horizontalAdvance(self.caption(place)))
             yield (number + 1) / len(self.places)
         self._lay_out()
-
-    def _glyph(self, token: int) -> Glyph:
-        if token not in self._glyph_of_token:
-            self._glyph_of_token[token] = glyph_of(self.run.piece(token), self.run.is_special(token))
-        return self._glyph_of_token[token]
 
     def _lay_out(self) -> None:
         cell = self._glyphs.cell_width(sorted(self._texts)), self._glyphs.cell_height()

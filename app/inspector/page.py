@@ -349,8 +349,7 @@ class InspectorPage(QWidget):
             return True
         return super().event(event)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
+    def resizeEvent(self, _event: QResizeEvent) -> None:
         is_tall = self.width() < self.height()
         self.across.setOrientation(Qt.Orientation.Vertical if is_tall else Qt.Orientation.Horizontal)
 

@@ -230,7 +230,6 @@ class RunCard(QPushButton):
         return QSize(px(160), self._column.totalHeightForWidth(max(self.width(), px(160))))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
         self.dots.move(self.width() - BUTTON - 6, 6)
         if event.size().width() != event.oldSize().width():
             self.updateGeometry()
@@ -342,8 +341,7 @@ class RunCards(QWidget):
     def _fitting(self) -> int:
         return max(1, min(MAX_COLUMNS, (self.width() + GAP) // (px(CARD_WIDTH) + GAP)))
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
+    def resizeEvent(self, _event: QResizeEvent) -> None:
         if self._offers and self._fitting() != self._columns:
             self._build()
 

@@ -225,8 +225,7 @@ class TaskView(QWidget):
         player.grown.connect(self._show)
         player.placed.connect(self._show)
 
-    def showEvent(self, event: QShowEvent) -> None:
-        super().showEvent(event)
+    def showEvent(self, _event: QShowEvent) -> None:
         self.text.moveCursor(QTextCursor.MoveOperation.Start)
 
     @Slot()
@@ -276,8 +275,7 @@ class EndWords(QWidget):
         for signal in (player.opened, player.grown, overview.known):
             signal.connect(self._say)
 
-    def showEvent(self, event: QShowEvent) -> None:
-        super().showEvent(event)
+    def showEvent(self, _event: QShowEvent) -> None:
         self._say()
 
     @Slot()
@@ -316,8 +314,7 @@ class CellTab(QWidget):
         self.history.setVisible(has_history)
         self.hint.setVisible(not has_history)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
+    def resizeEvent(self, _event: QResizeEvent) -> None:
         self._fit()
 
 

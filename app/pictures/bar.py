@@ -148,7 +148,6 @@ class PictureThumb(QPushButton):
         opened.show()
 
     def hideEvent(self, event: QHideEvent) -> None:
-        super().hideEvent(event)
         if not event.spontaneous():  # not as the whole window is minimised
             self.left.emit()
 

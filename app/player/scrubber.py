@@ -55,7 +55,6 @@ class Scrub(QWidget):
             tr("Step of the run"),
             tr("The arrow keys go to the step before or after, Space plays."),
         )
-        self.slider.setSingleStep(1)
         self.slider.setPageStep(5)
         self.play = button("", tr("Play the run"), role="plain", clicked=self.toggle)
         self.back = button("", tr("One step back"), role="plain", tip=tr("One step back"))
@@ -84,9 +83,8 @@ class Scrub(QWidget):
             self._below.addWidget(self.words, 1)
         self._fit_words()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
+    def resizeEvent(self, _event: QResizeEvent) -> None:
         """Puts the pace below where the slider would be too short next to it."""
-        super().resizeEvent(event)
         if self._in_line:
             return
         buttons = sum(one.sizeHint().width() for one in (self.back, self.play, self.on, self.pace))

@@ -270,8 +270,7 @@ class SudokuPage(QWidget):
         over = has_run and not run.is_live
         self.column.show_result(run.result, self._facts if has_run else "", has_run=over, failed=over and run.is_wrong)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
+    def resizeEvent(self, _event: QResizeEvent) -> None:
         self._arrange()
 
     @Slot()

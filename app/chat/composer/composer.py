@@ -197,10 +197,9 @@ class Composer(QWidget):
     def dragMoveEvent(self, event: QDragMoveEvent) -> None:
         accept_drag(event)
 
-    def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
+    def dragLeaveEvent(self, _event: QDragLeaveEvent) -> None:
         self._mark_active(self.edit.hasFocus())
         self.say("")
-        super().dragLeaveEvent(event)
 
     def dropEvent(self, event: QDropEvent) -> None:
         self._mark_active(self.edit.hasFocus())
@@ -231,8 +230,7 @@ class Composer(QWidget):
             bool(self._caution) and not self._gaps and not self._is_waiting
         )  # the hint then needs the line
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
+    def resizeEvent(self, _event: QResizeEvent) -> None:
         self._fit()
 
     @Slot()

@@ -130,8 +130,7 @@ class ContextMeter(QWidget):
         fits = self._said.fontMetrics().horizontalAdvance(self.text) < self.width()
         self._said.setText(self.text if fits else self._short)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
+    def resizeEvent(self, _event: QResizeEvent) -> None:
         self._write()
 
     def sizeHint(self) -> QSize:

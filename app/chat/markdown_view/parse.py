@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import cache, lru_cache
+from itertools import groupby
 from typing import TYPE_CHECKING, get_args
 from urllib.parse import urlsplit
 
@@ -304,18 +305,9 @@ def _letters(node: SyntaxTreeNode) -> Iterable[str]:
 
 
 def _joined(parts: Iterable[Inline]) -> Iterable[Inline]:
-    """Merges neighbouring texts of one style."""
-    last: Inline | None = None
-    for part in parts:
-        if isinstance(part, Text) and isinstance(last, Text) and _style(part) == _style(last):
-            last = Text(last.text + part.text, *_style(part))
-            continue
-        if last is not None and last != Text(""):
-            yield last
-        last = part
-    if last is not None and not (isinstance(last, Text) and not last.text):
-        yield last
-
-
-def _style(part: Text) -> tuple[bool, bool, bool, bool, str]:
-    return part.bold, part.italic, part.struck, part.code, part.link
+    """Merges neighbouring texts of one style, and leaves out empty ones."""
+    for style, same in groupby(parts, lambda part: astuple(part)[1:] if isinstance(part, Text) else None):
+        if style is None:
+            yield from same
+        elif text := "".join(part.text for part in same if isinstance(part, Text)):
+            yield Text(text, *style)

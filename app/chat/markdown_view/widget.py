@@ -196,9 +196,6 @@ class MarkdownView(QWidget):
         self.setFocus()
         self._build()
 
-    def hasHeightForWidth(self) -> bool:
-        return True
-
     def heightForWidth(self, width: int) -> int:
         self._lay_out(width)
         return self._height
@@ -209,13 +206,11 @@ class MarkdownView(QWidget):
     def minimumSizeHint(self) -> QSize:
         return QSize(120, self._style.pixels)
 
-    def showEvent(self, event: QShowEvent) -> None:
-        super().showEvent(event)
+    def showEvent(self, _event: QShowEvent) -> None:
         self._lay_out(self.width())
         self._put_controls()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
+    def resizeEvent(self, _event: QResizeEvent) -> None:
         self._lay_out(self.width())
         self._put_controls()
 

@@ -111,8 +111,7 @@ class AnswerBoard(QWidget):
         room = self.width() - self.board.width() - 3 * PAD
         self.legend.setVisible(frame is not None and not frame.committed and room >= px(LEAST_LEGEND))
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
+    def resizeEvent(self, _event: QResizeEvent) -> None:
         if self._is_built:
             self._fit_board()
             self._fit_legend()

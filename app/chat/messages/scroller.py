@@ -110,23 +110,18 @@ class Scroller(QScrollArea):
         if anchor is not None and anchor[0] not in items:  # the part now at its index takes its place
             anchor = (items[min(self._places[anchor[0]], len(items) - 1)], anchor[1]) if items else None
         with self._changing():
-            for view in self._replace(items):
+            self._items, self._places = list(items), {item: place for place, item in enumerate(items)}
+            gone = [self._views.pop(item) for item in list(self._views) if item not in self._places]
+            self._known = {item: height for item, height in self._known.items() if item in self._places}
+            self._slack = 0
+            self._estimate()
+            for view in gone:
                 self._discard(view)
             if items and items[-1] not in self._views:
                 self._realise(items[-1])
             self._at_end = follow or anchor is None
             self._arrange(None if self._at_end else anchor)
             self._note_end()
-
-    def _replace(self, items: Sequence[Hashable]) -> list[QWidget]:
-        """Replaces the parts and drops data about removed ones. Returns the widgets of removed parts."""
-        self._items = list(items)
-        self._places = {item: place for place, item in enumerate(items)}
-        gone = [self._views.pop(item) for item in list(self._views) if item not in self._places]
-        self._known = {item: height for item, height in self._known.items() if item in self._places}
-        self._slack = 0
-        self._estimate()
-        return gone
 
     @Slot(int)
     def set_covered(self, pixels: int) -> None:

@@ -68,12 +68,10 @@ class ReadAnswer(QFrame):
         self.facts.setVisible(answer is not None)
         self.setAccessibleDescription(" ".join(filter(None, (self.said.text(), self.facts.text()))))
 
-    def enterEvent(self, event: QEnterEvent) -> None:
-        super().enterEvent(event)
+    def enterEvent(self, _event: QEnterEvent) -> None:
         self.pointed.emit(True)
 
-    def leaveEvent(self, event: QEvent) -> None:
-        super().leaveEvent(event)
+    def leaveEvent(self, _event: QEvent) -> None:
         self.pointed.emit(False)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:

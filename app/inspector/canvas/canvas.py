@@ -296,8 +296,7 @@ class InspectorCanvas(QWidget):
         self.view.set_marks(mask)
         self.board.set_marks(mask)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
+    def resizeEvent(self, _event: QResizeEvent) -> None:
         self._caption.setVisible(self.width() >= px(CAPTIONED))
 
     def minimumSizeHint(self) -> QSize:

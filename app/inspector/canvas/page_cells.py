@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 from PySide6.QtCore import QRect, Qt, Slot
@@ -23,8 +23,6 @@ from app.player.player import NOTHING, Player
 from app.state.chat.attachment import AttachedPicture
 from app.state.run.canvas import Mask
 from app.system.i18n import tr, trn
-from engine import Recording
-from engine.pictures import Picture
 
 THUMB_HEIGHT = 56  # pixels at 100 %
 MAX_SHOWN = 32  # a trace may name thousands
@@ -55,7 +53,8 @@ class PromptPictures(QScrollArea):
         if trace is None or (shown == self._shown and not any(thumb.is_missing for thumb in self.thumbs)):
             return
         self._shown = shown
-        source = PictureSource(_Found(trace).get)
+        pictures = cache(lambda: {picture.digest: picture for picture in trace.pictures})  # read at the first request
+        source = PictureSource(lambda digest, _width, _height: pictures().get(digest))
         self.thumbs = [PictureThumb(one, source, THUMB_HEIGHT) for one in shown[:MAX_SHOWN]]
         more = len(shown) - MAX_SHOWN
         notes = [label(trn("and {count} more", "and {count} more", more), "caption")] if more > 0 else []
@@ -65,20 +64,6 @@ class PromptPictures(QScrollArea):
     @Slot()
     def _fit(self) -> None:
         self.setFixedWidth(max((thumb.sizeHint().width() for thumb in self.thumbs), default=0) + SIDE_ROOM)
-
-
-class _Found:
-    """The pictures of a recording, read at the first request. Requests may come from any thread."""
-
-    def __init__(self, trace: Recording) -> None:
-        self._trace, self._lock = trace, threading.Lock()
-        self._pictures: dict[str, Picture] | None = None
-
-    def get(self, digest: str, _width: int, _height: int) -> Picture | None:
-        with self._lock:
-            if self._pictures is None:
-                self._pictures = {picture.digest: picture for picture in self._trace.pictures}
-            return self._pictures.get(digest)
 
 
 TINT = 0.3  # opacity of the tint over a marked cell

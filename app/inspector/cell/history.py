@@ -129,8 +129,7 @@ class CellHistory(QWidget):
         self.chart.shown.connect(self._update_words)
         self._update_words()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
+    def resizeEvent(self, _event: QResizeEvent) -> None:
         self.chart.set_room(self.height() - self.title.sizeHint().height() - 3 * SPACE_2)
         wide = self.width() >= px(WIDE)
         direction = QBoxLayout.Direction.LeftToRight if wide else QBoxLayout.Direction.TopToBottom

@@ -80,7 +80,7 @@ class RunSide(QWidget):
 
     def select(self, position: int) -> None:
         """Selects a position that was selected in another view."""
-        self.view.selected = position if position < self.view.grid.count else -1
+        self.view.selected = position
         self.board.select_position(position)
 
     def point_at(self, position: int) -> None:

@@ -296,8 +296,7 @@ class Compare(QStackedWidget):
             if all([side.fits(size, tokens) for side in seen]):  # noqa: C419 - each takes the size
                 break
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
+    def resizeEvent(self, _event: QResizeEvent) -> None:
         self._arrange()
         self._show()
 
@@ -306,8 +305,7 @@ class Compare(QStackedWidget):
         self._fitted = ()
         self._show()
 
-    def showEvent(self, event: QShowEvent) -> None:
-        super().showEvent(event)
+    def showEvent(self, _event: QShowEvent) -> None:
         if self.trace is None:
             self.show_chooser()
         self._load()

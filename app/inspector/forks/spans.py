@@ -138,12 +138,10 @@ class Spans(QWidget):
         shown = [*self._marks, *([mark] if mark is not None and mark.stop - mark.start > 1 else [])]
         self.marked.emit(tuple(shown) if self.isVisible() else ())
 
-    def showEvent(self, event: QShowEvent) -> None:
-        super().showEvent(event)
+    def showEvent(self, _event: QShowEvent) -> None:
         self._tint()
 
-    def hideEvent(self, event: QHideEvent) -> None:
-        super().hideEvent(event)
+    def hideEvent(self, _event: QHideEvent) -> None:
         self._tint()
 
     def _words(self, mark: Mark) -> str:

@@ -114,8 +114,7 @@ class GuideCard(QFrame):
         heights = [metrics.boundingRect(room, wrap, text).height() for text in self._reserved]
         self.sentence.setMinimumHeight(max(heights, default=0))
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
+    def resizeEvent(self, _event: QResizeEvent) -> None:
         self._fit()
 
 

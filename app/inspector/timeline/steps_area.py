@@ -216,8 +216,7 @@ class StepsArea(QAbstractScrollArea):
         self._cursor = self.cursor_rect()
         self.viewport().update()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
+    def resizeEvent(self, _event: QResizeEvent) -> None:
         self.relayout()
         self._cursor = self.cursor_rect()
 

@@ -121,9 +121,8 @@ class Timeline(QAbstractSlider):
             self._player.step(-1 if turned > 0 else 1)
         event.accept()
 
-    def leaveEvent(self, event: QEvent) -> None:
+    def leaveEvent(self, _event: QEvent) -> None:
         self._point(-1, QPoint())
-        super().leaveEvent(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         event.ignore()  # the page handles these keys
@@ -320,8 +319,7 @@ class Transport(QWidget):
     def _show_speed(self, speed: float) -> None:
         self.speed.setCurrentIndex(min(range(len(SPEEDS)), key=lambda index: abs(SPEEDS[index] - speed)))
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
+    def resizeEvent(self, _event: QResizeEvent) -> None:
         self._fit_key()
 
 
