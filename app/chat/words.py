@@ -257,9 +257,7 @@ def _doubt_talk(prompt: str, answer: Answer) -> Caveat | None:
 def _wrong(prompt: str, answer: Answer) -> str:
     asked = wording.normal(prompt)  # as the model read it
     right = skills.solve(asked)
-    if right is None or skills.check(asked, answer.text):
-        return ""
-    return _should_be(right)
+    return "" if right is None or skills.check(asked, answer.text) else _should_be(right)
 
 
 def _should_be(right: str) -> str:

@@ -196,14 +196,10 @@ class Hairline(QFrame):
     def __init__(self, orientation: Qt.Orientation = Qt.Orientation.Horizontal, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("role", "hairline")
-        self._horizontal = orientation == Qt.Orientation.Horizontal
-        if self._horizontal:
+        if orientation == Qt.Orientation.Horizontal:
             self.setFixedHeight(1)
         else:
             self.setFixedWidth(1)
-
-    def sizeHint(self) -> QSize:
-        return QSize(8, 1) if self._horizontal else QSize(1, 8)
 
 
 def folded(*lines: str) -> str:
@@ -240,9 +236,7 @@ class Elided(QLabel):
 
     def _elide(self) -> None:
         room = max(LEAST, self.width())
-        text = QFontMetrics(self.font()).elidedText(self._whole, Qt.TextElideMode.ElideRight, room)
-        if text != self.text():
-            self.setText(text)
+        self.setText(QFontMetrics(self.font()).elidedText(self._whole, Qt.TextElideMode.ElideRight, room))
 
     def resizeEvent(self, _event: QResizeEvent) -> None:
         self._elide()

@@ -74,9 +74,7 @@ def chosen(replay: Replay, options: Options) -> tuple[int, ...]:
         if beyond:
             raise SafelightError(f"there is no frame {beyond[0]}; the run has frames 0 to {last}")
         return options.frames[:1] if format.is_single else options.frames
-    if format.is_single:
-        return (last,)
-    return tuple(range(last + 1))
+    return (last,) if format.is_single else tuple(range(last + 1))
 
 
 def frames_of(replay: Replay, block: int) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QPushButton, QStackedWidget, QTabWidget, QWidget
 
 from app.design import icons, themes
-from app.design.controls import Elided, Hairline, button, chain_tabs, introduce, label, scroller
+from app.design.controls import Elided, Hairline, button, chain_tabs, introduce, label, scroller, show_line
 from app.design.fonts import px
 from app.design.layouts import Gap, boxed, column_of, row_of, splitter_of
 from app.design.tokens import SPACE_1, SPACE_2, SPACE_4
@@ -319,9 +319,7 @@ class InspectorPage(QWidget):
         replay, trace = self.player.replay, self.player.trace
         said = [] if replay is None or trace is None else [replay.problem, trace.notice, trace.failure]
         text = " ".join(dict.fromkeys(part for part in said if part))
-        if text != self.notice.text():
-            self.notice.setText(text)
-        self.notice.setVisible(bool(text))
+        show_line(self.notice, text)
 
     @Slot()
     def export(self) -> None:

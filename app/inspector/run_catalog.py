@@ -182,9 +182,8 @@ def other_offers(
         here: the header of the run itself, which is left out.
         titles: titles of the gallery's runs and of named ones, by key.
     """
-    found = [(header, key, tr("This session")) for header, key in session]
-    found += [(header, key, tr("Your runs")) for header, key in recent]
-    found += [(header, key, tr("Gallery")) for header, key in gallery]
+    sections = ((tr("This session"), session), (tr("Your runs"), recent), (tr("Gallery"), gallery))
+    found = [(header, key, section) for section, listed in sections for header, key in listed]
     seen = {here.id}
     offers = []
     for header, key, section in found:
@@ -198,7 +197,7 @@ def other_offers(
         else:
             hint = _line(kind_words(header), run_title(header))
             offers.append(Offer(of or title_in_words(header), hint, key, section))
-    order = (_alike(), tr("This session"), tr("Your runs"), tr("Gallery"))
+    order = (_alike(), *(section for section, _ in sections))
     return sorted(offers, key=lambda offer: order.index(offer.section))
 
 

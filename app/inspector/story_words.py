@@ -52,21 +52,23 @@ def _written_caption(record: BlockRecord, frame: Frame, trace: Recording) -> Cap
         before = int(record.begun.sum())
         if not before:
             return Caption(tr("Block {block} begins: nothing is written yet.", block=block))
-        said = trn(
-            "Block {block} begins: {count} cell is written already.",
-            "Block {block} begins: {count} cells are written already.",
-            before,
-            block=block,
+        return Caption(
+            trn(
+                "Block {block} begins: {count} cell is written already.",
+                "Block {block} begins: {count} cells are written already.",
+                before,
+                block=block,
+            )
         )
-        return Caption(said)
     if frame.step >= record.steps:
-        said = trn(
-            "Block {block} is written, after {count} pass.",
-            "Block {block} is written, after {count} passes.",
-            record.steps,
-            block=block,
+        return Caption(
+            trn(
+                "Block {block} is written, after {count} pass.",
+                "Block {block} is written, after {count} passes.",
+                record.steps,
+                block=block,
+            )
         )
-        return Caption(said)
     found = moment(record, frame.step)
     return _written_step(record, frame.step, found.fresh, trace, _returned(record, found, trace))
 
@@ -91,13 +93,14 @@ def _read_caption(record: BlockRecord, frame: Frame, trace: Recording, decision:
     """Describes a read of a decision, with the answers of this read alone."""
     read, slots = frame.block + 1, trace.header.slots
     if frame.step == NOISE or record.snapshots[-1].read is None:
-        said = trn(
-            "Read {read} begins: a random token at {count} slot, all else is given.",
-            "Read {read} begins: a random token at each of {count} slots, all else is given.",
-            len(slots),
-            read=read,
+        return Caption(
+            trn(
+                "Read {read} begins: a random token at {count} slot, all else is given.",
+                "Read {read} begins: a random token at each of {count} slots, all else is given.",
+                len(slots),
+                read=read,
+            )
         )
-        return Caption(said)
     answers = answers_of(decision, [record.snapshots[-1].read])
     return Caption(tr("Read {read}: {answers}.", read=read, answers=decision_words(answers)))
 

@@ -134,9 +134,7 @@ def moment_in_words(bio: History, step: int, piece: Piece) -> str:
             return tr("Before the first step.")
         return tr("Before the first step: a random token.")
     if step >= bio.steps:
-        if bio.final is None:
-            return ""
-        return tr("Finished as {text}.", text=token_words(piece(bio.final)))
+        return "" if bio.final is None else tr("Finished as {text}.", text=token_words(piece(bio.final)))
     guess, sample = int(bio.argmax[step]), int(bio.candidates[step])
     if bio.held[step]:
         fate = tr("pinned, as it fits") if bio.fits else tr("given")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import lru_cache
 
 from PySide6.QtCore import QObject, Signal, Slot
 
@@ -23,6 +24,10 @@ TICK_MS = 33  # between two updates while it plays
 SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
 NOTHING = -1
 AFTER_NOISE = 1  # place of a run's first step
+
+
+def _sudoku_in(trace: Recording, record: BlockRecord) -> Placed | None:
+    return placed(trace.prompt, record.snapshots[-1], trace.piece)
 
 
 class Player(QObject):
@@ -48,8 +53,7 @@ class Player(QObject):
         self.hover = NOTHING
         self.board = True
         self.calm = False  # best guesses in place of noise; changes of a cell are those in this view
-        self._searched: BlockRecord | None = None  # the block that was last searched for a Sudoku
-        self._sudoku: Placed | None = None
+        self._search = lru_cache(1)(_sudoku_in)  # of the block that was last searched
         self._clock = SpeedClock(now)
         self._since = 0.0  # the clock's time when the shown frame appeared, while it plays
         self._timer = every(self, self._tick)
@@ -96,9 +100,7 @@ class Player(QObject):
 
     @property
     def frame(self) -> Frame | None:
-        if self.replay is None or not self.replay.frames:
-            return None
-        return self.replay.frames[self.place]
+        return self.replay.frames[self.place] if self.replay is not None and self.replay.frames else None
 
     @property
     def block(self) -> BlockRecord | None:
@@ -121,12 +123,7 @@ class Player(QObject):
     def sudoku(self) -> Placed | None:
         """The Sudoku that the block of the shown frame writes; None if it writes none."""
         record = self.block
-        if self.trace is None or record is None:
-            return None
-        if record is not self._searched:
-            self._searched = record
-            self._sudoku = placed(self.trace.prompt, record.snapshots[-1], self.trace.piece)
-        return self._sudoku
+        return None if self.trace is None or record is None else self._search(self.trace, record)
 
     def name_of(self, position: int) -> str:
         """Returns the name of a cell of this block: its row and column in a Sudoku, else its position."""

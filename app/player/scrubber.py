@@ -204,9 +204,7 @@ class Scrub(QWidget):
         self.play.setEnabled(frames > 1 and not self._is_live)
         self.back.setEnabled(frames > 1 and place > 0)
         self.on.setEnabled(frames > 1 and place < frames - 1)
-        text = frame_words(self._player)
-        if text != self.words.text():
-            self.words.setText(text)
+        self.words.setText(frame_words(self._player))
 
     @Slot()
     def _set_icons(self) -> None:

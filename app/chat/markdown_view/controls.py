@@ -82,8 +82,7 @@ class Controls(QObject):
             size = made.sizeHint()
             top = section.rect.top() + (px(HEADER) - size.height()) // 2
             made.setGeometry(section.rect.right() - size.width() - FROM_EDGE, top, size.width(), size.height())
-            if made.isHidden() != section.rect.isEmpty():
-                made.setVisible(not section.rect.isEmpty())
+            made.setVisible(not section.rect.isEmpty())
 
     def _add_bar(self, section: Section) -> QScrollBar:
         bar = introduce(

@@ -119,9 +119,8 @@ class Section:
     def joint(self, above: Section) -> str:
         """Returns the separator between this and the section above in copied text."""
         first = self.rows[0].joint
-        if first is not None:
-            return first
-        return "\n\n" if self.is_boxed or above.is_boxed else "\n"
+        between = "\n\n" if self.is_boxed or above.is_boxed else "\n"
+        return between if first is None else first
 
     def move(self, top: int) -> None:
         """Moves the section vertically without a new layout."""

@@ -9,6 +9,7 @@ import atexit
 import os
 import sys
 from collections import OrderedDict, deque
+from functools import cache
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, Signal, Slot
@@ -172,8 +173,7 @@ class SideProcess(QObject):
             self._kept -= _size(*self._known.popitem(last=False))
         self._pending.discard(job)
         self._unannounced.add(job)
-        if not self._announcing.isActive():
-            self._announcing.start()
+        self._announcing.start()
 
     @Slot()
     def _announce(self) -> None:
@@ -190,12 +190,9 @@ def _size(job: Job, result: Result | None) -> int:
     return 500 + asked + (len(result.svg) if isinstance(result, DrawnFormula) else 150 * len(result or ()))
 
 
-_made: list[SideProcess] = []
-
-
+@cache
 def side_process() -> SideProcess:
     """Returns the application's only ``SideProcess``; it is closed before Qt ends."""
-    if not _made:
-        _made.append(SideProcess())
-        atexit.register(_made[0].close)
-    return _made[0]
+    made = SideProcess()
+    atexit.register(made.close)
+    return made

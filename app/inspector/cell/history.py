@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 from app.canvas.legend import Legend, LegendEntry
 from app.canvas.words import STATE_TIPS, token_words
 from app.design import themes
-from app.design.controls import label, scroller
+from app.design.controls import label, scroller, show_line
 from app.design.fonts import px
 from app.design.layouts import boxed, column_of
 from app.design.tokens import SPACE_2, SPACE_4, Theme, color
@@ -167,10 +167,7 @@ class CellHistory(QWidget):
 
     def _say(self, title: str, whole: str, now: str, note: str) -> None:
         for part, text in ((self.title, title), (self.sentence, whole), (self.now, now), (self.note, note)):
-            if part.text() != text:
-                part.setText(text)
-            if part.isHidden() == bool(text):
-                part.setVisible(bool(text))
+            show_line(part, text)
         if self.chart.bio is None:
             self.legend.hide()
         else:

@@ -56,9 +56,7 @@ class TextMap:
         """Returns the position whose text is at an offset; -1 if there is none."""
         starts, filled = self._filled
         place = bisect_right(starts, offset) - 1
-        if place < 0 or offset >= self.edges[filled[place] + 1]:
-            return -1
-        return filled[place]
+        return -1 if place < 0 or offset >= self.edges[filled[place] + 1] else filled[place]
 
 
 def read(tokens: Sequence[int], piece: Callable[[int], str], is_special: Callable[[int], bool]) -> TextMap:
@@ -326,8 +324,7 @@ class RenderedText(QWidget):
                 text = tr("{cell}, after the end of the block's text.", cell=text)
             elif len(set(self._reading.span(position))) == 1:
                 text = tr("{cell}, which has no text of its own.", cell=text)
-        if text != self.caption.text():
-            self.caption.setText(text)
+        self.caption.setText(text)
 
     @Slot(int)
     def _choose(self, offset: int) -> None:

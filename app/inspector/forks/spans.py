@@ -127,9 +127,7 @@ class Spans(QWidget):
     @Slot()
     def _show_span(self) -> None:
         mark = self._mark()
-        words = "" if mark is None else self._words(mark)
-        if words != self.text.text():
-            self.text.setText(words)
+        self.text.setText("" if mark is None else self._words(mark))
         self._tint()
 
     def _tint(self) -> None:
