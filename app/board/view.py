@@ -189,9 +189,6 @@ class FrameView(GridView):
         if text != self.accessibleDescription():
             self.setAccessibleDescription(text)
 
-    def _hover(self, index: int) -> None:
-        super()._hover(index if 0 <= index < SIZE else -1)
-
     def keyPressEvent(self, event: QKeyEvent) -> None:
         place = place_of(event, max(self._selected, 0))
         if edit_of(event) == "copy":
@@ -266,15 +263,13 @@ class BlockBoard(FrameView):
         return self._cells.get(position, -1)
 
     def select_position(self, position: int) -> None:
-        """Selects the position that was selected in another view of the canvas."""
         self._is_led = True
-        self.selected = self.cell_of(position)
+        super().select_position(position)
         self._is_led = False
 
     def point_at(self, position: int) -> None:
-        """Marks the position under the pointer in another view of the canvas."""
         self._is_led = True
-        self.hovered = self.cell_of(position)
+        super().point_at(position)
         self._is_led = False
 
     def _position(self, cell: int) -> int:

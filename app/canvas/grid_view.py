@@ -146,10 +146,19 @@ class GridView(QWidget):
             self.cellSelected.emit(index)
 
     def _hover(self, index: int) -> None:
+        index = index if 0 <= index < self.grid.count else -1
         if index != self._hovered:
             self._update_cells((index, self._hovered))
             self._hovered = index
             self.cellHovered.emit(index)
+
+    def select_position(self, position: int) -> None:
+        """Selects the position that was selected in another view of the canvas."""
+        self._select(self.cell_of(position))
+
+    def point_at(self, position: int) -> None:
+        """Marks the position under the pointer in another view of the canvas."""
+        self._hover(self.cell_of(position))
 
     def _cell_under(self, event: QMouseEvent) -> int:
         return self.grid.cell_at(event.position().x(), event.position().y())

@@ -14,7 +14,7 @@ from app.design import motion, themes
 from app.design.chip_bar import SuggestionBar
 from app.design.controls import button, chain_tabs, flow_of, introduce, label, restyle, show_line
 from app.design.fonts import canvas_font, px
-from app.design.layouts import STRETCH, Gap, bare, boxed, column_of, row_of
+from app.design.layouts import STRETCH, Gap, bare, boxed, column_of, row_of, stops_of
 from app.player.player import Player
 from app.state.run.canvas import BlockState
 from app.state.run.replay import Replay, read_run
@@ -270,11 +270,7 @@ class ChatWelcome(QScrollArea):
     @Slot()
     def order_tabs(self) -> None:
         """Sets the tab order to that of reading: what comes first on the page, first."""
-        run = [self.first_run.canvas] if self.first_run.canvas is not None else []
-        others = [*run, self.first_run.again, self.guide, self.models]
-        is_low = self._column.indexOf(self.suggestions) == 0
-        chips = self.suggestions.chips
-        chain_tabs(self, [*chips, *others] if is_low else [*others, *chips])
+        chain_tabs(self, stops_of(self.content))
 
     def set_width(self, width: int) -> None:
         self.content.setMaximumWidth(width)

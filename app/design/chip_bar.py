@@ -85,6 +85,7 @@ class SuggestionBar(QWidget):
         if tuple(suggestions) == self._suggestions:
             return False
         if self._host is not None:
+            self._layout.removeWidget(self._host)
             discard(self._host)
         self._suggestions = tuple(suggestions)
         self.chips = [

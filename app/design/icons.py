@@ -10,15 +10,15 @@ import contextlib
 import os
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Literal
 
 from PySide6.QtCore import QPointF, QSize, Qt, QTemporaryDir
 from PySide6.QtGui import QColor, QIcon, QImage, QPainter, QPen, QPixmap, QPolygonF
-from PySide6.QtWidgets import QAbstractButton, QToolButton, QWidget
+from PySide6.QtWidgets import QAbstractButton, QPushButton, QToolButton, QWidget
 
 from app.design import themes
-from app.design.controls import introduce
+from app.design.controls import button, introduce
 from app.design.fonts import px
 from app.design.tokens import Theme
 
@@ -155,6 +155,13 @@ def draw_marks(theme: Theme) -> str:
                         painter.drawPolyline(QPolygonF([QPointF(*point) for point in points]))
                 image.save(folder.filePath(f"{name}{suffix}{'@2x' if scale == 2 else ''}.png"))
     return folder.path()
+
+
+def transport_button(name: str, title: str, tip: str, clicked: Callable[[], object]) -> QPushButton:
+    """Returns a button with an icon, as in the controls of a player."""
+    made = introduce(button("", title, role="plain", tip=tip, clicked=clicked), id="transport-button")
+    set_icon(made, name)
+    return made
 
 
 BUTTON = 28  # pixels; the button is a square

@@ -8,9 +8,10 @@ from PySide6.QtCore import QEvent, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QPushButton, QStackedWidget, QTabWidget, QWidget
 
-from app.design import icons, themes
+from app.design import themes
 from app.design.controls import Elided, Hairline, button, chain_tabs, introduce, label, scroller, show_line
 from app.design.fonts import px
+from app.design.icons import transport_button
 from app.design.layouts import Gap, boxed, column_of, row_of, splitter_of
 from app.design.tokens import SPACE_1, SPACE_2, SPACE_4
 from app.inspector.canvas.canvas import InspectorCanvas
@@ -45,14 +46,9 @@ class Captions(QWidget):
         self._player, self._overview = player, overview
         self.caption = Caption("")
         self.text = Elided("caption-track")
-        self.back = button(
-            "", tr("Previous event"), role="plain", tip=tr("Previous event (Shift+N)"), clicked=lambda: self.go(-1)
-        )
-        self.on = button("", tr("Next event"), role="plain", tip=tr("Next event (N)"), clicked=lambda: self.go(1))
-        icons.set_icon(self.back, "chevron-left")
-        icons.set_icon(self.on, "chevron-right")
-        for made in (self.back, self.on):
-            made.setObjectName("transport-button")
+        tips = tr("Previous event (Shift+N)"), tr("Next event (N)")
+        self.back = transport_button("chevron-left", tr("Previous event"), tips[0], lambda: self.go(-1))
+        self.on = transport_button("chevron-right", tr("Next event"), tips[1], lambda: self.go(1))
         parts = (self.back, self.on, Gap(SPACE_2), (self.text, 1))
         self.setLayout(row_of(*parts, margins=(SPACE_4, 0, SPACE_4, SPACE_2), spacing=SPACE_1))
         player.grown.connect(self._show)

@@ -8,8 +8,8 @@ from PySide6.QtCore import QEvent, QSignalBlocker, Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QSlider, QWidget
 
-from app.design import icons
-from app.design.controls import ChoiceBox, button, introduce, label
+from app.design.controls import ChoiceBox, introduce, label
+from app.design.icons import set_icon, transport_button
 from app.design.layouts import Gap, column_of, row_of
 from app.player.player import Player
 from app.settings.fields import choice_box
@@ -56,11 +56,10 @@ class Scrub(QWidget):
             tr("The arrow keys go to the step before or after, Space plays."),
         )
         self.slider.setPageStep(5)
-        self.play = button("", tr("Play the run"), role="plain", clicked=self.toggle)
-        self.back = button("", tr("One step back"), role="plain", tip=tr("One step back"))
-        self.on = button("", tr("One step on"), role="plain", tip=tr("One step on"))
-        for made in (self.play, self.back, self.on):
-            made.setObjectName("transport-button")
+        self.play = transport_button("play", tr("Play the run"), "", self.toggle)
+        back, on = tr("One step back"), tr("One step on")
+        self.back = transport_button("step-backward", back, back, lambda: self.step(-1))
+        self.on = transport_button("step-forward", on, on, lambda: self.step(1))
         self.words = label("", "caption", name=tr("This step"))
         self.pace = choice_box(PACE)
         self.pace.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToContents)  # as wide as its longest text
@@ -93,8 +92,6 @@ class Scrub(QWidget):
             row.addWidget(self.pace)  # which takes it out of the other one
 
     def _connect(self) -> None:
-        self.back.clicked.connect(lambda: self.step(-1))
-        self.on.clicked.connect(lambda: self.step(1))
         self.slider.valueChanged.connect(self._go)
         self.slider.sliderPressed.connect(self._player.pause)
         self.pace.activated.connect(lambda: self.pace_chosen.emit(self.pace.currentData()))
@@ -211,9 +208,7 @@ class Scrub(QWidget):
         title = tr("Pause the run") if self.is_playing else tr("Play the run")
         self.play.setAccessibleName(title)
         self.play.setToolTip(tr("{title} (Space)", title=title))
-        icons.set_icon(self.play, "pause" if self.is_playing else "play")
-        icons.set_icon(self.back, "step-backward")
-        icons.set_icon(self.on, "step-forward")
+        set_icon(self.play, "pause" if self.is_playing else "play")
 
 
 def frame_words(player: Player) -> str:

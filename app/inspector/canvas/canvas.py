@@ -137,10 +137,10 @@ class InspectorCanvas(QWidget):
         self._reserved: tuple[int, bool] | None = None
         self._marks: tuple[Mark, ...] = ()
         self.layer: LayerName = "state"
-        self.view = introduce(SpannedCanvas(), tr("Canvas at this step"), id="inspector-canvas")
+        self.view = introduce(SpannedCanvas(player), tr("Canvas at this step"), id="inspector-canvas")
         self.view.set_calm(player.calm)
         expose_cells(self.view)
-        self.board = introduce(SpannedBoard(), tr("Board at this step"))
+        self.board = introduce(SpannedBoard(player), tr("Board at this step"))
         self.pane = BoardPane(self.board)
         # No button group: Tab would reach only one of its buttons.
         self.as_board = button(tr("Board"), tr("Board view"), tip=tr("The Sudoku that is written here"), checkable=True)
@@ -174,15 +174,10 @@ class InspectorCanvas(QWidget):
         self.calm.clicked.connect(lambda: self._choose_tokens(calm=True))
         self.raw.clicked.connect(lambda: self._choose_tokens(calm=False))
         self.layers.currentIndexChanged.connect(self._choose_layer)
-        self.view.cellSelected.connect(player.select)
-        self.view.cellHovered.connect(player.point)
-        self.board.positionSelected.connect(player.select)
-        self.board.positionHovered.connect(player.point)
         player.opened.connect(self._on_opened)
         player.placed.connect(self.refresh)
         player.revealed.connect(self._reveal)
         player.selected.connect(self._on_selected)
-        player.hovered.connect(self._on_hovered)
         player.playing_changed.connect(self._on_playing)
         self._on_playing(player.is_playing)
         player.board_changed.connect(self.refresh)
@@ -328,16 +323,9 @@ class InspectorCanvas(QWidget):
 
     @Slot(int)
     def _on_selected(self, position: int) -> None:
-        self.board.select_position(position)
-        self.view.selected = position
         if position != NOTHING and position < self.view.grid.count:
             rect = QRect(*self.view.grid.rect_of(position))
             self.area.ensureVisible(rect.center().x(), rect.center().y(), 8, rect.height())
-
-    @Slot(int)
-    def _on_hovered(self, position: int) -> None:
-        self.board.point_at(position)
-        self.view.hovered = position
 
     @Slot(bool)
     def _on_playing(self, playing: bool) -> None:

@@ -83,12 +83,20 @@ def tint(painter: QPainter, rect: QRect) -> None:
 class PageGrid(GridView):
     """A grid that moves with Up and Down, and with arrows, Home and End and Ctrl. Other keys go to the page.
 
-    ``paint_mark`` marks the cells at some positions of its canvas.
+    It shares the selected and the hovered position with all views of a run. ``paint_mark`` marks the cells at some
+    positions of its canvas.
     """
 
-    def __init__(self, paint_mark: Callable[[QPainter, QRect], None] = tint) -> None:
+    def __init__(self, player: Player, paint_mark: Callable[[QPainter, QRect], None] = tint) -> None:
         super().__init__()
         self._paint_mark = paint_mark
+        selected, hovered = self.cellSelected, self.cellHovered
+        if isinstance(self, BlockBoard):
+            selected, hovered = self.positionSelected, self.positionHovered
+        selected.connect(player.select)
+        hovered.connect(player.point)
+        player.selected.connect(self.select_position)
+        player.hovered.connect(self.point_at)
         self.marks: Mask = np.zeros(0, dtype=np.bool_)  # the marked positions, shape (C,)
 
     def set_marks(self, marks: Mask) -> None:

@@ -15,6 +15,7 @@ from app.design.fonts import canvas_font
 from app.design.layouts import boxed, column_of
 from app.design.tokens import SPACE_1, SPACE_4, color
 from app.inspector.canvas.page_cells import SpannedBoard, SpannedCanvas
+from app.player.player import Player
 from app.state.run.canvas import BlockState, Mask
 from app.state.run.replay import BlockRecord
 from app.state.sudoku.placing import Placed, placed
@@ -35,14 +36,15 @@ def bracket(painter: QPainter, rect: QRect) -> None:
 class RunSide(QWidget):
     """A run's name, its current frame in words, and its canvas as a board or as tokens."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, player: Player) -> None:
         super().__init__()
+        self._player = player
         self._trace: Recording | None = None
         self.title, self.where = Elided("setting"), Elided("caption")
-        self.view = introduce(SpannedCanvas(bracket), name)
+        self.view = introduce(SpannedCanvas(player, bracket), name)
         self.view.set_still(True)  # two canvases that fade at once are confusing
         expose_cells(self.view)
-        self.board = introduce(SpannedBoard(bracket), name)
+        self.board = introduce(SpannedBoard(player, bracket), name)
         self.board.set_still(True)
         self.area = introduce(scroller(self.view, arrows=False), id="canvas-scroll")  # the page handles the arrow keys
         names = column_of(self.title, self.where, margins=(SPACE_4, SPACE_1, SPACE_4, SPACE_1), spacing=0)
@@ -64,6 +66,8 @@ class RunSide(QWidget):
         self.view.set_marks(marks)
         self.board.set_block(block)
         self.board.set_marks(marks)
+        for grid in (self.view, self.board):
+            grid.select_position(self._player.selection)
         self.where.set_whole(where)
 
     def placed(self, record: BlockRecord | None) -> Placed | None:
@@ -77,16 +81,6 @@ class RunSide(QWidget):
             self.board.place(placed, self._trace.piece)
         self.area.setVisible(placed is None)
         self.pane.setVisible(placed is not None)
-
-    def select(self, position: int) -> None:
-        """Selects a position that was selected in another view."""
-        self.view.selected = position
-        self.board.select_position(position)
-
-    def point_at(self, position: int) -> None:
-        """Highlights a position that is hovered in another view."""
-        self.view.hovered = position if position < self.view.grid.count else -1
-        self.board.point_at(position)
 
     def fits(self, size: int, tokens: Sequence[int]) -> bool:
         """Sets the size of the cells' text (pixels at 100 %), with cells wide enough for these tokens.

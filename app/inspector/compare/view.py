@@ -79,8 +79,8 @@ class Compare(QStackedWidget):
             tr("Board"), tr("Compare the boards"), tip=tr("Boards, or the tokens they are written in"), checkable=True
         )
         self.choose = button(tr("Another run…"), tr("Choose another run to compare with"), clicked=self.show_chooser)
-        self.left = RunSide(tr("Canvas of the run at the left"))
-        self.right = RunSide(tr("Canvas of the run at the right"))
+        self.left = RunSide(tr("Canvas of the run at the left"), self._player)
+        self.right = RunSide(tr("Canvas of the run at the right"), self._player)
         self.legend = BoardLegend()
         self.legend.set_running(True)
         self._below = boxed(column_of(self.legend, margins=(SPACE_4, 0, SPACE_4, SPACE_2)))
@@ -96,17 +96,10 @@ class Compare(QStackedWidget):
         self.chooser.back.clicked.connect(self.show_both)
         self.diverge.clicked.connect(self.go_to_divergence)
         self.as_board.clicked.connect(self._player.set_board)
-        for side in (self.left, self.right):
-            side.view.cellSelected.connect(player.select)
-            side.view.cellHovered.connect(player.point)
-            side.board.positionSelected.connect(player.select)
-            side.board.positionHovered.connect(player.point)
         player.opened.connect(self._load)
         player.placed.connect(self._show)
         player.board_changed.connect(self._show)
         player.grown.connect(self._grown)
-        player.selected.connect(self._select)
-        player.hovered.connect(self._point)
         themes.settled.connect(self._fit_again)
 
     @property
@@ -245,17 +238,6 @@ class Compare(QStackedWidget):
         if self._search is None:
             parting = divergence_in_words(self._divergence, *self._in_order(one, other))
         self.facts.setText(here_in_words(int(marks.sum()), len(marks), [parting]))
-        self._select(self._player.selection)
-
-    @Slot(int)
-    def _select(self, position: int) -> None:
-        for side in (self.left, self.right):
-            side.select(position)
-
-    @Slot(int)
-    def _point(self, position: int) -> None:
-        for side in (self.left, self.right):
-            side.point_at(position)
 
     def _show_boards(self) -> None:
         """Shows both as boards if both are Sudokus and boards are wanted."""

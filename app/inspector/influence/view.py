@@ -22,7 +22,7 @@ from app.design.tokens import SPACE_2
 from app.inspector.canvas.page_cells import SpannedCanvas
 from app.inspector.forks.panel import TokenChoice
 from app.inspector.words import capital, in_nats, what_comes_first
-from app.player.player import NOTHING, Player
+from app.player.player import Player
 from app.system.i18n import tr, trn
 from engine import step_number
 
@@ -102,7 +102,7 @@ class InfluenceView(QWidget):
             "caption",
             wrap=True,
         )
-        self.map = introduce(SpannedCanvas(), tr("What depends on the token, cell by cell"))
+        self.map = introduce(SpannedCanvas(player), tr("What depends on the token, cell by cell"))
         self.map.set_legend(False)
         self.map.set_font(canvas_font(TEXT_BODY))
         expose_cells(self.map)
@@ -118,10 +118,6 @@ class InfluenceView(QWidget):
         player.placed.connect(self._enable)
         player.grown.connect(self._enable)
         player.selected.connect(self._enable)
-        player.selected.connect(self._light)
-        player.hovered.connect(self._light)
-        self.map.cellHovered.connect(player.point)
-        self.map.cellSelected.connect(player.select)
         self.measure.clicked.connect(self._ask)
         self._choice.editTextChanged.connect(self._enable)
 
@@ -147,7 +143,7 @@ class InfluenceView(QWidget):
         self.set_busy(False)
         self.show_problem("")
         self._show_words(frame.block, frame.step)
-        self._light()
+        self.map.select_position(self._player.selection)
 
     def show_problem(self, text: str) -> None:
         """Shows why a measurement failed; an empty text removes the message."""
@@ -247,7 +243,3 @@ class InfluenceView(QWidget):
         measured = self.influence is not None
         for part in (self.what, self.how, self.map):
             part.setVisible(measured)
-
-    @Slot()
-    def _light(self, _position: int = NOTHING) -> None:
-        self.map.selected, self.map.hovered = self._player.selection, self._player.hover

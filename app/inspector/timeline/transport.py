@@ -18,11 +18,12 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractSlider, QPushButton, QSizePolicy, QToolTip, QWidget
 
 from app.canvas.legend import Legend, LegendEntry
-from app.design import icons, themes
+from app.design import themes
 from app.design.action import key_text
-from app.design.controls import Elided, button, chain_tabs, choice_of, describe, folded, introduce
+from app.design.controls import Elided, chain_tabs, choice_of, describe, folded, introduce
 from app.design.focus_rings import is_ringed
 from app.design.fonts import TEXT_SMALL, caption_font, px
+from app.design.icons import set_icon, transport_button
 from app.design.layouts import Gap, column_of, row_of
 from app.design.tokens import Theme, color, set_inks
 from app.inspector.keys import KEY_ACTIONS
@@ -253,17 +254,11 @@ class Transport(QWidget):
         self._show()
 
     def _lay_out(self) -> None:
-        for action in KEY_ACTIONS:
-            if not action.icon:
-                continue
-            made = introduce(
-                button("", tr(action.title), role="plain", tip=_tip(tr(action.title), action.key)),
-                id="transport-button",
-            )
+        for action in (one for one in KEY_ACTIONS if one.icon):
+            title, run = tr(action.title), partial(self.run, action.id)
+            made = self.buttons[action.id] = transport_button(action.icon, title, _tip(title, action.key), run)
             # A click does not move the keyboard focus, so that the page still gets the arrow keys.
             made.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-            made.clicked.connect(partial(self.run, action.id))
-            self.buttons[action.id] = made
         row = row_of(*self.buttons.values(), Gap(0), self.speed, Gap(8), (self.frame, 1), (self.key, 1), spacing=4)
         self.setLayout(column_of(self.timeline, row, margins=(16, 4, 16, 8), spacing=0))
         chain_tabs(self.timeline, [*self.buttons.values(), self.speed])
@@ -310,10 +305,7 @@ class Transport(QWidget):
         title = tr("Pause") if playing else tr("Play")
         self.buttons["play"].setAccessibleName(title)
         describe(self.buttons["play"], _tip(title, "Space"))
-        for action in KEY_ACTIONS:
-            if action.icon:
-                name = "pause" if action.id == "play" and playing else action.icon
-                icons.set_icon(self.buttons[action.id], name)
+        set_icon(self.buttons["play"], "pause" if playing else "play")
 
     @Slot(float)
     def _show_speed(self, speed: float) -> None:
