@@ -115,18 +115,14 @@ class Notice(QFrame):
         self.raise_()
         self.covered.emit(height)
 
-    def show_message(self, message: str, details: str = "") -> None:
-        """Shows an error; ``details`` may be a traceback."""
-        self._show(message, details)
-
     def show_undo(self, message: str, undo: Callable[[], object]) -> None:
         """Shows what was done; ``undo`` reverts it."""
-        self._show(message, undo=undo)
+        self.show_message(message, undo=undo)
 
     def show_done(self, message: str, title: str, act: Callable[[], object]) -> None:
         """Confirms for a while what was done; a button with this title runs the next step."""
         self.further.setText(title)
-        self._show(message, further=act)
+        self.show_message(message, further=act)
         self._leaving.start()
 
     def leave_undo(self) -> None:
@@ -134,13 +130,14 @@ class Notice(QFrame):
         if self._undo is not None:
             self.hide()
 
-    def _show(
+    def show_message(
         self,
         message: str,
         details: str = "",
         undo: Callable[[], object] | None = None,
         further: Callable[[], object] | None = None,
     ) -> None:
+        """Shows an error; ``details`` may be a traceback. Or what was done, as ``show_undo`` and ``show_done`` do."""
         self._leaving.stop()
         restyle(self, "tone", "done" if further is not None or undo is not None else "")
         self._details, self._undo, self._further = details, undo, further

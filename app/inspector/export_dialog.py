@@ -94,11 +94,11 @@ class ExportDialog(QDialog):
             (tr("Theme"), self.theme),
             (tr("Scale"), self.scale),
             (tr("Speed"), self.fps),
+            ("", self.prompt),
         )
-        self._controls = [control for _words, control in rows] + [self.prompt]
+        self._controls = [control for _words, control in rows]
         for words, control in rows:
             form.addRow(words, control)
-        form.addRow("", self.prompt)
         bottom = row_of(STRETCH, self.close_button, self.go, spacing=8)
         self.setLayout(
             column_of(form, self.message, self.progress, STRETCH, bottom, margins=(24, 24, 24, 24), spacing=16)

@@ -44,7 +44,6 @@ class Captions(QWidget):
         super().__init__()
         self.setObjectName("transport")  # styled as a part of the transport
         self._player, self._overview = player, overview
-        self.caption = Caption("")
         self.text = Elided("caption-track")
         tips = tr("Previous event (Shift+N)"), tr("Next event (N)")
         self.back = transport_button("chevron-left", tr("Previous event"), tips[0], lambda: self.go(-1))

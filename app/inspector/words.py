@@ -213,8 +213,8 @@ def _name(name: str) -> str:
         "format": tr("the format of the answer"),
         "decoder": tr("decoding"),
         "token_thoughts": tr("thinking token by token"),
+        ACCEPTANCE.name: tr(ACCEPTANCE.label).lower(),
     }
-    labels[ACCEPTANCE.name] = tr(ACCEPTANCE.label).lower()
     return labels.get(name, name)
 
 

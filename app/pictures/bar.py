@@ -96,10 +96,11 @@ class PictureThumb(QPushButton):
         self.shown, self._source, self._height = shown, source, height
         self.image: QImage | None = source.known(shown)
         self.is_missing = False
-        introduce(self, tr("{title}, {size} pixels", title=title_of(shown), size=size_of(shown)), role="picture")
+        tip = tr("{name}, {size} pixels; a click enlarges it", name=name_of(shown), size=size_of(shown))
+        said = tr("{title}, {size} pixels", title=title_of(shown), size=size_of(shown))
+        introduce(self, said, tip=tip, role="picture")
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        self.setToolTip(tr("{name}, {size} pixels; a click enlarges it", name=name_of(shown), size=size_of(shown)))
         self.clicked.connect(self._open)
         self._loading = Background(self, self._loaded)
         if self.image is None:

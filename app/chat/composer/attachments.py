@@ -116,7 +116,6 @@ class AttachmentChip(QFrame):
     def __init__(self, attachment: Attachment) -> None:
         super().__init__()
         self.attachment = attachment
-        self.setProperty("role", "well")
         name = label(attachment.name)
         elided = name.fontMetrics().elidedText(attachment.name, Qt.TextElideMode.ElideMiddle, px(NAME_WIDTH))
         name.setText(elided)
@@ -127,7 +126,7 @@ class AttachmentChip(QFrame):
         )
         self.remove.setMinimumWidth(24)
         self.setLayout(row_of(name, label(size, "caption"), self.remove, margins=(12, 0, 4, 0), spacing=8))
-        self.setAccessibleName(f"{attachment.name} · {size}")
+        introduce(self, f"{attachment.name} · {size}", role="well")
 
 
 class AttachmentBar(ChipBar):

@@ -49,11 +49,10 @@ class Composer(QWidget):
         self.edit.overlong.connect(self.attach_text)
         self.edit.walked.connect(self._show_place)
         self.files = AttachmentBar()
-        self.files.changed.connect(self._files_changed)
-        self.files.emptied.connect(self.edit.setFocus)
         self.pictures = PictureBar()
-        self.pictures.changed.connect(self._files_changed)
-        self.pictures.emptied.connect(self.edit.setFocus)
+        for bar in (self.files, self.pictures):
+            bar.changed.connect(self._files_changed)
+            bar.emptied.connect(self.edit.setFocus)
         self.pictures.refused.connect(self._say_refused)
         self.attach = button(
             tr("Attach…"),

@@ -208,8 +208,8 @@ class AnswerReplay(QWidget):
         if self.said is None or self.canvas is None or self.board is None:
             self.said = MarkdownView(tr("Answer before this block"))
             self.said.rebuilt.connect(self._rebuilt)
-            self.canvas, self.board = CanvasView(), AnswerBoard(self._rebuilt)
-            self.canvas.setAccessibleName(tr("Canvas of the step shown"))
+            self.canvas = introduce(CanvasView(), tr("Canvas of the step shown"))
+            self.board = AnswerBoard(self._rebuilt)
             inside = row_of(self.canvas, margins=(PAD, 0, PAD, 0))
             self.stage.setLayout(column_of(self.said, self.board, inside, spacing=8))
             self.canvas.set_calm(self._options.calm)

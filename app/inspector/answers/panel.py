@@ -10,7 +10,7 @@ from PySide6.QtGui import QEnterEvent, QMouseEvent
 from PySide6.QtWidgets import QFrame, QWidget
 
 from app.canvas.answer_bars import ReadBars
-from app.design.controls import discard, label, restyle
+from app.design.controls import discard, introduce, label, restyle
 from app.design.layouts import column_of
 from app.design.tokens import SPACE_1, SPACE_2, SPACE_3, SPACE_4
 from app.player.player import NOTHING, Player
@@ -29,7 +29,6 @@ class ReadAnswer(QFrame):
 
     def __init__(self, number: int, question: Question) -> None:
         super().__init__()
-        self.setProperty("role", "read-answer")
         labels = Labels().of_question(question)  # not shown for yes and no: the names suffice
         pairs = zip(labels, (option.name for option in question.options), strict=True)
         names = [name if isinstance(question, YesNo) else f"{sign}  {name}" for sign, name in pairs]
@@ -40,7 +39,7 @@ class ReadAnswer(QFrame):
         self._name = tr("Question {number}", number=number)
         if question.name:
             self._name = tr("{question}, {name}", question=self._name, name=question.name)
-        self.setAccessibleName(self._name)
+        introduce(self, self._name, role="read-answer")
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setLayout(
             column_of(

@@ -348,19 +348,15 @@ class StepMap(QWidget):
         self.legend.set_entries(entries)
 
 
-def _cell(rect: QRectF) -> QRectF:
-    return rect.adjusted(1, 2, -1, -2)
-
-
 def _draw_accepted(painter: QPainter, rect: QRectF, theme: Theme) -> None:
     shade = entropy_color(0.1, theme)
-    cell = _cell(rect)
+    cell = rect.adjusted(1, 2, -1, -2)
     painter.fillRect(cell, shade)
     painter.fillRect(QRectF(cell.left() + 1, cell.bottom() - 4, cell.width() - 2, 2), readable_on(shade))
 
 
 def _draw_taken_back(painter: QPainter, rect: QRectF, theme: Theme) -> None:
     shade = entropy_color(0.5, theme)
-    painter.fillRect(_cell(rect), shade)
+    painter.fillRect(rect.adjusted(1, 2, -1, -2), shade)
     set_inks(painter, Qt.PenStyle.NoPen, readable_on(shade))
     painter.drawEllipse(rect.center(), px(3), px(3))

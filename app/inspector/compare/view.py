@@ -57,7 +57,7 @@ class Compare(QStackedWidget):
         self.trace: Recording | None = None  # the other run
         self._same = 0  # number of frames at the beginning that are known to be equal
         self._search: Generator[int, None, Frame | None] | None = None  # the running search for the divergence
-        self._searching = every(self, self._look_further)  # no interval: fires once no other event is waiting
+        self._searching = every(self, self._look)  # no interval: fires once no other event is waiting
         self._divergence: Frame | None = None
         self._parted = False  # both runs have a frame at the divergence, so it is final
         self._fitted: tuple[object, ...] = ()
@@ -185,12 +185,6 @@ class Compare(QStackedWidget):
             self._search, self._divergence = None, end.value
             self._parted = end.value is not None and has(one, end.value) and has(other, end.value)
             self._searching.stop()
-
-    @Slot()
-    def _look_further(self) -> None:
-        was_looking = self._search is not None
-        self._look()
-        if was_looking and self._search is None:
             self._show_search()
 
     def _show_search(self) -> None:

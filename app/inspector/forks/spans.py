@@ -36,9 +36,8 @@ class Spans(QWidget):
         self._player = player
         self._marks: list[Mark] = []
         self._blocked = self._offer = ""
-        self.first, self.last = QSpinBox(), QSpinBox()
-        self.first.setAccessibleName(tr("First position"))
-        self.last.setAccessibleName(tr("Last position"))
+        self.first = introduce(QSpinBox(), tr("First position"))
+        self.last = introduce(QSpinBox(), tr("Last position"))
         self.add = button(tr("Add"), tr("Add this part to those that are rewritten"), clicked=self._add)
         self.text = label("", "caption", wrap=True, name=tr("The text of this part"))
         self.list = introduce(QListWidget(), tr("Parts to rewrite"))

@@ -51,7 +51,7 @@ class StepsArea(QAbstractScrollArea):
         player.placed.connect(self._follow)
         player.grown.connect(self._reload)
         player.opened.connect(self._begin)
-        themes.changed.connect(self._redress)
+        themes.changed.connect(self._reload)
 
     def gutter(self) -> int:
         """Returns the width of the fixed part on the left, in pixels."""
@@ -165,12 +165,6 @@ class StepsArea(QAbstractScrollArea):
         self.relayout()
         self._cursor = self.cursor_rect()
         self.describe()
-        self.viewport().update()
-
-    @Slot()
-    def _redress(self) -> None:
-        self.load()
-        self.relayout()
         self.viewport().update()
 
     @Slot(int)

@@ -34,7 +34,7 @@ from app.state.run.replay import NOISE, Frame
 from app.system.i18n import tr
 
 MARGIN = 12  # pixels at both ends, for the handle
-TRACK = 6
+MIDDLE, TRACK = 18, 6  # of the line, from the top; and its height
 LEAST_LABEL = 48  # least pixels between two blocks' numbers
 
 
@@ -88,11 +88,7 @@ class Timeline(QAbstractSlider):
         for x in (before, after):
             self.update(QRect(round(x) - 12, 0, 24, self.height()))
         lower, upper = sorted((before, after))
-        self.update(QRect(round(lower), self._middle - TRACK, round(upper - lower) + 1, 2 * TRACK))
-
-    @property
-    def _middle(self) -> int:
-        return 18
+        self.update(QRect(round(lower), MIDDLE - TRACK, round(upper - lower) + 1, 2 * TRACK))
 
     def x_of(self, place: int) -> float:
         """Returns a frame's place, in pixels from the left."""
@@ -154,7 +150,7 @@ class Timeline(QAbstractSlider):
     def paintEvent(self, event: QPaintEvent) -> None:
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            theme, middle = themes.current(), self._middle
+            theme, middle = themes.current(), MIDDLE
             left, right = self.x_of(0), self.x_of(self.maximum())
             painter.fillRect(QRectF(left, middle - 1, right - left, 2), color(theme.line_strong))
             if self._frames:
@@ -172,7 +168,7 @@ class Timeline(QAbstractSlider):
     def _paint_blocks(self, painter: QPainter, clip: QRect) -> None:
         replay = self._player.replay
         assert replay is not None
-        theme, middle = themes.current(), self._middle
+        theme, middle = themes.current(), MIDDLE
         painter.setFont(caption_font())
         last_label = -1e9
         for block, steps in enumerate(self._overview.steps):
@@ -224,7 +220,6 @@ class Transport(QWidget):
         super().__init__()
         self.setObjectName("transport")
         self._player, self._overview = player, overview
-        self._is_explained = True  # the timeline has marks
         self.buttons: dict[str, QPushButton] = {}
         self.timeline = Timeline(player, overview)
         self.key = Legend()
@@ -244,7 +239,7 @@ class Transport(QWidget):
         self.speed.setCurrentIndex(SPEEDS.index(1.0))
         self._lay_out()
         self.speed.activated.connect(lambda index: player.set_speed(SPEEDS[index]))
-        player.opened.connect(self._show_key)
+        player.opened.connect(self._fit_key)
         player.grown.connect(self._show)
         player.placed.connect(self._show)
         player.selected.connect(self._show)
@@ -291,14 +286,11 @@ class Transport(QWidget):
             self.buttons[action].setEnabled(player.selection != NOTHING)
 
     @Slot()
-    def _show_key(self) -> None:
-        """Shows the key of the timeline's marks. It is hidden for decisions, which have no such marks."""
-        header = None if self._player.trace is None else self._player.trace.header
-        self._is_explained = header is None or header.decision is None
-        self._fit_key()
-
     def _fit_key(self) -> None:
-        self.key.setVisible(self._is_explained and self.width() >= px(1200))
+        """Shows the key of the timeline's marks where there is room. Decisions have no such marks."""
+        header = None if self._player.trace is None else self._player.trace.header
+        has_marks = header is None or header.decision is None
+        self.key.setVisible(has_marks and self.width() >= px(1200))
 
     @Slot(bool)
     def _show_playing(self, playing: bool) -> None:
