@@ -37,7 +37,6 @@ class BoardPane(QWidget):
         super().__init__()
         self.board = BlockBoard() if board is None else board
         self.legend = BoardLegend()
-        self.legend.set_running(True)
         self._is_heated = False  # if True, the legend is one long line
         margins = (SPACE_4, SPACE_1, SPACE_4, SPACE_1)
         self._layout = column_of((self.board, 100), self.legend, margins=margins, spacing=SPACE_2)
@@ -46,10 +45,7 @@ class BoardPane(QWidget):
     def set_heat(self, heat: Heat | None) -> None:
         """Colours the cells by a figure and explains the colours; None shows only the states."""
         self.board.set_heat(heat)
-        if heat is None:
-            self.legend.set_running(True)
-        else:
-            self.legend.set_heat(heat)
+        self.legend.set_heat(heat)
         if self._is_heated != (heat is not None):
             self._is_heated = heat is not None
             self._arrange()
@@ -67,40 +63,30 @@ class BoardPane(QWidget):
 
 
 class BoardLegend(Legend):
-    """The legend of a board: a few marks while a puzzle is entered, all marks for a run."""
+    """The legend of a board: the marks of its cells, or what their colours mean."""
 
     def __init__(self) -> None:
         super().__init__()
         self._glyphs = BoardGlyphs()
         self.setAccessibleName(tr("Marks on the board"))
-        self.set_running(False)
+        self.set_heat(None)
 
-    def set_running(self, running: bool) -> None:
-        self._explain(running_entries(self._glyphs) if running else entering_entries(self._glyphs))
-
-    def set_heat(self, heat: Heat) -> None:
-        """Explains the colours of the cells instead of the marks."""
-        words = tr("{name}, {low} to {high}", name=heat.name, low=heat.low, high=heat.high)
-        self._explain([LegendEntry(words, None)])
-
-    def _explain(self, entries: list[LegendEntry]) -> None:
+    def set_heat(self, heat: Heat | None) -> None:
+        """Explains the colours of the cells; without any, the marks."""
+        if heat is None:
+            entries = mark_entries(self._glyphs)
+        else:
+            words = tr("{name}, {low} to {high}", name=heat.name, low=heat.low, high=heat.high)
+            entries = [LegendEntry(words, None)]
         if [entry.words for entry in entries] != self.words:
             self.set_entries(entries)
             self.setAccessibleDescription(", ".join(self.words))
 
 
-def entering_entries(glyphs: BoardGlyphs) -> list[LegendEntry]:
+def mark_entries(glyphs: BoardGlyphs) -> list[LegendEntry]:
     conflict = tr("The digit stands twice in a row, a column or a box")
     return [
         _sample(glyphs, tr("given"), _GIVEN, tr("A digit of the puzzle")),
-        _sample(glyphs, tr("in conflict"), _PLAIN._replace(in_conflict=True), conflict),
-    ]
-
-
-def running_entries(glyphs: BoardGlyphs) -> list[LegendEntry]:
-    given, conflict = entering_entries(glyphs)
-    return [
-        given,
         # A token of noise, larger than in a cell, where it would be unreadable.
         LegendEntry(
             tr("noise"),
@@ -115,7 +101,7 @@ def running_entries(glyphs: BoardGlyphs) -> list[LegendEntry]:
         ),
         _of_state(glyphs, tr("likely"), CellState.CANDIDATE),
         *(_of_state(glyphs, tr(STATE_WORDS[state]), state) for state in _SHOWN),
-        conflict,
+        _sample(glyphs, tr("in conflict"), _PLAIN._replace(in_conflict=True), conflict),
         _sample(
             glyphs,
             tr("changed given"),

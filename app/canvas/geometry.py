@@ -136,7 +136,8 @@ class Geometry:
         made = replace(self)
         moves = zip(before.cells, self.cells, strict=True)
         made.__dict__["cells"] = tuple(
-            old._replace(x=_on(old.x, new.x, share), y=_on(old.y, new.y, share)) for old, new in moves
+            old._replace(x=old.x + round(share * (new.x - old.x)), y=old.y + round(share * (new.y - old.y)))
+            for old, new in moves
         )
         return made
 
@@ -177,7 +178,3 @@ class Geometry:
             return index
         target = self.starts[row + rows] + min(column, self._length(row + rows) - 1) + columns
         return target if 0 <= target < self.count else index
-
-
-def _on(start: int, end: int, share: float) -> int:
-    return start + round(share * (end - start))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from PySide6.QtCore import QSize, Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
@@ -89,8 +90,8 @@ class SuggestionBar(QWidget):
             discard(self._host)
         self._suggestions = tuple(suggestions)
         self.chips = [
-            button(said, tr("Ask: {prompt}", prompt=said), role="chip", clicked=self._pick)
-            for said, _ in self._suggestions
+            button(said, tr("Ask: {prompt}", prompt=said), role="chip", clicked=partial(self.picked.emit, prompt))
+            for said, prompt in self._suggestions
         ]
         self._host = flow_of(*self.chips, gap=GAP)
         self._layout.addWidget(self._host)
@@ -111,9 +112,3 @@ class SuggestionBar(QWidget):
             shown = chip.fontMetrics().elidedText(said, Qt.TextElideMode.ElideRight, room)
             chip.setText(shown)
             chip.setToolTip("" if shown == said else said)
-
-    @Slot()
-    def _pick(self) -> None:
-        chip = self.sender()
-        assert isinstance(chip, QPushButton)
-        self.picked.emit(self.prompts[self.chips.index(chip)])

@@ -247,8 +247,7 @@ def _ramp(theme: Theme) -> list[tuple[str, str]]:
 
 def _colors() -> str:
     def declared(theme: Theme) -> str:
-        skipped = ("name", "dark")
-        names = [name for name in theme.__dataclass_fields__ if name not in skipped]
+        names = [name for name in theme.__dataclass_fields__ if name not in ("name", "dark")]
         return "".join(f"--{name.replace('_', '-')}: {getattr(theme, name)}; " for name in names)
 
     dark, light = declared(DARKROOM), declared(PAPER)

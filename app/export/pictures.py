@@ -17,7 +17,7 @@ from PySide6.QtGui import QFont, QFontMetrics, QFontMetricsF, QImage, QPainter, 
 
 from app.board.geometry import BoardGeometry
 from app.board.glyphs import BoardGlyphs
-from app.board.legend import running_entries
+from app.board.legend import mark_entries
 from app.board.paint import BoardPaintOptions, paint_board
 from app.canvas.geometry import GAP, MARGIN, Geometry, line_lengths
 from app.canvas.glyphs import CellGlyphs, Glyph, glyph_of
@@ -72,8 +72,8 @@ class PictureStyle:
 
     @staticmethod
     def of(options: Options) -> PictureStyle:
-        theme = PAPER if options.theme == "paper" else DARKROOM
-        return PictureStyle(theme, options.scale, options.calm, options.prompt, options.board)
+        themes = {"paper": PAPER, "darkroom": DARKROOM}
+        return PictureStyle(themes[options.theme], options.scale, options.calm, options.prompt, options.board)
 
 
 class PictureSheet:
@@ -117,7 +117,7 @@ class PictureSheet:
         self._captions = 1 if self._widest <= room else min(math.ceil(1.2 * self._widest / room), CAPTION_LINES)
         self._frame_height = highest - 2 * MARGIN + self._captions * CAPTION_HEIGHT
         self._states = self._legend if tokens else ()
-        self._entries = [] if tokens else running_entries(self._board_glyphs)
+        self._entries = [] if tokens else mark_entries(self._board_glyphs)
         widths = [entry_width(entry, QFontMetricsF(self._glyphs.label), int) for entry in self._entries]
         self._footer = Geometry.from_width(
             self.width,

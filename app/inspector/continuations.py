@@ -14,6 +14,7 @@ from app.bridge.engine_thread import Handle, RunHandle
 from app.bridge.remote_access import only_text
 from app.canvas.words import token_words
 from app.context import AppContext
+from app.design.controls import show_line
 from app.inspector.forks.panel import ForkPanel
 from app.inspector.influence.view import InfluenceView
 from app.inspector.tabs import SecondOpinion
@@ -191,7 +192,7 @@ class Continuations(QObject):
     def _opened(self) -> None:
         self._waiting = None
         self._influence.clear()
-        self._opinion.show_problem("")
+        show_line(self._opinion.problem, "")
         self.refresh()
 
     def _with_its_model(self, then: Callable[[], object]) -> None:
@@ -282,7 +283,7 @@ class Continuations(QObject):
         """Reads the open run's text causally; the token that such a run would write is not waited for."""
         trace, refusal = self._player.trace, self.refusal("reads")
         if trace is None or refusal:
-            self._opinion.show_problem(refusal)
+            show_line(self._opinion.problem, refusal)
             return
         text = [token for event in trace.committed for token in event.tokens.tolist()[: event.text_length + 1]]
         config = trace.config.replace(
@@ -294,7 +295,7 @@ class Continuations(QObject):
         handle.noted.connect(self._show_opinion)
         handle.ended.connect(self._end_reading)
         self._reading = handle, trace
-        self._opinion.show_problem("")
+        show_line(self._opinion.problem, "")
         self._context.busy_changed.emit()
 
     @Slot(object)
@@ -318,5 +319,5 @@ class Continuations(QObject):
     @Slot(str)
     def _end_reading(self, problem: str) -> None:
         self._reading = None
-        self._opinion.show_problem(problem)
+        show_line(self._opinion.problem, problem)
         self._context.busy_changed.emit()

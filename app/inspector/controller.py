@@ -77,7 +77,8 @@ class InspectorController(QObject):
         page.welcome.runs.chosen.connect(self.open_key)
         page.closed.connect(self.offer)
         page.export_asked.connect(self._export)
-        self.compare.wanted.connect(self._offer_others)
+        self.compare.wanted.connect(self._show_others)
+        self.compare.wanted.connect(lambda: self._catalog.look())  # for further runs, which are added
         self.compare.chooser.runs.chosen.connect(self._compare_with)
         self.compare.chooser.open_file.clicked.connect(lambda: self._ask(self._compare_with))
         context.server.requests_changed.connect(self._grow_served)
@@ -155,12 +156,8 @@ class InspectorController(QObject):
         self._context.say(said, "\n".join(problems[:RECENT]) if count > 1 else "")
 
     @Slot()
-    def _offer_others(self) -> None:
-        """Shows the runs that the open one can be compared with, and looks for further runs, which are added."""
-        self._show_others()
-        self._catalog.look()
-
     def _show_others(self) -> None:
+        """Shows the runs that the open one can be compared with."""
         trace, catalog = self.page.player.trace, self._catalog.found
         if trace is not None:
             listed = self._of_session(), catalog.recent, catalog.gallery

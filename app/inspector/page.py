@@ -210,13 +210,11 @@ class InspectorPage(QWidget):
 
     def open_trace(self, trace: Recording, place: int | None = None) -> None:
         """Opens a finished run at its last frame, or at ``place``; -1 is its first step."""
-        self.is_live = False
-        self._open(trace, place)
+        self._open(trace, place, is_live=False)
 
     def follow_live(self, trace: Recording) -> None:
         """Opens a live run. ``refresh`` must be called when it grows."""
-        self.is_live = True
-        self._open(trace, None)
+        self._open(trace, None, is_live=True)
 
     @Slot(float)
     def refresh(self, share: float = 1.0) -> None:
@@ -256,7 +254,8 @@ class InspectorPage(QWidget):
         self.close_trace()
         self.closed.emit()
 
-    def _open(self, trace: Recording, place: int | None) -> None:
+    def _open(self, trace: Recording, place: int | None, *, is_live: bool) -> None:
+        self.is_live = is_live
         self._waiting.stop()
         self._fit_kind(trace.header)
         self.player.open(trace, place)

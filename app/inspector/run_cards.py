@@ -239,10 +239,6 @@ class RunCard(QPushButton):
         self.actions_menu.popup(self.dots.mapToGlobal(self.dots.rect().bottomLeft()))
 
 
-def _opening(title: str) -> str:
-    return tr("Open {title}", title=title)
-
-
 class RunCards(QWidget):
     """Emits the key of the chosen run. ``name`` gives the accessible name of a card from its title."""
 
@@ -251,7 +247,7 @@ class RunCards(QWidget):
     delete_asked = Signal(str)
     delete_all_asked = Signal()
 
-    def __init__(self, name: Callable[[str], str] = _opening) -> None:
+    def __init__(self, name: Callable[[str], str] = lambda title: tr("Open {title}", title=title)) -> None:
         super().__init__()
         self._name = name
         self.cards: list[RunCard] = []
@@ -316,7 +312,7 @@ class RunCards(QWidget):
     def _card(self, offer: Offer) -> RunCard:
         card = RunCard(offer, self._name(offer.title))
         card.picture.set_picture(self._pictures.get(offer.key))
-        card.clicked.connect(self._choose)
+        card.clicked.connect(functools.partial(self.chosen.emit, offer.key))
         card.rename_asked.connect(functools.partial(self.rename_asked.emit, offer.key))
         card.delete_asked.connect(functools.partial(self.delete_asked.emit, offer.key))
         return card
@@ -344,9 +340,3 @@ class RunCards(QWidget):
     def resizeEvent(self, _event: QResizeEvent) -> None:
         if self._offers and self._fitting() != self._columns:
             self._build()
-
-    @Slot()
-    def _choose(self) -> None:
-        card = self.sender()
-        if isinstance(card, RunCard):
-            self.chosen.emit(card.offer.key)

@@ -173,7 +173,7 @@ class SecondOpinion(QWidget):
         super().__init__(accessibleName=tr("Second opinion"))
         self.read = button(tr("Read it"), tr("Read the text from left to right"), role="plain", clicked=self.asked.emit)
         self.reason = label("", "caption", wrap=True, name=tr("What stands in the way, or comes first"))
-        self.problem = label("", "error", wrap=True)
+        self.problem = label("", "error", wrap=True)  # why a reading failed
         teaching = label(
             tr(
                 "The model reads the finished text from left to right. Tokens that it finds unlikely are coloured. "
@@ -184,16 +184,12 @@ class SecondOpinion(QWidget):
         )
         title = label(tr("Second opinion"), "setting", wrap=True)
         self.setLayout(column_of(title, teaching, self.read, self.reason, self.problem, spacing=SPACE_2))
-        self.show_problem("")
+        show_line(self.problem, "")
 
     def set_refusal(self, reason: str, needed: str = "") -> None:
         """Sets why the text cannot be read now; empty if it can. ``needed`` is the model to load first."""
         show_line(self.reason, what_comes_first(needed, reason))
         self.read.setEnabled(not reason or bool(needed))
-
-    def show_problem(self, text: str) -> None:
-        """Shows why a reading failed; an empty text removes the message."""
-        show_line(self.problem, text)
 
 
 class TaskView(QWidget):

@@ -190,7 +190,7 @@ class SudokuController(QObject):
         column.solve.clicked.connect(self.solve)
         column.race.clicked.connect(self.race)
         column.load.clicked.connect(lambda: context.load(SMALL))
-        column.again.clicked.connect(self._try_again)
+        column.again.clicked.connect(lambda: self._solve(later_seed(self._seed, 1)))
         column.stop.clicked.connect(self.stop)
         column.adapter_chosen.connect(self._adapt)
         column.adapter_folder_asked.connect(self._ask_adapter)
@@ -239,10 +239,6 @@ class SudokuController(QObject):
     def solve(self) -> None:
         """Solves the puzzle with the loaded model."""
         self._solve(self._context.values.next_seed())
-
-    @Slot()
-    def _try_again(self) -> None:
-        self._solve(later_seed(self._seed, 1))
 
     def _solve(self, seed: int) -> None:
         page, model = self.page, solver(self._context.model)

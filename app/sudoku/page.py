@@ -48,8 +48,7 @@ class SudokuPage(QWidget):
         self.board = BoardView(first=Board(SAMPLE))
         self.run = RunBoard(self.board, self)
         self.scrub = Scrub(self.run.player)
-        self.legend = BoardLegend()
-        self.legend.set_running(True)  # always visible, so that the board does not move
+        self.legend = BoardLegend()  # always visible, so that the board does not move
         self.column = Column()
         self._problem = ""
         self._facts = ""

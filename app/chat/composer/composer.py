@@ -51,7 +51,8 @@ class Composer(QWidget):
         self.files = AttachmentBar()
         self.pictures = PictureBar()
         for bar in (self.files, self.pictures):
-            bar.changed.connect(self._files_changed)
+            bar.changed.connect(self._order_tabs)
+            bar.changed.connect(self._draft_changed)
             bar.emptied.connect(self.edit.setFocus)
         self.pictures.refused.connect(self._say_refused)
         self.attach = button(
@@ -205,6 +206,7 @@ class Composer(QWidget):
         take_drop(event, self.accept_files, self.accept_picture, self.say)
         self.edit.setFocus()
 
+    @Slot()
     def _order_tabs(self) -> None:
         """Sets the tab order: prompt, the buttons of pictures and files, Attach, presets, Send, larger models."""
         tool = [self._tool] if self._tool is not None else []
@@ -256,11 +258,6 @@ class Composer(QWidget):
         self.say("")
         self.meter.touch()
         self.changed.emit()
-
-    @Slot()
-    def _files_changed(self) -> None:
-        self._order_tabs()
-        self._draft_changed()
 
     @Slot()
     def _show_place(self) -> None:

@@ -55,7 +55,6 @@ class AnswerBoard(QWidget):
         self._is_built = True
         self.board = introduce(BlockBoard(), tr("Board of the answer"))
         self.legend = BoardLegend()
-        self.legend.set_running(True)
         self.verdict = label("", "verdict", wrap=True, selectable=True, name=tr("Result"))
         row = row_of(self.board, (self.legend, 100), STRETCH, spacing=16)
         under = column_of(self.verdict, margins=(MARGIN, 0, 0, 0))

@@ -82,7 +82,6 @@ class Compare(QStackedWidget):
         self.left = RunSide(tr("Canvas of the run at the left"), self._player)
         self.right = RunSide(tr("Canvas of the run at the right"), self._player)
         self.legend = BoardLegend()
-        self.legend.set_running(True)
         self._below = boxed(column_of(self.legend, margins=(SPACE_4, 0, SPACE_4, SPACE_2)))
         self._words = boxed(column_of(self.asked, self.facts, spacing=2))
         self._head = row_of((self._words, 1), margins=(SPACE_4, SPACE_2, SPACE_4, SPACE_2), spacing=SPACE_4)

@@ -26,7 +26,7 @@ from app.player.player import NOTHING, Player
 from app.settings.fields import SeedBox, number_box, number_in
 from app.settings.values import SAMPLER, SEED, DecodingChoice
 from app.system.i18n import tr
-from engine import Fork, GenerationConfig, Mark, SafelightError, step_number
+from engine import Fork, GenerationConfig, SafelightError, step_number
 from engine.forks import MASK_SETTINGS, SETTINGS
 
 Encode = Callable[[str], Sequence[int]]
@@ -184,8 +184,9 @@ class ForkPanel(QWidget):
         self.put.clicked.connect(lambda: self._add(PUT))
         self.ban.clicked.connect(lambda: self._add(BAN))
         self.run.clicked.connect(self._ask)
-        self.spans.asked.connect(self._ask_infill)
-        self.tree.itemActivated.connect(self._choose)
+        self.spans.asked.connect(lambda: self.say(""))
+        self.spans.asked.connect(self.infill_asked)
+        self.tree.itemActivated.connect(lambda item: self.run_chosen.emit(item.data(0, Qt.ItemDataRole.UserRole)))
         self._player.opened.connect(self._opened)
         self._player.placed.connect(self._show_place)
         self._player.selected.connect(self._show_place)
@@ -341,12 +342,3 @@ class ForkPanel(QWidget):
         if fork is not None and (self._offer or not self._blocked):
             self.say("")
             self.fork_asked.emit(fork)
-
-    @Slot(object)
-    def _ask_infill(self, marks: tuple[Mark, ...]) -> None:
-        self.say("")
-        self.infill_asked.emit(marks)
-
-    @Slot(QTreeWidgetItem, int)
-    def _choose(self, item: QTreeWidgetItem, _column: int) -> None:
-        self.run_chosen.emit(item.data(0, Qt.ItemDataRole.UserRole))
