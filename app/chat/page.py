@@ -114,13 +114,10 @@ class ChatPage(QWidget):
         self.composer.changed.connect(self.welcome.first_run.stop)
         self._bottom = boxed(column_of(self.composer, margins=(PAD, 12, PAD, 12)))
 
-        column = column_of((self._pages, 1), spacing=0)
-        self.setLayout(column)
+        self._bottom_row = centred(self._bottom, width, SIDE)
+        self.setLayout(column_of((self._pages, 1), Hairline(), self._bottom_row, spacing=0))
         self.notice.float_over(self._pages, self.composer)
         self.notice.covered.connect(self.scroller.set_covered)
-        self._bottom_row = centred(self._bottom, width, SIDE)
-        column.addWidget(Hairline())
-        column.addLayout(self._bottom_row)
 
     def offer(self, suggestions: Sequence[Suggestion]) -> None:
         self.welcome.suggestions.offer(suggestions)

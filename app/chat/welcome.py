@@ -51,10 +51,9 @@ class FirstRun(QWidget):
         self.player = Player(self)
         self.canvas: CanvasView | None = None
         self._is_stopped = motion.is_reduced()
-        self._stage = QWidget()
-        self._stage.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self._stage_column = column_of()
-        self._stage.setLayout(self._stage_column)
+        self._stage = boxed(self._stage_column)
+        self._stage.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         captions = (
             tr("It begins as noise."),
             tr("Tokens are tried, doubted, taken back."),
@@ -232,13 +231,12 @@ class ChatWelcome(QScrollArea):
         self.first_run = FirstRun(title, about)
         self.suggestions = SuggestionBar()
         self.models = button(tr("Models for this machine"), role="plain")
-        self.content = QWidget()
         self.guide = button(tr("Take the guided minute"))
         self._entries = flow_of(self.guide, self.models, gap=16)
         self._introduced = row_of((self.introduction, 1), self._entries, spacing=16)
         parts = self.first_run, self._introduced, self.suggestions
         self._column = column_of(*parts, margins=(8, 10, 8, 0), spacing=6)
-        self.content.setLayout(self._column)
+        self.content = boxed(self._column)
         self.setWidget(boxed(column_of(centred(self.content, width, side), STRETCH)))
         themes.settled.connect(self._arrange)
         self.first_run.opened.connect(self.order_tabs)

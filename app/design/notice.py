@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.design.controls import FlowLayout, button, introduce, label, restyle
+from app.design.controls import button, flow_of, introduce, label, restyle
 from app.design.fonts import TEXT_BODY, canvas_font, px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.text_field import PlainText
@@ -70,10 +70,7 @@ class Notice(QFrame):
         self.undo = button(tr("Undo"), tr("Undo the deletion"), clicked=lambda: self._act(self._undo))
         self._leaving = every(self, self._leave, STAYS_MS)
         self.dismiss = button(tr("Dismiss"), tr("Dismiss the message"), clicked=self.hide)
-        strip = QWidget()
-        self._buttons = FlowLayout(strip, gap=16, row_gap=4)
-        for widget in (self.further, self.undo, self.details, self.dismiss):
-            self._buttons.addWidget(widget)
+        strip = flow_of(self.further, self.undo, self.details, self.dismiss, gap=16, row_gap=4)
         self.setLayout(column_of(self.message, strip, margins=(12, 8, 12, 8), spacing=8))
         self.hide()
 

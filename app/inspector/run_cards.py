@@ -16,7 +16,7 @@ from app.design import themes
 from app.design.controls import button, discard, introduce, label
 from app.design.fonts import px
 from app.design.icons import BUTTON, DotsButton
-from app.design.layouts import STRETCH, ColumnPage, Gap, column_of, row_of
+from app.design.layouts import STRETCH, ColumnPage, Gap, boxed, column_of, row_of
 from app.design.notice import ask, ask_name
 from app.inspector.run_pictures import PictureView, RunPicture
 from app.system.i18n import size, tr, trn
@@ -278,10 +278,9 @@ class RunCards(QWidget):
         place = next((place for place, card in enumerate(self.cards) if card.hasFocus()), -1)
         if self._host is not None:
             discard(self._host)
-        self._host = QWidget()
         self.cards = []
         column = column_of(spacing=GAP)
-        self._host.setLayout(column)
+        self._host = boxed(column)
         self._columns = self._fitting()
         few = FEW_ROWS * self._columns
         sections = dict.fromkeys(offer.section for offer in self._offers)

@@ -150,11 +150,9 @@ class InertDocument(QTextDocument):
         self.setUndoRedoEnabled(False)
         self.setDocumentMargin(0)
         self.setDefaultFont(font)
-        option, frame = self.defaultTextOption(), QTextFrameFormat()
+        option = self.defaultTextOption()
         option.setWrapMode(wraps)
         self.setDefaultTextOption(option)
-        frame.setMargin(0)
-        self.rootFrame().setFrameFormat(frame)
 
     def loadResource(self, _kind: int, _name: QUrl | str) -> Any:
         return None
@@ -278,7 +276,6 @@ def table_document(table: Table, style: Style) -> InertDocument:
     format.setBorder(0)
     format.setCellPadding(6)
     format.setCellSpacing(0)
-    format.setMargin(0)
     format.setHeaderRowCount(1)
     format.setBorderCollapse(True)
     line = QTextTableCellFormat()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QEvent, QObject, Qt, Slot
 from PySide6.QtGui import QKeyEvent, QKeySequence
-from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QWidget
+from PySide6.QtWidgets import QProgressBar, QPushButton, QWidget
 
 from app.chat.markdown_view.widget import PAD, MarkdownView
 from app.design.controls import FlowLayout, FocusGroup, button, introduce, label, show_line
@@ -31,11 +31,10 @@ class ActionRow(QWidget):
         self._message = message
         self._controls = [*buttons, *(part for widget in also for part in _parts(widget))]
         self._is_pointed = self._is_kept = False
-        row = FlowLayout(self, 16) if wraps else QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(16)
+        row = FlowLayout(gap=16) if wraps else row_of(spacing=16)
         for made in buttons:
             row.addWidget(made)
+        self.setLayout(row)
         for control in self._controls:
             control.installEventFilter(self)
         message.installEventFilter(self)

@@ -85,8 +85,8 @@ class Compare(QStackedWidget):
         self._below = boxed(column_of(self.legend, margins=(SPACE_4, 0, SPACE_4, SPACE_2)))
         self._words = boxed(column_of(self.asked, self.facts, spacing=2))
         self._head = row_of((self._words, 1), margins=(SPACE_4, SPACE_2, SPACE_4, SPACE_2), spacing=SPACE_4)
-        parts = (self.as_board, self.diverge, self.choose)
-        self._head.addWidget(flow_of(*parts, gap=SPACE_4), 0, Qt.AlignmentFlag.AlignTop)
+        buttons = flow_of(self.as_board, self.diverge, self.choose, gap=SPACE_4)
+        self._head.addWidget(buttons, 0, Qt.AlignmentFlag.AlignTop)
         canvases = row_of((self.left, 1), Hairline(Qt.Orientation.Vertical), (self.right, 1), spacing=0)
         return boxed(column_of(self._head, Hairline(), (canvases, 1), self._below, spacing=0))
 

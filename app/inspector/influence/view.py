@@ -115,9 +115,8 @@ class InfluenceView(QWidget):
     def _connect(self) -> None:
         player = self._player
         player.opened.connect(self._open)
-        player.placed.connect(self._enable)
-        player.grown.connect(self._enable)
-        player.selected.connect(self._enable)
+        for signal in (player.placed, player.grown, player.selected):
+            signal.connect(self._enable)
         self.measure.clicked.connect(self._ask)
         self._choice.editTextChanged.connect(self._enable)
 

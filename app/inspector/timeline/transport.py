@@ -240,9 +240,8 @@ class Transport(QWidget):
         self._lay_out()
         self.speed.activated.connect(lambda index: player.set_speed(SPEEDS[index]))
         player.opened.connect(self._fit_key)
-        player.grown.connect(self._show)
-        player.placed.connect(self._show)
-        player.selected.connect(self._show)
+        for signal in (player.grown, player.placed, player.selected):
+            signal.connect(self._show)
         player.playing_changed.connect(self._show_playing)
         self._show_playing(False)
         player.speed_changed.connect(self._show_speed)
