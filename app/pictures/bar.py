@@ -328,9 +328,7 @@ class PictureBar(ChipBar):
             self._read()
 
     def _drop(self, place: int) -> None:
-        left = list(self.pictures)
-        del left[place]
-        self._show(left)
+        self._show([one for at, one in enumerate(self.pictures) if at != place])
 
 
 def _too_many() -> str:

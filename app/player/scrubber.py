@@ -216,17 +216,15 @@ def frame_words(player: Player) -> str:
     frame, replay = player.frame, player.replay
     if frame is None or replay is None:
         return ""
-    block, step, steps = frame.block + 1, step_number(frame.step), replay.steps_of(frame.block)
-    is_alone = replay.blocks == 1
+    place = {"block": frame.block + 1, "step": step_number(frame.step), "steps": replay.steps_of(frame.block)}
     snapshot = player.snapshot
-    if frame.step == NOISE and snapshot is not None and snapshot.has_masks:
-        return tr("Nothing written") if is_alone else tr("Block {block}, nothing written", block=block)
-    if frame.step == NOISE:
-        return tr("Noise") if is_alone else tr("Block {block}, noise", block=block)
-    if frame.step == steps and snapshot is not None and snapshot.has_masks:
-        return tr("Written") if is_alone else tr("Block {block}, written", block=block)
-    if frame.step == steps:
-        return tr("Settled") if is_alone else tr("Block {block}, settled", block=block)
-    if is_alone:
-        return tr("Step {step} of {steps}", step=step, steps=steps)
-    return tr("Block {block}, step {step} of {steps}", block=block, step=step, steps=steps)
+    has_masks = snapshot is not None and snapshot.has_masks
+    if NOISE < frame.step < place["steps"]:
+        words = "Step {step} of {steps}", "Block {block}, step {step} of {steps}"
+    elif frame.step == NOISE:
+        words = (
+            ("Nothing written", "Block {block}, nothing written") if has_masks else ("Noise", "Block {block}, noise")
+        )
+    else:
+        words = ("Written", "Block {block}, written") if has_masks else ("Settled", "Block {block}, settled")
+    return tr(words[replay.blocks > 1], **place)

@@ -194,6 +194,4 @@ class AttachmentBar(ChipBar):
         return attachment.name
 
     def _drop(self, place: int) -> None:
-        left = list(self.attachments)
-        del left[place]
-        self.set_attachments(left)
+        self.set_attachments([one for at, one in enumerate(self.attachments) if at != place])

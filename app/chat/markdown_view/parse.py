@@ -183,17 +183,14 @@ def _block(node: SyntaxTreeNode) -> Iterable[Block]:
             yield from _paragraph(_inlines(node))
         case "heading":
             yield Heading(int(node.tag[1]), _inlines(node))
-        case "fence":
+        case "fence" | "code_block":
             yield Code(node.content.removesuffix("\n"), _language(node.info))
-        case "code_block":
-            yield Code(node.content.removesuffix("\n"))
         case "math_block":
             opener = r"\[" if node.markup == r"\[" else "$$"
             yield Math(node.content.strip(), _written(node.content, opener))
-        case "bullet_list":
-            yield Listing(_items(node), None, _is_tight(node))
-        case "ordered_list":
-            yield Listing(_items(node), int(node.attrs.get("start", 1)), _is_tight(node))
+        case "bullet_list" | "ordered_list":
+            start = None if node.type == "bullet_list" else int(node.attrs.get("start", 1))
+            yield Listing(_items(node), start, _is_tight(node))
         case "blockquote":
             yield Quote(_blocks(node.children))
         case "table":

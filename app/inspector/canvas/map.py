@@ -127,13 +127,14 @@ class MapArea(StepsArea):
         record, frame = self.record, self.player.frame
         if record is None or frame is None:
             return tr("Open a run or ask for something; every cell and step of a block is shown here.")
-        size = tr(
-            "Block {block}: {positions} by {steps}.",
-            block=record.index + 1,
-            positions=trn("{count} position", "{count} positions", record.length),
-            steps=trn("{count} step", "{count} steps", record.steps),
-        )
-        said = [size]
+        said = [
+            tr(
+                "Block {block}: {positions} by {steps}.",
+                block=record.index + 1,
+                positions=trn("{count} position", "{count} positions", record.length),
+                steps=trn("{count} step", "{count} steps", record.steps),
+            )
+        ]
         if 0 <= frame.step < record.steps:
             said.append(
                 tr(

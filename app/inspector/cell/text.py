@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 from PySide6.QtCore import QPoint, Qt, Signal, Slot
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QTextCharFormat, QTextCursor, QTextOption
@@ -61,13 +62,8 @@ class TextMap:
 
 def read(tokens: Sequence[int], piece: Callable[[int], str], is_special: Callable[[int], bool]) -> TextMap:
     """Joins the text of tokens; control tokens have no text."""
-    parts: list[str] = []
-    edges = [0]
-    for token in tokens:
-        part = "" if is_special(token) else shown(piece(token))
-        parts.append(part)
-        edges.append(edges[-1] + units(part))
-    return TextMap("".join(parts), tuple(edges))
+    parts = ["" if is_special(token) else shown(piece(token)) for token in tokens]
+    return TextMap("".join(parts), tuple(accumulate(map(units, parts), initial=0)))
 
 
 def units(text: str) -> int:
