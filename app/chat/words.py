@@ -136,13 +136,13 @@ def _growing(canvas: CanvasState, block: BlockState, share: float) -> str:
 
 def _passes(block: BlockState, share: float) -> str:
     """Returns the progress of a block that is written a few tokens per pass."""
-    counts = {
-        "number": block.block_index + 1,
-        "step": block.steps,
-        "written": block.partly(share).accepted_count,
-        "length": block.length,
-    }
-    return tr("Block {number}, step {step} · {written} of {length} written", **counts)
+    return tr(
+        "Block {number}, step {step} · {written} of {length} written",
+        number=block.block_index + 1,
+        step=block.steps,
+        written=block.partly(share).accepted_count,
+        length=block.length,
+    )
 
 
 def _ending(answer: Answer) -> tuple[str, str]:

@@ -320,7 +320,6 @@ class StepMap(QWidget):
 
     def __init__(self, player: Player) -> None:
         super().__init__(accessibleName=tr("Map of cells and steps"))
-        self._player = player
         self.area = MapArea(player)
         self.legend = Legend()
         margins = (SPACE_4, SPACE_2, SPACE_4, SPACE_4)

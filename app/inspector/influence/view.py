@@ -77,7 +77,6 @@ class InfluenceView(QWidget):
         super().__init__(accessibleName=tr("What depends on a token"))
         self._player, self._choice = player, choice
         self.influence: ShownInfluence | None = None  # the measurement shown
-        self._place: tuple[int, int] | None = None  # block and frame that were measured
         self._busy = False
         self._refusal = ""
         self.measure = button(tr("Measure"), tr("Measure what depends on this token"), role="plain")

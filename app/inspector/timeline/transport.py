@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSignalBlocker, QSize, Qt, Slot
@@ -259,17 +260,16 @@ class Transport(QWidget):
 
     def run(self, action: str) -> None:
         player = self._player
-        match action:
-            case "first":
-                player.step(-player.place)
-            case "change-back" | "change-on":
-                player.next_change(-1 if action == "change-back" else 1)
-            case "back" | "on":
-                player.step(-1 if action == "back" else 1)
-            case "play":
-                player.toggle()
-            case "last":
-                player.step(self.timeline.maximum())
+        actions: dict[str, Callable[[], object]] = {
+            "first": lambda: player.step(-player.place),
+            "change-back": lambda: player.next_change(-1),
+            "back": lambda: player.step(-1),
+            "play": player.toggle,
+            "on": lambda: player.step(1),
+            "change-on": lambda: player.next_change(1),
+            "last": lambda: player.step(self.timeline.maximum()),
+        }
+        actions[action]()
 
     @Slot()
     def _show(self) -> None:

@@ -180,8 +180,8 @@ class BoardView(FrameView):
         self._take(self.entry.go(index))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        edit = edit_of(event)
-        digit = digit_of(event)
+        edits = {"paste": self.paste, "undo": self.undo, "redo": self.redo}
+        edit, digit = edit_of(event), digit_of(event)
         place = place_of(event, self.entry.cursor)
         if edit == "copy":
             self.copy()
@@ -189,12 +189,8 @@ class BoardView(FrameView):
             self._take(self.entry.go(place))
         elif self.is_read_only or (edit is None and digit is None):
             event.ignore()
-        elif edit == "paste":
-            self.paste()
-        elif edit == "undo":
-            self.undo()
-        elif edit == "redo":
-            self.redo()
+        elif edit in edits:
+            edits[edit]()
         else:
             self.put(digit or BLANK)
 
