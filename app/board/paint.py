@@ -22,7 +22,7 @@ from app.board.glyphs import BoardGlyphs, Drawn, Face, visible
 from app.canvas.geometry import Rect
 from app.canvas.paint import state_color
 from app.design.fonts import ui_font
-from app.design.tokens import RADIUS, Theme, color, entropy_color, mixed, readable_on, set_inks
+from app.design.tokens import RADIUS, Theme, color, entropy_color, mixed, readable_on, set_inks, veil
 from app.state.run.canvas import CellState
 from app.state.sudoku.solve_frame import ShownCell, SolveFrame
 from engine.tasks.sudoku import PEERS
@@ -196,26 +196,24 @@ def _paint_grounds(
         if cell.given:
             painter.fillRect(*geometry.rect_of(index), given)
         if index in options.doubts:
-            painter.fillRect(*geometry.rect_of(index), _veil(theme.accent, 0.16))
+            painter.fillRect(*geometry.rect_of(index), veil(theme.accent, 0.16))
         if options.shares is not None and not math.isnan(options.shares[index]):
             painter.fillRect(*geometry.rect_of(index), entropy_color(options.shares[index], theme))
     if options.focused and 0 <= options.cursor < geometry.count:
-        hint = _veil(theme.selection, 0.30)
+        hint = veil(theme.selection, 0.30)
         for index in (options.cursor, *PEERS[options.cursor]):
             painter.fillRect(*geometry.rect_of(index), hint)
-        same = _veil(theme.selection, 0.62)
+        same = veil(theme.selection, 0.62)
         digit = _shown(frame.cells[options.cursor])
         for index, cell in enumerate(frame.cells):
             if digit and _shown(cell) == digit:
                 painter.fillRect(*geometry.rect_of(index), same)
     if 0 <= options.hovered < geometry.count and options.hovered != options.cursor:
-        painter.fillRect(*geometry.rect_of(options.hovered), _veil(theme.ink, 0.06))
+        painter.fillRect(*geometry.rect_of(options.hovered), veil(theme.ink, 0.06))
     if options.tint > 0 and options.tinted:
         for index, state in options.tinted.items():
-            wash = QColor(state_color(state, theme))
-            wash.setAlphaF(0.30 * options.tint)
             rect = geometry.rect_of(index)
-            painter.fillRect(rect.x, rect.y, size, size, wash)
+            painter.fillRect(rect.x, rect.y, size, size, veil(state_color(state, theme), 0.30 * options.tint))
 
 
 @cache
@@ -249,7 +247,7 @@ def _paint_conflicts(painter: QPainter, geometry: BoardGeometry, frame: SolveFra
     """Paints a line between each two cells in conflict."""
     if not frame.conflicts:
         return
-    ink, width, off = _veil(theme.conflict, 0.6), max(2, geometry.cell // 30), 0.36 * geometry.cell
+    ink, width, off = veil(theme.conflict, 0.6), max(2, geometry.cell // 30), 0.36 * geometry.cell
     painter.setPen(_pen(ink, width))
     for a, b in frame.conflicts:
         (ax, ay), (bx, by) = _middle(geometry.rect_of(a)), _middle(geometry.rect_of(b))
@@ -345,11 +343,3 @@ def _dashed_outline(size: int) -> list[QRect]:
     spans = [(place, min(dash, high - place)) for place in range(low, high, dash + gap)]
     across = [QRect(place, y, length, thick) for place, length in spans for y in (low, high - thick)]
     return across + [QRect(x, place, thick, length) for place, length in spans for x in (low, high - thick)]
-
-
-@cache
-def _veil(code: str, alpha: float) -> QColor:
-    """Returns a colour with this opacity."""
-    made = QColor(code)
-    made.setAlphaF(alpha)
-    return made

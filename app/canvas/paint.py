@@ -20,7 +20,7 @@ from app.canvas.glyphs import CellGlyphs, Glyph
 from app.canvas.heat import NONE, Heat, places
 from app.canvas.legend import paint_scale
 from app.canvas.words import SLOT, STATE_WORDS, LegendKey
-from app.design.tokens import Theme, color, entropy_color, readable_on, set_inks
+from app.design.tokens import Theme, color, entropy_color, readable_on, set_inks, veil
 from app.state.run.canvas import BlockState, CellState
 from app.system.i18n import tr
 
@@ -76,9 +76,7 @@ def paint_block(
     _paint_rules(painter, geometry, theme)
     if options.tint > 0 and options.tinted:
         for index, state in options.tinted.items():
-            wash = QColor(state_color(state, theme))
-            wash.setAlphaF(0.34 * options.tint)
-            painter.fillRect(QRect(*geometry.cells[index]), wash)
+            painter.fillRect(QRect(*geometry.cells[index]), veil(state_color(state, theme), 0.34 * options.tint))
     brush = _CellBrush(painter, theme, glyphs, geometry.cell_width, geometry.cell_height)
     clip = clip or QRect(0, 0, geometry.width, geometry.height)
     left, top, right, bottom = clip.left(), clip.top(), clip.right(), clip.bottom()
@@ -161,9 +159,8 @@ class _CellBrush:
 
     def _mask(self, rect: Rect, ink: QColor) -> None:
         """Draws a masked cell: a faint ground, as high as a letter."""
-        inset, ink = max(4, self.height // 5), QColor(ink)
-        ink.setAlphaF(0.6)
-        self.painter.fillRect(rect.x + 1, rect.y + inset, rect.width - 2, self.height - 2 * inset, ink)
+        inset = max(4, self.height // 5)
+        self.painter.fillRect(rect.x + 1, rect.y + inset, rect.width - 2, self.height - 2 * inset, veil(ink, 0.6))
 
     def _dot(self, rect: Rect, state: int, ink: QColor | None) -> None:
         """Draws an end token as a dot larger than the sign for a space; smaller and fainter for padding."""

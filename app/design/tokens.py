@@ -109,6 +109,13 @@ def color(code: str) -> QColor:
     return QColor(code)
 
 
+def veil(shade: str | QColor, alpha: float) -> QColor:
+    """Returns a colour with this opacity."""
+    made = QColor(shade)
+    made.setAlphaF(alpha)
+    return made
+
+
 def entropy_color(value01: float, theme: Theme) -> QColor:
     """Returns the colour of a share of the entropy scale, clamped to 0..1.
 

@@ -26,10 +26,6 @@ NOTHING = -1
 AFTER_NOISE = 1  # place of a run's first step
 
 
-def _sudoku_in(trace: Recording, record: BlockRecord) -> Placed | None:
-    return placed(trace.prompt, record.snapshots[-1], trace.piece)
-
-
 class Player(QObject):
     """Plays one trace. Without a ``trace`` there is no ``replay``, and it does not move."""
 
@@ -53,7 +49,8 @@ class Player(QObject):
         self.hover = NOTHING
         self.board = True
         self.calm = False  # best guesses in place of noise; changes of a cell are those in this view
-        self._search = lru_cache(1)(_sudoku_in)  # of the block that was last searched
+        # The sudoku of the block that was last searched.
+        self._search = lru_cache(1)(lambda trace, record: placed(trace.prompt, record.snapshots[-1], trace.piece))
         self._clock = SpeedClock(now)
         self._since = 0.0  # the clock's time when the shown frame appeared, while it plays
         self._timer = every(self, self._tick)

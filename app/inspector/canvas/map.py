@@ -6,14 +6,14 @@ from functools import cache
 
 import numpy as np
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, Slot
-from PySide6.QtGui import QColor, QImage, QKeyEvent, QMouseEvent, QPainter, QPen
+from PySide6.QtGui import QImage, QKeyEvent, QMouseEvent, QPainter, QPen
 from PySide6.QtWidgets import QWidget
 
 from app.canvas.legend import Legend, LegendEntry
 from app.design import themes
 from app.design.fonts import caption_font, px
 from app.design.layouts import column_of
-from app.design.tokens import SPACE_2, SPACE_4, Theme, color, entropy_color, readable_on, set_inks
+from app.design.tokens import SPACE_2, SPACE_4, Theme, color, entropy_color, readable_on, set_inks, veil
 from app.inspector.timeline.steps_area import StepsArea
 from app.inspector.words import capital, history_in_words, moment_in_words
 from app.player.player import NOTHING, Player
@@ -215,9 +215,7 @@ class MapArea(StepsArea):
         marks, dark = self._marks[begin:end, first:last], self._dark[begin:end, first:last]
         for black, ink in ((True, "#000000"), (False, "#ffffff")):
             steps, rows = np.nonzero((marks == 1) & (dark == black))
-            quiet = QColor(ink)
-            quiet.setAlphaF(QUIET)
-            painter.setBrush(quiet)
+            painter.setBrush(veil(ink, QUIET))
             painter.drawRects(
                 [
                     QRect(x + step * wide + 1, y + row * high + high - 2 - mark, wide - 3, mark)

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 from PySide6.QtCore import QRect, Qt, Slot
-from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QScrollArea
 
 from app.board.view import BlockBoard
@@ -16,7 +16,7 @@ from app.canvas.view import CanvasView
 from app.design import themes
 from app.design.controls import introduce, label
 from app.design.layouts import STRETCH, bare, boxed, column_of
-from app.design.tokens import color
+from app.design.tokens import color, veil
 from app.pictures.bar import PictureThumb
 from app.pictures.source import PictureSource
 from app.player.player import NOTHING, Player
@@ -73,11 +73,10 @@ _MOVES = (Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.
 
 def tint(painter: QPainter, rect: QRect) -> None:
     """Tints and frames a cell that is to be rewritten. Not all users can see a tint alone."""
-    shade = QColor(color(themes.current().accent))
-    painter.setPen(QPen(shade, 1, Qt.PenStyle.DashLine))
+    shade = themes.current().accent
+    painter.setPen(QPen(color(shade), 1, Qt.PenStyle.DashLine))
     painter.drawRect(rect.adjusted(0, 0, -1, -1))
-    shade.setAlphaF(TINT)
-    painter.fillRect(rect, shade)
+    painter.fillRect(rect, veil(shade, TINT))
 
 
 class PageGrid(GridView):

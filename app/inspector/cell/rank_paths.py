@@ -16,7 +16,7 @@ from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QPolygonF
 
 from app.design.fonts import px
-from app.design.tokens import Theme, color, luminance, set_inks
+from app.design.tokens import Theme, color, luminance, set_inks, veil
 from app.state.run.cell_history import OUTSIDE, History, RankLine
 from app.system.i18n import tr
 
@@ -134,9 +134,7 @@ _LEVELS = 16
 
 def _pen(shade: QColor, share: float, plot: Plot) -> QPen:
     """Returns a pen for a probability (``share``): the likelier, the thicker and more opaque."""
-    faded = QColor(shade)
-    faded.setAlphaF(0.35 + 0.65 * share)
-    pen = QPen(faded, 1.2 + (plot.row * 0.3 - 1.2) * share)
+    pen = QPen(veil(shade, 0.35 + 0.65 * share), 1.2 + (plot.row * 0.3 - 1.2) * share)
     pen.setCapStyle(Qt.PenCapStyle.FlatCap)  # overlapping round ends of two faint pieces would look like a dot
     return pen
 
@@ -256,9 +254,7 @@ def _paint_entropy(painter: QPainter, plot: Plot, bio: History, theme: Theme) ->
     if len(points) == 1:
         points = [points[0] - QPointF(plot.column / 4, 0), points[0] + QPointF(plot.column / 4, 0)]
     area = QPolygonF([QPointF(points[0].x(), base), *points, QPointF(points[-1].x(), base)])
-    wash = QColor(color(theme.faint_ink))
-    wash.setAlphaF(0.22)
-    set_inks(painter, Qt.PenStyle.NoPen, wash)
+    set_inks(painter, Qt.PenStyle.NoPen, veil(theme.faint_ink, 0.22))
     painter.drawPolygon(area)
     set_inks(painter, QPen(color(theme.faint_ink), 1.4), Qt.BrushStyle.NoBrush)
     for a, b in pairwise(points):  # one by one: joining a polyline is slow

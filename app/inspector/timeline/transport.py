@@ -151,17 +151,17 @@ class Timeline(QAbstractSlider):
     def paintEvent(self, event: QPaintEvent) -> None:
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            theme, middle = themes.current(), MIDDLE
+            theme = themes.current()
             left, right = self.x_of(0), self.x_of(self.maximum())
-            painter.fillRect(QRectF(left, middle - 1, right - left, 2), color(theme.line_strong))
+            painter.fillRect(QRectF(left, MIDDLE - 1, right - left, 2), color(theme.line_strong))
             if self._frames:
                 here = self.x_of(self.value())
-                painter.fillRect(QRectF(left, middle - 1, here - left, 2), color(theme.accent))
+                painter.fillRect(QRectF(left, MIDDLE - 1, here - left, 2), color(theme.accent))
                 self._paint_blocks(painter, event.rect())
                 if self._pointed >= 0:
                     painter.fillRect(QRectF(self.x_of(self._pointed) - 0.5, 4, 1, 28), color(theme.faint_ink))
                 set_inks(painter, QPen(color(theme.surface), 2), color(theme.ink))
-                painter.drawEllipse(QPointF(here, middle), 8, 8)
+                painter.drawEllipse(QPointF(here, MIDDLE), 8, 8)
             if is_ringed(self):
                 set_inks(painter, QPen(color(theme.focus), 2), Qt.BrushStyle.NoBrush)
                 painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), 4, 4)
@@ -169,7 +169,7 @@ class Timeline(QAbstractSlider):
     def _paint_blocks(self, painter: QPainter, clip: QRect) -> None:
         replay = self._player.replay
         assert replay is not None
-        theme, middle = themes.current(), MIDDLE
+        theme = themes.current()
         painter.setFont(caption_font())
         last_label = -1e9
         for block, steps in enumerate(self._overview.steps):
@@ -182,9 +182,9 @@ class Timeline(QAbstractSlider):
                 painter.drawText(QPointF(start, self.height() - 5), str(block + 1) if block else first_text)
             if end < clip.left() - 12 or start > clip.right() + 12:
                 continue
-            painter.fillRect(QRectF(start - 0.5, middle - 5, 1, 10), color(theme.line_strong))
+            painter.fillRect(QRectF(start - 0.5, MIDDLE - 5, 1, 10), color(theme.line_strong))
             if replay.committed(block):
-                painter.fillRect(QRectF(end - 1, middle - 8, 2, 16), color(theme.faint_ink))
+                painter.fillRect(QRectF(end - 1, MIDDLE - 8, 2, 16), color(theme.faint_ink))
             figures = self._overview[block]
             if figures is None:
                 continue
@@ -192,9 +192,9 @@ class Timeline(QAbstractSlider):
             most = max(1, int(figures.remelts.max(initial=1)))
             for step in figures.bursts.tolist():
                 high = 3 + 7 * figures.remelts[step] / most
-                painter.fillRect(QRectF(self.x_of(first + 1 + step) - 1.5, middle - 4 - high, 3, high), shade)
+                painter.fillRect(QRectF(self.x_of(first + 1 + step) - 1.5, MIDDLE - 4 - high, 3, high), shade)
             if figures.stopped_early and replay.committed(block):
-                paint_diamond(painter, QPointF(end, middle - 13), theme)
+                paint_diamond(painter, QPointF(end, MIDDLE - 13), theme)
 
     def sliderChange(self, _change: QAbstractSlider.SliderChange) -> None:
         """Does nothing: Qt would repaint all, while ``_on_placed`` repaints only the changed part."""
