@@ -30,8 +30,8 @@ NEW_TOKENS = 256
 
 
 def add(commands: options.Commands) -> None:
-    parser = commands.add_parser(
-        "bench", help="measure speed and memory", description="Measure speed and memory on this machine.", epilog=EPILOG
+    parser = options.command(
+        commands, "bench", run, "measure speed and memory", "Measure speed and memory on this machine.", EPILOG
     )
     parser.add_argument(
         "--runs", type=options.number("the runs", 1, 10_000), default=10, metavar="N", help="(default: 10)"
@@ -67,7 +67,6 @@ def add(commands: options.Commands) -> None:
     shape.add_argument("--compare", choices=("transformers",), help="the same steps by transformers, in the same run")
     options.add_model(parser, MINI)
     options.add_sampler(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -22,14 +22,15 @@ MARKS = {True: "right", False: "WRONG", None: "not checked"}
 
 
 def add(commands: options.Commands) -> None:
-    parser = commands.add_parser(
+    parser = options.command(
+        commands,
         "doctor",
-        help="check kernels and steps on this machine",
-        description="Check that kernels and steps are right on this machine.",
-        epilog=EPILOG,
+        run,
+        "check kernels and steps on this machine",
+        "Check that kernels and steps are right on this machine.",
+        EPILOG,
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the tables")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -28,15 +28,16 @@ examples:
 
 
 def add(commands: options.Commands) -> None:
-    parser = commands.add_parser(
+    parser = options.command(
+        commands,
         "download",
-        help="download a model from Hugging Face",
-        description="Download a model from Hugging Face, or go on with a download that was stopped.",
-        epilog=EPILOG,
+        run,
+        "download a model from Hugging Face",
+        "Download a model from Hugging Face, or go on with a download that was stopped.",
+        EPILOG,
     )
     parser.add_argument("repo", metavar="ORG/NAME", help="the model's name at huggingface.co, or at HF_ENDPOINT")
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end: path and bytes")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

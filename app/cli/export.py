@@ -26,11 +26,13 @@ examples:
 
 
 def add(commands: options.Commands) -> None:
-    parser = commands.add_parser(
+    parser = options.command(
+        commands,
         "export",
-        help="turn a recorded run into a page, a film, a picture or JSON",
-        description="Turn a recorded run into a page that replays it, a GIF, an MP4, a PNG, or JSON.",
-        epilog=EPILOG,
+        run,
+        "turn a recorded run into a page, a film, a picture or JSON",
+        "Turn a recorded run into a page that replays it, a GIF, an MP4, a PNG, or JSON.",
+        EPILOG,
     )
     parser.add_argument("trace", type=place, metavar="TRACE", help="a recorded run")
     parser.add_argument("out", type=place, metavar="OUT", help="the file to write; its ending chooses the format")
@@ -52,7 +54,6 @@ def add(commands: options.Commands) -> None:
     parser.add_argument("--scale", type=number("the scale", 1, 2), default=1, metavar="N", help="1 or 2 (default: 1)")
     parser.add_argument("--tokens", action="store_true", help="show a Sudoku by its tokens instead of as a board")
     parser.add_argument("--raw", action="store_true", help="show the noise instead of the best guesses")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

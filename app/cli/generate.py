@@ -11,6 +11,7 @@ from app.cli import options, running, terminal
 from app.cli.loading import load_alone
 from app.cli.stopping import STOPPED, stopping
 from engine import SafelightError, files
+from engine.config import MAX_POSITIONS
 from engine.decoders import BLOCK_DIFFUSION
 from engine.decoding.names import formatting, require_thoughts
 from engine.pictures import read_picture
@@ -75,22 +76,24 @@ def _schema(given: str) -> dict[str, object]:
 
 
 def add(commands: options.Commands) -> None:
-    parser = commands.add_parser(
-        "generate",
-        help="write text after a prompt",
-        description="Write text after a prompt.",
-        epilog=EPILOG,
+    parser = options.command(
+        commands, "generate", run, "write text after a prompt", "Write text after a prompt.", EPILOG
     )
     parser.add_argument("prompt", metavar="PROMPT", help="what to answer; - reads it from standard input")
     options.add_images(parser, "a picture to show before the prompt")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the text")
     add_formats(parser)
-    options.add_thinking(parser)
+    parser.add_argument("--think", action="store_true", help="let the model think before it answers")
+    parser.add_argument(
+        "--thinking-tokens",
+        type=options.number("the number of thinking tokens", 0, MAX_POSITIONS),
+        metavar="N",
+        help="the longest thought (default: no limit)",
+    )
     options.add_watch(parser)
     options.add_model(parser)
     options.add_decoding(parser)
     options.add_sampler(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -24,11 +24,13 @@ examples:
 
 
 def add(commands: options.Commands) -> None:
-    parser = commands.add_parser(
+    parser = options.command(
+        commands,
         "infill",
-        help="write what stands in the gap of a text",
-        description="Write what stands in the gap of a text, and nothing else.",
-        epilog=EPILOG,
+        run,
+        "write what stands in the gap of a text",
+        "Write what stands in the gap of a text, and nothing else.",
+        EPILOG,
     )
     parser.add_argument("text", metavar="TEXT", nargs="?", help="a text with one gap, written as [[...]]")
     parser.add_argument("--file", metavar="FILE", help="a file that has the text; - reads it from standard input")
@@ -40,7 +42,6 @@ def add(commands: options.Commands) -> None:
     options.add_model(parser)
     options.add_decoding(parser)
     options.add_sampler(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

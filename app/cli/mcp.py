@@ -34,14 +34,15 @@ in Codex's config.toml:
 
 
 def add(commands: options.Commands) -> None:
-    parser = commands.add_parser(
+    parser = options.command(
+        commands,
         "mcp",
-        help="a model as tools of Claude Desktop, Codex, Cursor and other programs",
-        description="Serve a model as tools of the Model Context Protocol, over standard input and output.",
-        epilog=EPILOG,
+        run,
+        "a model as tools of Claude Desktop, Codex, Cursor and other programs",
+        "Serve a model as tools of the Model Context Protocol, over standard input and output.",
+        EPILOG,
     )
     options.add_loading(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -28,14 +28,15 @@ REASONS = {
 
 
 def add(commands: options.Commands) -> None:
-    parser = commands.add_parser(
+    parser = options.command(
+        commands,
         "models",
-        help="list the models on this computer",
-        description="List the models on this computer, by the names that --model takes.",
-        epilog=EPILOG,
+        run,
+        "list the models on this computer",
+        "List the models on this computer, by the names that --model takes.",
+        EPILOG,
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

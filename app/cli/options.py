@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from engine import GenerationConfig, SafelightError, files
 from engine.catalog import SMALL
-from engine.config import LARGEST_SEED, MAX_POSITIONS, MAX_THREADS
+from engine.config import LARGEST_SEED, MAX_THREADS
 from engine.errors import quoted
 from engine.service import is_remote
 from engine.settings import CliOption, declared
@@ -38,6 +38,15 @@ class Parser(argparse.ArgumentParser):
 
 if TYPE_CHECKING:
     Commands: TypeAlias = "argparse._SubParsersAction[Parser]"  # the type that ``add_subparsers`` returns
+
+
+def command(
+    commands: Commands, name: str, run: Callable[[argparse.Namespace], int], help: str, description: str, epilog: str
+) -> Parser:
+    """Adds a subcommand, which ``run`` performs; returns its parser."""
+    parser = commands.add_parser(name, help=help, description=description, epilog=epilog)
+    parser.set_defaults(run=run)
+    return parser
 
 
 def require_folder(path: Path) -> None:
@@ -212,16 +221,6 @@ def add_images(parser: argparse._ActionsContainer, help: str) -> None:
         default=[],
         metavar="FILE",
         help=f"{help}, for a model that can see; may be given several times",
-    )
-
-
-def add_thinking(parser: argparse._ActionsContainer) -> None:
-    parser.add_argument("--think", action="store_true", help="let the model think before it answers")
-    parser.add_argument(
-        "--thinking-tokens",
-        type=number("the number of thinking tokens", 0, MAX_POSITIONS),
-        metavar="N",
-        help="the longest thought (default: no limit)",
     )
 
 

@@ -42,11 +42,13 @@ NO_TENSORS = ("process", "cuda_context", "reserve")  # the first on a CPU alone,
 
 
 def add(commands: options.Commands) -> None:
-    parser = commands.add_parser(
+    parser = options.command(
+        commands,
         "plan",
-        help="show how much memory a model takes",
-        description="Show how much memory a model takes, and whether it fits.",
-        epilog=EPILOG,
+        run,
+        "show how much memory a model takes",
+        "Show how much memory a model takes, and whether it fits.",
+        EPILOG,
     )
     parser.add_argument(
         "model", type=options.place, metavar="MODEL", help="a model folder, a GGUF file, an embedded model or a shape"
@@ -67,7 +69,6 @@ def add(commands: options.Commands) -> None:
     )
     parser.add_argument("--dtype", default="auto", choices=("auto", "float32", "bfloat16"), help="(default: auto)")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

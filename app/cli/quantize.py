@@ -27,9 +27,7 @@ examples:
 
 
 def add(commands: options.Commands) -> None:
-    parser = commands.add_parser(
-        "quantize", help="pack a model into 4 bits", description="Pack a model into 4 bits.", epilog=EPILOG
-    )
+    parser = options.command(commands, "quantize", run, "pack a model into 4 bits", "Pack a model into 4 bits.", EPILOG)
     parser.add_argument(
         "source", type=options.place, metavar="SRC", help="a model folder, a GGUF file or an embedded model"
     )
@@ -51,7 +49,6 @@ def add(commands: options.Commands) -> None:
     )
     parser.add_argument("--device", default="auto", metavar="NAME", help="where to compute (default: auto)")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a sentence")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

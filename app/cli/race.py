@@ -97,11 +97,13 @@ def _change(name: str, value: str) -> dict[str, Any]:
 
 
 def add(commands: options.Commands) -> None:
-    parser = commands.add_parser(
+    parser = options.command(
+        commands,
         "race",
-        help="compare models and decoders",
-        description="Answer the same prompts with several models or decoders, and compare speed and answers.",
-        epilog=EPILOG,
+        run,
+        "compare models and decoders",
+        "Answer the same prompts with several models or decoders, and compare speed and answers.",
+        EPILOG,
     )
     parser.add_argument("prompt", metavar="PROMPT", nargs="?", help="what to answer; - reads it from standard input")
     parser.add_argument(
@@ -119,7 +121,6 @@ def add(commands: options.Commands) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     parser.add_argument("--out", type=options.place, metavar="FILE", help="also write the answers as CSV")
     options.add_model(parser, MINI)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -32,12 +32,14 @@ examples:
 
 
 def add(commands: options.Commands) -> None:
-    parser = commands.add_parser(
+    parser = options.command(
+        commands,
         "serve",
-        help="serve a model to other programs",
-        description="Serve a model to other programs through the APIs of OpenAI, Anthropic and Ollama. "
+        run,
+        "serve a model to other programs",
+        "Serve a model to other programs through the APIs of OpenAI, Anthropic and Ollama. "
         "By default, only this machine can reach it.",
-        epilog=EPILOG,
+        EPILOG,
     )
     parser.add_argument(
         "--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: 127.0.0.1, this machine only)"
@@ -70,7 +72,6 @@ def add(commands: options.Commands) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object with url and api_key instead")
     options.add_loading(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

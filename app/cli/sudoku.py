@@ -78,11 +78,13 @@ def _described(board: ReadBoard) -> str:
 
 
 def add(commands: options.Commands) -> None:
-    parser = commands.add_parser(
+    parser = options.command(
+        commands,
         "sudoku",
-        help="solve Sudoku puzzles, or make some",
-        description="Let the model solve Sudoku puzzles. What it writes is shown as it is, right or wrong.",
-        epilog=EPILOG,
+        run,
+        "solve Sudoku puzzles, or make some",
+        "Let the model solve Sudoku puzzles. What it writes is shown as it is, right or wrong.",
+        EPILOG,
     )
     parser.add_argument("puzzles", metavar="PUZZLE", nargs="*", help="81 characters")
     parser.add_argument(
@@ -109,7 +111,6 @@ def add(commands: options.Commands) -> None:
     options.add_watch(parser)
     options.add_model(parser)
     options.add_sampler(parser)
-    parser.set_defaults(run=run)
 
 
 def givens_range(text: str) -> GivenRange:

@@ -36,11 +36,13 @@ examples:
 
 
 def add(commands: options.Commands) -> None:
-    parser = commands.add_parser(
+    parser = options.command(
+        commands,
         "train",
-        help="train an adapter that solves Sudoku",
-        description="Train an adapter that teaches a model Sudoku.",
-        epilog=EPILOG,
+        run,
+        "train an adapter that solves Sudoku",
+        "Train an adapter that teaches a model Sudoku.",
+        EPILOG,
     )
     whole = options.number
     parser.add_argument("task", choices=("sudoku",), metavar="TASK", help="what to teach: sudoku")
@@ -83,7 +85,6 @@ def add(commands: options.Commands) -> None:
     model.add_argument("--dtype", default="auto", choices=("auto", "float32", "bfloat16"), help="(default: auto)")
     options.add_quantization(model)
     options.add_seed(model)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -114,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
             if isinstance(record, TrainingEnded):
                 ended = record
             elif args.json:
-                running.print_json(_fields(record))
+                running.print_json({"record": type(record).__name__, **vars(record)})
             else:
                 print(in_words(record), flush=True)
     if ended is None or not ended.is_finished:
@@ -148,7 +149,3 @@ def in_words(record: TrainingRecord) -> str:
             )
         case TrainingEnded():
             return f"step {record.step} of {record.steps}"
-
-
-def _fields(record: TrainingRecord) -> dict[str, object]:
-    return {"record": type(record).__name__, **vars(record)}

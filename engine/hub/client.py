@@ -26,8 +26,7 @@ from huggingface_hub.utils._http import close_session, set_client_factory
 
 from engine import hub_http, windows
 from engine.errors import SafelightError
-from engine.hashes import matches
-from engine.hub.record import DownloadProgress, Record, RemoteFile, Stage, is_wanted, size_of
+from engine.hub.record import DownloadProgress, Record, RemoteFile, Stage, is_wanted, matches, size_of
 from engine.hub_cache import cache_folder, repo_folder
 from engine.types import Cancel
 

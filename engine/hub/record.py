@@ -6,7 +6,10 @@ An unfinished one has a ``safelight.json`` in its repository's folder of the Hug
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -14,11 +17,28 @@ from typing import Literal
 
 from engine.declared import plain, read
 from engine.errors import SafelightError, quoted
-from engine.files import is_bare_name, read_json, write_json
-from engine.hashes import HASH
+from engine.files import is_bare_name, open_regular, read_json, write_json
 from engine.hub_cache import repo_folder
 from engine.store_files import DRAFT_FILES, DRAFT_FOLDER
 from engine.text.vocabulary_files import FILES as VOCABULARY
+
+PIECE = 2**22  # bytes read at once
+HASH = re.compile(r"[0-9a-f]{64}|[0-9a-f]{40}")
+
+
+def matches(path: Path, digest: str, counted: Callable[[int], None]) -> bool:
+    """Returns True if a file's content has a SHA-256, or git's SHA-1, which has fewer digits.
+
+    ``counted`` is called with the bytes of each piece that was read, and may raise to stop.
+    """
+    with open_regular(path) as opened:
+        head = b"blob %d\0" % os.fstat(opened.fileno()).st_size
+        state = hashlib.sha256() if len(digest) == 64 else hashlib.sha1(head, usedforsecurity=False)
+        while piece := opened.read(PIECE):
+            state.update(piece)
+            counted(len(piece))
+    return state.hexdigest() == digest
+
 
 WANTED = (
     "config.json", "hf_quant_config.json", "generation_config.json", "tokenizer*.json", "chat_template.jinja",

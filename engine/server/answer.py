@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, Literal
 
 import numpy as np
@@ -253,12 +254,8 @@ class ServedAnswer:
         if self._block.filler is None:
             kept &= step.next_canvas == step.argmax_canvas
         ends = {*self._model.defaults.eos_token_ids, self._model.defaults.pad_token_id}
-        found: list[int] = []
-        for token in step.next_canvas[: int(np.argmin([*kept, False]))].tolist():
-            if token in ends:
-                break
-            found.append(token)
-        return found
+        settled = step.next_canvas[: int(np.argmin([*kept, False]))].tolist()
+        return list(takewhile(lambda token: token not in ends, settled))
 
     @property
     def _room(self) -> int:
@@ -398,7 +395,8 @@ class StopFinder:
             _, place, self.found = min(hits)
             self._held = ""
             return whole[:place]
-        held = max((_overlap(whole, stop) for stop in self._stops), default=0)
+        begun = (n for stop in self._stops for n in range(1, len(stop)) if whole.endswith(stop[:n]))
+        held = max(begun, default=0)
         self._held = whole[len(whole) - held :]
         return whole[: len(whole) - held]
 
@@ -406,8 +404,3 @@ class StopFinder:
         """Returns the text that was held back, at the end."""
         rest, self._held = self._held, ""
         return rest
-
-
-def _overlap(text: str, stop: str) -> int:
-    """Returns how many characters at the end of a text begin the stop string."""
-    return next((n for n in range(min(len(stop) - 1, len(text)), 0, -1) if text.endswith(stop[:n])), 0)

@@ -57,13 +57,13 @@ def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
     request = ChatRun(messages=messages, think=body.thinks, tools=tools, **fields)
     settings = AnswerSettings(
         stops=body.stops,
-        is_raw=asked_format is not None and asked_format.is_text and not request.think,
+        is_raw=asked_format is not None and asked_format.format.kind != "tool_calls" and not request.think,
         schemas={tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in tools},
         one_call=body.parallel_tool_calls is False,
         top_logprobs=(body.top_logprobs or 0) if body.logprobs else None,
     )
     longest = body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
-    return plan(context, body, model, request, longest, settings, asked_format)
+    return plan(context, body, model, request, longest, settings, "messages", asked_format)
 
 
 class ChatWriter(ChunkWriter):

@@ -11,8 +11,7 @@ from engine.server.answer import ServedAnswer
 from engine.server.errors import ApiError
 from engine.server.planning import RunPlan
 from engine.server.schemas import SampledRequest, StreamOptions
-from engine.server.serving import AnswerWriter, Choice
-from engine.server.sse import DONE, event
+from engine.server.serving import DONE, AnswerWriter, Choice, event
 from engine.text.output_parts import OutputPart
 
 

@@ -32,17 +32,15 @@ EDITOR_MODELS = ("mercury", "codestral")  # beginnings of names that editors sen
 
 
 def routes(context: ServerContext) -> list[Route]:
-    async def answer(request: Request) -> RunResponse:
-        body = await read_body(request, context, CompletionRequest)
-        found = await asyncio.to_thread(plan_completions, context, body)
-        return RunResponse(context, found, CompletionWriter(found, body), PATH, is_streamed=bool(body.stream))
+    def route(path: str, kind: type[CompletionRequest], writer: type[CompletionWriter]) -> Route:
+        async def answer(request: Request) -> RunResponse:
+            body = await read_body(request, context, kind)
+            found = await asyncio.to_thread(plan_completions, context, body)
+            return RunResponse(context, found, writer(found, body), path, is_streamed=bool(body.stream))
 
-    async def fill(request: Request) -> RunResponse:
-        body = await read_body(request, context, FimRequest)
-        found = await asyncio.to_thread(plan_completions, context, body)
-        return RunResponse(context, found, FimWriter(found, body), FIM_PATH, is_streamed=bool(body.stream))
+        return Route(path, answer, methods=["POST"])
 
-    return [Route(PATH, answer, methods=["POST"]), Route(FIM_PATH, fill, methods=["POST"])]
+    return [route(PATH, CompletionRequest, CompletionWriter), route(FIM_PATH, FimRequest, FimWriter)]
 
 
 def plan_completions(context: ServerContext, body: CompletionRequest) -> tuple[RunPlan, ...]:
@@ -98,13 +96,13 @@ def _plan(
         held = None if asked_format is None else asked_format.format
         request = CompletionRun(text=text, ids=ids, prompt_scores=scores, output_format=held, **fields)
         settings = dataclasses.replace(settings, echo=text if body.echo else None)
-        return plan(context, body, model, request, longest, settings, asked_format)
+        return plan(context, body, model, request, longest, settings, "prompt", asked_format)
     if scores is not None:
         raise contradicting("echo", "suffix")
     if asked_format is not None:
         raise contradicting(asked_format.field, "prompt")
     gap = gap if files is None else dataclasses.replace(gap, files=files)
-    return plan(context, body, model, GapRun(gap=gap, length=length, **fields), longest, settings)
+    return plan(context, body, model, GapRun(gap=gap, length=length, **fields), longest, settings, "prompt")
 
 
 def _check_tokens(prompt: list[int], model: LoadedModel) -> None:

@@ -10,8 +10,7 @@ from typing import Any
 from engine.catalog import ADAPTERS, present
 from engine.errors import quoted
 from engine.server.errors import BUSY_SECONDS, ApiError, elsewhere, no_model
-from engine.server.images import ServedPictures
-from engine.server.kept import KeptResponses
+from engine.server.kept import KeptResponses, ServedPictures
 from engine.server.live import LiveRequests
 from engine.server.options import ServerOptions
 from engine.server.schemas import SampledRequest

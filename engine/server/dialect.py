@@ -23,7 +23,7 @@ from engine.server.bodies import JSON_VALUES, read_file, read_object
 from engine.server.context import ServerContext, adapters_of
 from engine.server.errors import ApiError, refusing, unsupported
 from engine.server.runs import ServedRun, client_of
-from engine.server.sse import send_stream
+from engine.server.serving import send_stream
 from engine.service import LoadedModel, RunAdvanced, RunEnded, RunRequest
 from engine.service.requests import MAX_TOOLS, DecisionRun
 from engine.service.small import prepared

@@ -19,11 +19,6 @@ class AskedFormat:
     format: OutputFormat
     field: str
 
-    @property
-    def is_text(self) -> bool:
-        """True if the whole answer fits it, and is no call."""
-        return self.format.kind != "tool_calls"
-
 
 def read_format(body: SampledRequest) -> AskedFormat | None:
     """Returns the requested format.

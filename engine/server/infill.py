@@ -19,8 +19,7 @@ from engine.server.context import ServerContext
 from engine.server.errors import ApiError
 from engine.server.planning import RunPlan
 from engine.server.schemas import GAP_TOKENS, MAX_ANSWERS, MAX_STOPS, AnyLength, AnySeed, FimRequest, ModelName, Stop
-from engine.server.serving import AnswerWriter, Choice, RunResponse
-from engine.server.sse import event
+from engine.server.serving import AnswerWriter, Choice, RunResponse, event
 from engine.server.strict import RequestBody, Strict
 from engine.service import LoadedModel
 from engine.text.gap_markers import MAX_FILES, GapFile

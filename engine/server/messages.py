@@ -16,7 +16,7 @@ from engine.errors import SafelightError, quoted
 from engine.files import parse_json
 from engine.pictures import MAX_BYTES, Picture
 from engine.server.errors import ApiError, refusing, unread, unsupported
-from engine.server.images import ServedPictures
+from engine.server.kept import ServedPictures
 from engine.server.schemas import ChatMessage, ToolCallSent
 from engine.server.strict import Ignored
 from engine.service import LoadedModel

@@ -90,6 +90,7 @@ def plan(
     request: RunRequest,
     longest: int | None,
     settings: AnswerSettings,
+    field: str,
     asked_format: AskedFormat | None = None,
 ) -> RunPlan:
     """Plans the run of a request. Slow.
@@ -98,22 +99,23 @@ def plan(
         whole: the model; of one in parts the request chooses its own.
         longest: requested length of the answer in tokens.
         settings: of the answer, except its length and its start.
+        field: of the request, which has the prompt.
         asked_format: the format that the answer must fit.
 
     Raises:
         ApiError: prompt and answer do not fit, or a value does not fit the model.
     """
-    with refusing("messages"):
+    with refusing(field):
         model, request = prepared(whole, request)
-    ids = prompt_of(model, request)
-    if isinstance(request, ChatRun) and request.think:
-        plain = dataclasses.replace(request, think=False)
-        if prompt_of(model, plain) == ids:
-            request = plain
-            body.ignored.add("reasoning_effort")
-    is_open = starts_in_thought(model.write(ids))
-    thinks = is_open or (isinstance(request, ChatRun) and request.think)
-    config = config_of(body, model, request.config, settings.top_logprobs, asked_format, thinks=thinks)
+        ids = model.prompt_ids(request)
+        if isinstance(request, ChatRun) and request.think:
+            plain = dataclasses.replace(request, think=False)
+            if model.prompt_ids(plain) == ids:
+                request = plain
+                body.ignored.add("reasoning_effort")
+    is_open, has_end = starts_in_thought(model.write(ids)), end_of_thought(model.encode, model.piece) is not None
+    thinks, top = is_open or (isinstance(request, ChatRun) and request.think), settings.top_logprobs
+    config = config_of(body, model, request.config, top, asked_format, has_end=has_end, thinks=thinks)
     most, is_held = context.options.answer_tokens, asked_format is not None and not thinks
     config, length = _fitted(model, request, config, len(ids), longest, most, is_held=is_held)
     in_order = any(able(name, "in order") for name in names_of(config, model.decoders))
@@ -134,16 +136,6 @@ def take_any_name(body: SampledRequest, *beginnings: str) -> None:
     if body.model is not None and body.model.startswith(beginnings):
         body.ignored.add("model")
         body.model = None
-
-
-def prompt_of(model: LoadedModel, request: RunRequest) -> list[int]:
-    """Returns a request's prompt as tokens; none for a gap, whose run cuts the text around it to the context.
-
-    Raises:
-        ApiError: the model's template rejects it.
-    """
-    with refusing("messages" if isinstance(request, ChatRun) else "prompt"):
-        return [] if isinstance(request, GapRun) else model.prompt_ids(request)
 
 
 def _fitted(
@@ -199,15 +191,18 @@ def config_of(
     top_logprobs: int | None,
     asked_format: AskedFormat | None = None,
     *,
+    has_end: bool = True,
     thinks: bool = False,
 ) -> GenerationConfig:
     """Returns the model's settings, ``config``, with the requested changes, without the length.
+
+    Args:
+        has_end: the model has a token that ends a thought.
 
     Raises:
         ApiError: a value does not fit the model.
     """
     asked = _decoding(body, model, asked_format) | {"thinking_tokens": body.thinking_token_budget}
-    has_end = end_of_thought(model.encode, model.piece) is not None
     try:
         require_thoughts(GenerationConfig(**asked), model.decoders, has_end=has_end, thinks=thinks)
     except SafelightError:  # the run cannot bound its thinking, or does not think
@@ -231,23 +226,17 @@ def config_of(
 def _decoding(body: SampledRequest, model: LoadedModel, asked_format: AskedFormat | None) -> dict[str, Any]:
     """Returns the requested decoder, else the model's own by name, "" for block diffusion; and whether it thinks by
     token. Under a format it is one that can hold the answer to it."""
-    name, own = body.decoder, next(iter(model.decoders), "")
-    if name is not None and name not in model.decoders:
-        known = ", ".join(model.decoders)
-        raise ApiError(400, f"{quoted(name)} is not a decoder of this model; use {known}.", param="decoder")
-    found: dict[str, Any] = {"decoder": ("" if own == BLOCK_DIFFUSION else own) if name is None else name}
-    if body.token_thoughts:
-        found["token_thoughts"] = True
+    is_named = body.decoder is not None
     with refusing("token_thoughts" if body.token_thoughts else "decoder", UNSUPPORTED):
-        names_of(GenerationConfig(**found), model.decoders)
+        asked = GenerationConfig(decoder=body.decoder or "", token_thoughts=bool(body.token_thoughts))
+        _, decoder = names_of(asked, model.decoders)
     if asked_format is not None:
         if not model.capabilities.structured:
             raise unsupported("This model cannot follow a format; describe it in the prompt.", asked_format.field)
-        asked = GenerationConfig(**found) if name or body.token_thoughts else GenerationConfig()
         with refusing(asked_format.field, UNSUPPORTED):
-            decoder = formatting(asked, model.decoders)
-        found["decoder"] = "" if decoder == BLOCK_DIFFUSION else decoder
-    return found
+            decoder, is_named = formatting(asked, model.decoders), False
+    found: dict[str, Any] = {"decoder": "" if decoder == BLOCK_DIFFUSION and not is_named else decoder}
+    return found | ({"token_thoughts": True} if body.token_thoughts else {})
 
 
 def _drawn(body: SampledRequest, config: GenerationConfig) -> Changes:

@@ -22,8 +22,7 @@ from engine.server.context import ServerContext
 from engine.server.errors import ApiError
 from engine.server.planning import RunPlan
 from engine.server.responses_request import ResponsesRequest, ResponseTool, chat_of, renamed
-from engine.server.serving import AnswerWriter, Choice, RunResponse
-from engine.server.sse import event
+from engine.server.serving import AnswerWriter, Choice, RunResponse, event
 from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, ToolCallPart
 
 PATH = "/v1/responses"
@@ -97,7 +96,7 @@ class ResponsesWriter(AnswerWriter):
     def end(self, answers: Sequence[ServedAnswer]) -> Iterator[bytes]:
         status = self._status(answers[-1])
         if not self._items:
-            yield from self._all(self._open_kind("message"))
+            yield from self._all(self._open("message"))
         yield from self._all(self._close(status))
         yield self._event(status, {"response": self._kept(status, answers)})
 
@@ -131,26 +130,20 @@ class ResponsesWriter(AnswerWriter):
                 case ContentPart(text):
                     yield from self._continue("message", text, [one.as_chat() for one in answer.take_chances()])
                 case ToolCallPart(_, name, arguments):
-                    yield from self._open_call(name)
+                    tool = next((tool for tool in self._body.functions if tool.name == name), None)
+                    own = (name, None) if tool is None else (tool.own_name, tool.namespace)
+                    yield from self._open("function_call", *own)
                     yield from self._items[-1].add(arguments)
 
     def _continue(self, kind: ItemKind, text: str, chances: Sequence[dict[str, Any]] = ()) -> Iterator[ItemEvent]:
         if not self._items or self._items[-1].kind != kind:
-            yield from self._open_kind(kind)
+            yield from self._open(kind)
         yield from self._items[-1].add(text, chances)
 
-    def _open_kind(self, kind: ItemKind) -> Iterator[ItemEvent]:
-        yield from self._open(GrowingItem(kind, len(self._items)))
-
-    def _open_call(self, name: str) -> Iterator[ItemEvent]:
-        tool = next((tool for tool in self._body.functions if tool.name == name), None)
-        own = (name, None) if tool is None else (tool.own_name, tool.namespace)
-        yield from self._open(GrowingItem("function_call", len(self._items), *own))
-
-    def _open(self, item: GrowingItem) -> Iterator[ItemEvent]:
+    def _open(self, kind: ItemKind, name: str = "", namespace: str | None = None) -> Iterator[ItemEvent]:
         yield from self._close()
-        self._items.append(item)
-        yield from item.begin()
+        self._items.append(GrowingItem(kind, len(self._items), name, namespace))
+        yield from self._items[-1].begin()
 
     def _close(self, status: str = "completed") -> Iterator[ItemEvent]:
         if self._items and self._items[-1].is_open:
@@ -168,6 +161,8 @@ class ResponsesWriter(AnswerWriter):
 
     def _response(self, status: str, answers: Sequence[ServedAnswer] = ()) -> dict[str, Any]:
         body, last = self._body, len(self._items) - 1
+        whys = [one.why for one in answers if one.why]  # our message, if the length is not the cause
+        incomplete = {"reason": "max_output_tokens"} | ({"message": whys[0]} if whys else {})
         output = [item.json("completed" if item.index < last else status) for item in self._items] if answers else []
         return {
             "id": f"resp_{self.plan.request.run_id}",
@@ -177,7 +172,7 @@ class ResponsesWriter(AnswerWriter):
             "status": status,
             "background": False,
             "error": None,
-            "incomplete_details": _why_incomplete(answers[-1]) if answers and status == "incomplete" else None,
+            "incomplete_details": incomplete if answers and status == "incomplete" else None,
             "instructions": body.instructions,
             "max_output_tokens": body.max_output_tokens,
             "model": self.plan.name,
@@ -206,11 +201,6 @@ def _shown(tool: ResponseTool) -> dict[str, Any]:
 
 def _usage(answer: ServedAnswer) -> dict[str, Any]:
     return usage_of_items(answer.prompt_tokens, answer.cached_tokens, len(answer.tokens), answer.reasoning_tokens)
-
-
-def _why_incomplete(answer: ServedAnswer) -> dict[str, str]:
-    """Returns OpenAI's reason, and our message if the length is not the cause."""
-    return {"reason": "max_output_tokens"} | ({"message": answer.why} if answer.why else {})
 
 
 def _format(body: ResponsesRequest) -> dict[str, Any]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import aclosing
 from typing import Any, TypeAlias
 
 from starlette.responses import JSONResponse
@@ -17,9 +19,31 @@ from engine.server.errors import ApiError
 from engine.server.frames import CanvasFrames
 from engine.server.planning import RunPlan
 from engine.server.runs import ServedRun, client_of
-from engine.server.sse import ALIVE, EVENTS, send_stream
 from engine.service import PromptScored, RunAdvanced, RunStarted
 from engine.text.output_parts import OutputPart, joined
+
+DONE = "[DONE]"
+EVENTS = "text/event-stream; charset=utf-8"
+ALIVE = b": developing\n\n"
+
+
+def event(data: dict[str, Any] | str, name: str | None = None) -> bytes:
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    head = "" if name is None else f"event: {name}\n"
+    return f"{head}data: {text}\n\n".encode("utf-8", "replace")
+
+
+async def send_stream(parts: AsyncGenerator[bytes, None], send: Send, kind: str = EVENTS) -> None:
+    """Sends the parts of a stream as they arrive; to a client that has left, nothing is sent."""
+    headers = [(b"content-type", kind.encode()), (b"x-accel-buffering", b"no")]
+    async with aclosing(parts):
+        part = await anext(parts)  # a run that cannot begin is refused with its own status
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+        async for part in parts:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
 
 LAST = 4  # times the seconds of a plan, after which the answer is what is settled, be it nothing
 LOOK_SECONDS = 0.05  # between two looks at the clock

@@ -148,10 +148,11 @@ class DecisionReads:
             raise SafelightError(self.message)
         if not self._reads:
             raise SafelightError("the decision was stopped before it was read")
-        return tuple(
-            answer_of(question, [_label_read(read, place) for read in self._reads], temperature)
-            for place, question in enumerate(self._questions)
-        )
+        found = []
+        for place, question in enumerate(self._questions):
+            reads = [LabelRead(tuple(one.logprobs[place].tolist()), one.argmax_is_label[place]) for one in self._reads]
+            found.append(answer_of(question, reads, temperature))
+        return tuple(found)
 
     @property
     def usage(self) -> DecisionUsage:
@@ -159,10 +160,6 @@ class DecisionReads:
         if self._prefill is None:
             return DecisionUsage(answer_tokens=answered)
         return DecisionUsage(self._prefill.prompt_tokens, self._prefill.reused_tokens, answered)
-
-
-def _label_read(read: SlotsRead, place: int) -> LabelRead:
-    return LabelRead(tuple(read.logprobs[place].tolist()), read.argmax_is_label[place])
 
 
 TURN_END = "<turn|>"

@@ -127,7 +127,7 @@ class LocalBackend:
             report(LoadFailed(request.path_or_id, *explained(error), kept=self._model is not None))
         else:
             self._model, self._reads_system = model, loaded.reads_system
-            self._recorder.model_loaded(identity)
+            self._recorder.model = identity
             for used in self._memory(model):
                 report(used)
             report(ModelLoaded(loaded))

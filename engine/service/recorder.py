@@ -77,21 +77,17 @@ class Recorder:
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
-        self._model: ModelIdentity | None = None
+        self.model: ModelIdentity | None = None  # of the following runs, with its adapter
         self._warnings: list[TraceNotKept] = []
         self._has_warned = False
         self._is_ready = False  # the folder exists and is private to the user
         self._runs = 0
 
-    def model_loaded(self, model: ModelIdentity) -> None:
-        """Attributes the following runs to this model."""
-        self._model = model
-
     def adapter_changed(self, adapter: Adapter | None) -> None:
         """Attributes the following runs to the model with this adapter, or with none."""
-        if self._model is not None:
+        if self.model is not None:
             name, fingerprint = ("", "") if adapter is None else (adapter.title, adapter.fingerprint)
-            self._model = dataclasses.replace(self._model, adapter=name, adapter_fingerprint=fingerprint)
+            self.model = dataclasses.replace(self.model, adapter=name, adapter_fingerprint=fingerprint)
 
     def begin(self, task: RunTask, tokenizer: Tokenizer) -> RunRecord:
         """Begins recording a run. For a fork, copies the blocks before the change from the source."""
@@ -99,7 +95,7 @@ class Recorder:
         if isinstance(request, ContinuedRun):
             return self._continue(request, prompt_ids, tokenizer)
         header = TraceHeader(
-            model=self._model or ModelIdentity(""),
+            model=self.model or ModelIdentity(""),
             prompt=_title(task),
             config=reporting_candidates(request.config),
             seed=request.seed,
@@ -117,7 +113,7 @@ class Recorder:
         before = request.source.header
         header = dataclasses.replace(
             before,
-            model=self._model or before.model,
+            model=self.model or before.model,
             prompt_ids=prompt_ids,
             parent=Parent(before.id, *request.place),
             changes=request.changes,

@@ -42,8 +42,8 @@ from engine.service.requests import (
     RunRequest,
 )
 from engine.service.run_task import without_waiting
-from engine.tasks import sudoku, tool_questions, wording
-from engine.text.message import Message, image_digests
+from engine.tasks import sudoku, wording
+from engine.text.message import Message
 from engine.text.outline import INSTRUCTION, parse, spans
 
 Asked = TypeVar("Asked", bound=RunRequest)
@@ -66,14 +66,14 @@ def part_for(messages: Sequence[Message], tools: Collection[str] = ()) -> str:
     if place is None:
         return usual_part()
     text: str = messages[place]["content"]
-    if image_digests(messages[place : place + 1]) or (image_digests(messages) and _is_about_drawing(text)):
+    shows = [bool(message.get("images")) for message in messages]
+    if shows[place] or (any(shows) and _is_about_drawing(text)):
         return SIGHT
     if puzzle_in(text):
         return SUDOKU
     if next(spans(text), None) is not None:
         return GAPS
-    is_task = wording.is_taught(text) or tool_questions.tool_for(wording.simple(text)) in tools
-    return MINI if is_task else usual_part()
+    return MINI if wording.is_task(text, tools) else usual_part()
 
 
 def puzzle_in(text: str) -> str:
@@ -83,6 +83,11 @@ def puzzle_in(text: str) -> str:
         return sudoku.parse("\n".join(lines))
     except sudoku.PuzzleError:
         return ""
+
+
+def _puzzle_alone(text: str) -> str:
+    """Returns the puzzle of a text as its model reads it; a text without one as it is."""
+    return sudoku.to_prompt(board) if (board := puzzle_in(text)) else text
 
 
 def _is_about_drawing(text: str) -> bool:
@@ -97,15 +102,13 @@ def worded(model: str, messages: Sequence[Message], adapter: str | None = None) 
     Those that were taught tasks know one wording of each. Talk gets no questions that others answer: their short
     answers would lead it astray.
     """
-    traits = catalog.traits(model, adapter)
     if model == TALK.id:
         return _own_words(messages)
-    if traits.prompt_format == "sudoku":
-        return _each_question(messages, lambda text: sudoku.to_prompt(board) if (board := puzzle_in(text)) else text)
-    return _each_question(messages, wording.as_taught) if traits.wants_wording else tuple(messages)
-
-
-def _each_question(messages: Sequence[Message], write: Callable[[str], str]) -> tuple[Message, ...]:
+    traits = catalog.traits(model, adapter)
+    is_solver = traits.prompt_format == "sudoku"
+    if not (is_solver or traits.wants_wording):
+        return tuple(messages)
+    write = _puzzle_alone if is_solver else wording.as_taught
     return tuple(
         {**message, "content": write(message["content"])} if message["role"] == "user" else message
         for message in messages
@@ -132,12 +135,12 @@ def prepared(model: LoadedModel, request: Asked) -> tuple[LoadedModel, Asked]:
     Raises:
         SafelightError: its gaps are out of bounds, or are to be filled in a format; the model of its source is no part.
     """
-    part = model.part(request.prepared_for)
-    if part.path_or_id == request.prepared_for:
-        return part, request
-    changes = dict[str, Any]()
+    known = {one.path_or_id: one for one in (model, *model.parts)}
+    if request.prepared_for in known:
+        return known[request.prepared_for], request
+    part, changes = model, dict[str, Any]()
     if model.parts:
-        part = model.part(_part_of(request))
+        part = known.get(_part_of(request), model)
         if part is model:
             raise SafelightError(NOT_HERE)
         if isinstance(request, ChatRun):

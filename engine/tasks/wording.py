@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 
 from engine.tasks import skills, tool_questions
 from engine.tasks.skills.skill import plain
@@ -15,6 +16,12 @@ _COURTESY = re.compile(
 )
 _WHATS = re.compile(r"\Awhat['\u2019]?s\b", re.IGNORECASE)
 _UNQUOTED = str.maketrans("", "", '"“”„«»')
+
+
+def is_task(prompt: str, tools: Container[str] = ()) -> bool:
+    """Returns True for a task of the skills, or a question for one of the tools."""
+    text, task = simple(prompt), normal(prompt)
+    return skills.solve(task) is not None or tool_questions.tool_for(text) in tools
 
 
 def is_taught(prompt: str) -> bool:

@@ -2,7 +2,7 @@
 
 Two kinds are known. One works on characters, as Gemma's and Llama 2's: tokens, their types, and merges; if the file has
 SentencePiece's scores in place of merges, the merges are made from those. The other works on bytes, as GPT-2's: the
-file names the rules that split a text, and the published rules are taken from ``published_patterns``. An unknown name
+file names the rules that split a text, and the published rules are taken from ``vocabulary_files``. An unknown name
 is refused.
 """
 
@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.errors import SafelightError, quoted
-from engine.text.published_patterns import LING, LLAMA3, O200K, QWEN2, QWEN3_5, TEKKEN
 from engine.text.token_bytes import BYTE_LEVEL
+from engine.text.vocabulary_files import LING, LLAMA3, O200K, QWEN2, QWEN3_5, TEKKEN
 
 LONGEST = 1_024  # characters of a token, each of whose splits is looked at
 PREFIX = "tokenizer.ggml."

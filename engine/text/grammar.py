@@ -20,8 +20,7 @@ from engine.errors import SafelightError, quoted
 from engine.text.grammar_tokens import GrammarTokens
 from engine.text.matching import TOO_COMPLEX, Matcher, MatcherProcess, MatchingEndedError
 from engine.text.output_format import OutputFormat
-from engine.text.pattern_size import check_pattern
-from engine.text.schema_check import checked_schema
+from engine.text.schema_check import check_pattern, checked_schema
 from engine.text.schema_parts import inner_schemas
 from engine.text.tags import MARK
 from engine.text.tool_grammar import tool_grammar

@@ -24,7 +24,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
-from engine.text.json_call import NAME, JsonCall
 from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, joined, joined_text
 from engine.text.tags import (
     CALL,
@@ -41,7 +40,7 @@ from engine.text.tags import (
     TagSplitter,
     beginning,
 )
-from engine.text.tool_call import ToolCallReader
+from engine.text.tool_call import NAME, JsonCall, ToolCallReader
 
 Schemas = Mapping[str, Mapping[str, Any]]
 """The JSON schema of each tool's parameters, by its name; it decides the type of values without marks."""
@@ -72,7 +71,7 @@ class OutputParser:
         self._start = ""  # text that may still open a thought
         self._takes_think_end = False  # ``</think>`` closes the thought
         self._given: list[OutputPart] = []
-        self._any_tool, self._has_tools = any_tool, any_tool or bool(schemas)
+        self._schemas, self._any_tool, self._has_tools = schemas, any_tool, any_tool or bool(schemas)
         self._json: JsonCall | None = None  # that is being read
         self._reread = 0
         self._bare: str | None = None  # text behind ``<channel|>`` that may begin a call
@@ -136,7 +135,7 @@ class OutputParser:
             self._read(part, is_tag=is_tag)
 
     def _is_offered(self, name: str) -> bool:
-        return self._any_tool or self._call.takes_name(name)
+        return self._any_tool or name in self._schemas
 
     def _begin_call(self, tag: str) -> None:
         self._leave(tag)

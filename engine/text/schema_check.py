@@ -1,19 +1,80 @@
 """Prepares a JSON schema from outside for a grammar: drops what only describes, refuses what a grammar would ignore.
 
 The library that makes grammars checks the values of keywords, and its process bounds what a schema may take. A place is
-written as a JSON pointer: ``/properties/name``.
+written as a JSON pointer: ``/properties/name``. The size of a regular expression is bounded before any library reads
+it, as nested repeats multiply.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
 from engine.errors import SafelightError, quoted
 from engine.text.output_format import check_unicode
-from engine.text.pattern_size import check_pattern, in_json
 from engine.text.schema_parts import LISTS, ONE, changed, escaped, found_at
+
+MAX_PATTERN_SIZE = 20_000  # characters, each counted as often as the repeats around it require or allow
+MAX_GROUPS = 64  # nested
+
+_PART = re.compile(
+    r"(?P<repeat>\{\s*(?P<least>\d{0,9})\s*,?\s*(?P<most>\d{0,9})\s*\})"
+    r"|(?P<open>\((?:\?(?:P?<\w+>|:))?)(?!\?)|(?P<close>\))"
+    r"|(?P<class>\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\])|(?P<sign>\\.|.)",
+    re.DOTALL,
+)
+_PLAIN_CLASS = re.compile(r"\[-?(?:[a-z]-[a-z]|[A-Z]-[A-Z]|[0-9]-[0-9]|[A-Za-z0-9 _.,:;/!?@#$%&'()*+<=>{|}`~])*-?\]")
+"""Classes of ASCII characters that JSON does not escape."""
+_LITERAL_OPEN = re.compile(r"(?<!\\)\[(?!:)")  # in a class; other dialects take it for a class in it
+
+
+def check_pattern(pattern: str, where: str) -> None:
+    """Checks the size of a pattern.
+
+    Raises:
+        SafelightError: its repeats ask for too much. ``where`` names it.
+    """
+    sizes, last = [0], 0  # of each open group; of the last element
+    for part in _PART.finditer(pattern):
+        kind = part.lastgroup
+        if kind == "open" or part[0] == "(":
+            sizes.append(0)
+            if len(sizes) > MAX_GROUPS:
+                raise SafelightError(
+                    f"{where} is {quoted(pattern)}, with groups deeper than {MAX_GROUPS}; make it simpler"
+                )
+            last = 0
+        elif kind == "close" and len(sizes) > 1:
+            last = sizes.pop()
+            sizes[-1] += last
+        elif kind == "repeat":
+            times = max(int(part["least"] or 0), int(part["most"] or 0))
+            sizes[-1] += last * max(0, times - 1)
+            last *= max(1, times)
+        else:
+            last = 1
+            sizes[-1] += 1
+        if sum(sizes) > MAX_PATTERN_SIZE:
+            raise SafelightError(f"{where} is {quoted(pattern)}, which repeats too much; make it simpler")
+
+
+def in_json(pattern: str) -> str:
+    """Returns a schema's pattern with its classes split, so that the grammar of a JSON string holds them.
+
+    A class with control characters lets quotation marks and backslashes through there, whether it has them or not.
+    Those of them that JSON can write by a letter stand by themselves, and the others are never written.
+    """
+
+    def split(part: re.Match[str]) -> str:
+        if part.lastgroup != "class" or _PLAIN_CLASS.fullmatch(part[0]):
+            return part[0]
+        inner = part[0][0] + _LITERAL_OPEN.sub(r"\\[", part[0][1:])
+        return rf"(?:[{inner}&&[^\x00-\x1f]]|[{inner}&&[\n\r\t\x08\x0c]])"
+
+    return _PART.sub(split, pattern)
+
 
 MAX_SCHEMAS, MAX_DEPTH = 2_000, 32  # schemas in a schema, and their nesting
 MAX_NUMBER = 2**53  # of a bound; JSON readers keep whole numbers up to it

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -150,11 +150,6 @@ def _depth(value: Any) -> int:
     depth, level = 0, [value]
     while level and depth <= DEEPEST_SCHEMA:
         depth += 1
-        level = [inner for one in level for inner in _members(one)]
+        lists = [one.values() if isinstance(one, Mapping) else one for one in level if isinstance(one, Mapping | list)]
+        level = [inner for one in lists for inner in one]
     return depth
-
-
-def _members(value: Any) -> Sequence[Any]:
-    if isinstance(value, Mapping):
-        return list(value.values())
-    return value if isinstance(value, list) else ()

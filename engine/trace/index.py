@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,6 @@ from engine.trace.recording import Entry
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-WINDOW = 4096  # bytes that are read for a head, so that one read serves many small records
 SLACK = 2**20  # incompressible data may be stored a little larger than it is
 _DAMAGED = "The trace is damaged"
 ENDINGS = (b"COMM", b"DONE", b"FAIL")  # the records that a TEXT precedes
@@ -67,8 +67,9 @@ def read_beginning(path: Path, file: BinaryIO) -> Head:
         TraceError: this is no trace, a newer version wrote it, or it is damaged or cut off here.
         OSError: the file cannot be read.
     """
+    size = file.seek(0, os.SEEK_END)
     file.seek(0)
-    raw = read_exactly(file, OPENING.size)
+    raw = file.read(OPENING.size)
     if raw[:8] != SIGNATURE[: len(raw)] or not raw:
         raise TraceError(f"{path} is not a Safelight trace")
     if len(raw) == OPENING.size and raw not in {opening(version) for version in range(1, VERSION + 1)}:
@@ -78,7 +79,7 @@ def read_beginning(path: Path, file: BinaryIO) -> Head:
                 f"{path} was written by a newer Safelight (format {version}, this one reads {VERSION}); update it"
             )
         raise TraceError(f"{path} is damaged at its beginning; nothing of it can be shown")
-    head = _Heads(file).at(OPENING.size)
+    head = _head_at(file, OPENING.size, size)
     if head is None or head == "cut":
         raise TraceError(f"{path} is cut off at its beginning; nothing of it can be shown")
     if head == "damaged" or head.kind != b"HEAD":
@@ -96,12 +97,12 @@ def read_index(file: BinaryIO, header: Head, most: Mapping[bytes, int], *, is_fo
     Raises:
         OSError: the file cannot be read.
     """
-    heads, budget, order = _Heads(file), RecordBudget(), Order(is_fork)
+    size, budget, order = file.seek(0, os.SEEK_END), RecordBudget(), Order(is_fork)
     index = Index(header)
     text: Head | None = None  # counts only if the event after it exists
     place = header.end
     while True:
-        head = heads.at(place)
+        head = _head_at(file, place, size)
         if head is None:
             return replace(
                 index,
@@ -139,17 +140,6 @@ def read_index(file: BinaryIO, header: Head, most: Mapping[bytes, int], *, is_fo
                 index.heads.append(head)
                 index.entries.append(Entry(LAYOUTS[kind].event.record.kind, head.block, head.step))
     return replace(index, notice=_notice(_DAMAGED, index.entries))
-
-
-def read_exactly(file: BinaryIO, count: int) -> bytes:
-    """Reads ``count`` bytes from the file's current position; fewer at its end."""
-    read = file.read(count)
-    while len(read) < count:
-        more = file.read(count - len(read))
-        if not more:
-            break
-        read += more
-    return read
 
 
 class Order:
@@ -193,28 +183,18 @@ class Order:
         return fits
 
 
-class _Heads:
-    """The heads of a file's records."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self._size = file, file.seek(0, 2)
-        self._window, self._start = b"", 0
-
-    def at(self, place: int) -> Head | Literal["cut", "damaged"] | None:
-        """Returns the head of the record at a byte; None at the file's end."""
-        if place == self._size:
-            return None
-        if place + HEAD.size > self._start + len(self._window):
-            self._file.seek(place)
-            self._window, self._start = read_exactly(self._file, WINDOW), place
-        at = place - self._start
-        raw = self._window[at : at + HEAD.size]
-        if len(raw) < HEAD.size:
-            return "cut"
-        head = read_head(raw, place + HEAD.size)
-        if head is None:
-            return "damaged"
-        return head if head.end <= self._size else "cut"
+def _head_at(file: BinaryIO, place: int, size: int) -> Head | Literal["cut", "damaged"] | None:
+    """Returns the head of the record at a byte of a file of so many; None at its end."""
+    if place == size:
+        return None
+    file.seek(place)
+    raw = file.read(HEAD.size)
+    if len(raw) < HEAD.size:
+        return "cut"
+    head = read_head(raw, place + HEAD.size)
+    if head is None:
+        return "damaged"
+    return head if head.end <= size else "cut"
 
 
 _PLACES: dict[str, str] = {layout.event.record.kind: layout.event.record.place for layout in LAYOUTS.values()}

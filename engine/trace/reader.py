@@ -7,13 +7,14 @@ stranger: sizes are checked before anything is allocated, and nothing in it is r
 from __future__ import annotations
 
 import hashlib
+import io
 import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from engine.errors import SafelightError
 from engine.events import Event
@@ -23,7 +24,7 @@ from engine.text.reply import Reply
 from engine.trace.codec import Codec
 from engine.trace.format import MAX_HEADER, Head, PayloadError, TraceError, unpack
 from engine.trace.header import TraceHeader, read_object
-from engine.trace.index import SLACK, Index, read_beginning, read_exactly, read_index, where
+from engine.trace.index import SLACK, Index, read_beginning, read_index, where
 from engine.trace.recording import Draft, Entry, Recording
 from engine.trace.texts import AnswerText, PieceRecord, TokenTexts
 
@@ -86,12 +87,12 @@ def _payload(file: BinaryIO, head: Head, most: int) -> bytes:
     if max(head.size, head.stored) > most + SLACK:  # checked before memory is allocated
         raise PayloadError("it is too large")
     file.seek(head.start)
-    return unpack(head, read_exactly(file, head.stored), most)
+    return unpack(head, file.read(head.stored), most)
 
 
 def _open(path: Path) -> BinaryIO:
     try:
-        return open_regular(path)
+        return io.BufferedReader(cast(io.FileIO, open_regular(path)))  # so that one read serves many small records
     except OSError as error:
         raise TraceError(f"{path} cannot be opened ({error.strerror or error})") from None
     except SafelightError as error:

@@ -84,7 +84,9 @@ class TraceWriter:
             raise TraceError(f"the trace {self.path} is closed; nothing more can be written to it")
         try:
             self._draft.fold(event)
-            records = [self._new_pieces(event)]
+            fresh = self._fresh.named_by(event)
+            pieces = encode_pieces(fresh, self._piece, self._is_special)
+            records = [self._frame(b"PIEC", pieces)] if fresh else []
             if isinstance(event, CanvasCommitted):
                 records.append(self._new_text(event.block_index))
             elif isinstance(event, GenerationFinished):
@@ -118,10 +120,6 @@ class TraceWriter:
             self._file.close()
             self._file = None
 
-    def _new_pieces(self, event: Event) -> bytes:
-        tokens = self._fresh.named_by(event)
-        return self._frame(b"PIEC", encode_pieces(tokens, self._piece, self._is_special)) if tokens else b""
-
     def _new_text(self, block: int) -> bytes:
         before, self._reply = self._reply, self._draft.reply(self._decode)
         return self._frame(b"TEXT", encode_reply(before, self._reply), block)
@@ -152,7 +150,9 @@ class TraceWriter:
                     room -= len(picture.data)
             records = b"".join((opening(self._header.format_version), self._head(), *pictures, records))
             mode = "wb" if self._is_made else "xb"
-            self._file = open(self.path, mode, buffering=0, opener=_for_its_owner)  # noqa: SIM115 - closed by close()
+            self._file = open(  # noqa: SIM115 - closed by close()
+                self.path, mode, buffering=0, opener=lambda path, flags: os.open(path, flags, 0o600)
+            )
         left = memoryview(records)
         while left:
             left = left[self._file.write(left) :]
@@ -170,7 +170,3 @@ class TraceWriter:
         self._file = None
         if not self._size:
             self.path.unlink(missing_ok=True)
-
-
-def _for_its_owner(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

@@ -22,9 +22,9 @@ from engine.events import CanvasCommitted
 from engine.server.answer import AnswerSettings, ServedAnswer
 from engine.text.gguf_tokenizer import tokenizer_files
 from engine.text.output_parts import ContentPart
-from engine.text.published_patterns import QWEN2, TEKKEN
 from engine.text.token_bytes import TokenBytes
 from engine.text.tokenizer import BREAK, MAX_CHARACTERS, Tokenizer
+from engine.text.vocabulary_files import QWEN2, TEKKEN
 from engine.weights.gguf.header import GGUFHeader
 from tests.real import packages
 from tests.real.texts import texts

@@ -12,11 +12,18 @@ from engine.catalog import ADAPTERS, KNOWN, SUDOKU
 from engine.server.chat import plan_chat
 from engine.server.completions import plan_gap
 from engine.server.context import ServerContext, adapters_of
-from engine.server.decisions import DecisionPlan, decided, plan_decision
-from engine.server.decisions_request import DecisionsRequest, read_decisions
+from engine.server.decisions import DecisionPlan, DecisionsRequest, decided, plan_decision, read_decisions
 from engine.server.errors import ApiError, unsupported
-from engine.server.mcp.arguments import DecideArguments, GenerateArguments, InfillArguments, SudokuArguments
-from engine.server.mcp.calls import PATH, ServedCall, ToolReply, written
+from engine.server.mcp.calls import (
+    PATH,
+    DecideArguments,
+    GenerateArguments,
+    InfillArguments,
+    ServedCall,
+    SudokuArguments,
+    ToolReply,
+    written,
+)
 from engine.server.planning import RunPlan
 from engine.server.schemas import ChatRequest, FimRequest
 from engine.service import LoadedModel

@@ -25,8 +25,7 @@ from engine.events import (
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError
 from engine.server.live import LiveRequest
-from engine.server.mcp.arguments import InspectArguments
-from engine.server.mcp.calls import ServedCall, ToolReply, shown
+from engine.server.mcp.calls import InspectArguments, ServedCall, ToolReply, shown
 from engine.text.reply import Reply
 from engine.trace.recording import Draft, Recording
 

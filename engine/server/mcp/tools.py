@@ -20,14 +20,17 @@ from engine.server.bodies import checked
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError
 from engine.server.mcp.answering import decide, generate, infill, sudoku
-from engine.server.mcp.arguments import (
+from engine.server.mcp.calls import (
+    LEFT,
     DecideArguments,
     GenerateArguments,
     InfillArguments,
     InspectArguments,
+    Report,
+    ServedCall,
     SudokuArguments,
+    ToolReply,
 )
-from engine.server.mcp.calls import LEFT, Report, ServedCall, ToolReply
 from engine.server.mcp.inspecting import inspect_run
 from engine.server.runs import client_of
 from engine.server.strict import Strict

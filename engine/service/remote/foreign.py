@@ -69,7 +69,7 @@ class ForeignModel:
             return request.messages
 
         def count(messages: Sequence[Message]) -> int:
-            return self.count_tokens(messages, request.tools)
+            return estimate(messages, request.tools)
 
         found = fit(request.messages, count, self._model.context, request.reserve)
         if isinstance(found.problem, Sentence):
@@ -87,9 +87,6 @@ class ForeignModel:
             think=request.think,
             output_format=request.output_format,
         )
-
-    def count_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> int:
-        return estimate(messages, tools)
 
 
 def _sentence(said: str) -> str:

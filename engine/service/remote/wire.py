@@ -15,14 +15,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx2
 
 from engine.errors import SafelightError, proxy_error
-
-if TYPE_CHECKING:
-    import ssl
 
 POLL_SECONDS = 0.05  # between two checks of the flags while waiting
 AHEAD = 16  # pieces that are read in advance
@@ -179,6 +176,4 @@ class Exchange:
             handle.close()
 
 
-@cache
-def _certificates() -> ssl.SSLContext:
-    return httpx2.create_ssl_context()
+_certificates = cache(httpx2.create_ssl_context)

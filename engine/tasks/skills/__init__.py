@@ -5,7 +5,7 @@ To add a skill, write its rule in a file of its family and name it in ``RULES``;
 
 from __future__ import annotations
 
-from engine.tasks.skills import arithmetic, counting, measures, number_words, small_talk, words
+from engine.tasks.skills import arithmetic, measures, number_words, small_talk, words
 from engine.tasks.skills.skill import MAX_ANSWER, AnswerRule, Parts, plain
 
 RULES: dict[str, AnswerRule] = {  # the order determines which rule is tried first
@@ -25,9 +25,9 @@ RULES: dict[str, AnswerRule] = {  # the order determines which rule is tried fir
     "capitals": words.CAPITALS,
     "spell": words.SPELL,
     "repeat": words.REPEAT,
-    "count_up": counting.COUNT_UP,
-    "countdown": counting.COUNTDOWN,
-    "times_table": counting.TIMES_TABLE,
+    "count_up": arithmetic.COUNT_UP,
+    "countdown": arithmetic.COUNTDOWN,
+    "times_table": arithmetic.TIMES_TABLE,
 }
 """The rules of all skills by their key; small talk has fixed answers."""
 

@@ -10,7 +10,7 @@ import pytest
 from anthropic import Anthropic
 
 from engine.catalog import MINI
-from engine.server.anthropic_request import MessagesRequest, chat_of
+from engine.server.anthropic import MessagesRequest, chat_of
 from engine.server.messages import read_messages
 from engine.server.strict import Ignored
 from engine.service import LocalBackend

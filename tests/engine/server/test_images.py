@@ -14,7 +14,7 @@ from PIL import Image
 from engine.pictures import Picture, open_picture
 from engine.server import messages
 from engine.server.errors import ApiError
-from engine.server.images import ServedPictures
+from engine.server.kept import ServedPictures
 from engine.service import LocalBackend
 from tests.engine.seeing import picture, seeing
 from tests.engine.server.served import CHAT, KEY, Served, refused, serving
@@ -203,7 +203,7 @@ def test_a_photo_is_read_once_for_all_requests_that_show_it(served: Served, monk
     photo = picture(700, 900, 5)
     assert len(photo.data) > 2**20
     first = tokens(served, text("What is it?"), image(photo))
-    monkeypatch.setattr("engine.server.images.open_picture", None)
+    monkeypatch.setattr("engine.server.kept.open_picture", None)
     assert tokens(served, text("What is it?"), image(photo)) == first
 
 
@@ -230,7 +230,7 @@ def test_a_picture_that_two_requests_bring_at_once_is_held_once(monkeypatch: pyt
         others.append(kept.take(data))
         return open_picture(data)
 
-    monkeypatch.setattr("engine.server.images.open_picture", slowly)
+    monkeypatch.setattr("engine.server.kept.open_picture", slowly)
     assert kept.take(shown.data) is others[0]
 
 

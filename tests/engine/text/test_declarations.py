@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.text.chat_template import ChatTemplate
-from engine.text.declarations import MAX_SCHEMAS, plain_declarations
+from engine.text.chat_template import MAX_SCHEMAS, ChatTemplate, plain_declarations
 from tests.engine.text.test_inert_fields import CHATML
 from tests.engine.text.tool_template import QUESTION, TEMPLATE
 

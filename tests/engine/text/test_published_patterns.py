@@ -6,7 +6,7 @@ from transformers.integrations.gguf import gguf_tokenizer_mapping
 from transformers.models.qwen2 import tokenization_qwen2
 from transformers.models.qwen3_5 import tokenization_qwen3_5
 
-from engine.text.published_patterns import LLAMA3, O200K, QWEN2, QWEN3_5, TEKKEN
+from engine.text.vocabulary_files import LLAMA3, O200K, QWEN2, QWEN3_5, TEKKEN
 
 
 def test_they_are_what_transformers_has() -> None:

@@ -12,8 +12,8 @@ from tokenizers import Tokenizer as FastTokenizer
 from engine import SafelightError
 from engine.files import write_json
 from engine.fingerprint import fingerprint
-from engine.text.published_patterns import QWEN2
 from engine.text.tokenizer import Tokenizer
+from engine.text.vocabulary_files import QWEN2
 
 TEXTS = [
     "Sort 9 4 7, then don't.",

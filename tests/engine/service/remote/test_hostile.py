@@ -12,7 +12,7 @@ import pytest
 
 from engine.service import LoadFailed, LoadProgress, LoadRequest, LoadStarted
 from engine.service.backend import run_alone
-from engine.service.remote import RemoteAddress, RemoteBackend, RemotePatience, chat, list_models, probe, problems, sse
+from engine.service.remote import RemoteAddress, RemoteBackend, RemotePatience, chat, list_models, probe, problems
 from tests.engine.hub.rude_server import Request
 from tests.engine.service.remote.servers import (
     JSON,
@@ -143,7 +143,7 @@ def test_what_hangs_is_given_up(answer: Callable[[Request], Any], patience: Remo
     assert said in ran.ended.message
 
 
-@pytest.mark.parametrize(("name", "where"), [("LONGEST_LINE", sse), ("MAX_BYTES", sse), ("MAX_TEXT", chat)])
+@pytest.mark.parametrize(("name", "where"), [("LONGEST_LINE", chat), ("MAX_BYTES", chat), ("MAX_TEXT", chat)])
 def test_what_never_ends_is_bounded(name: str, where: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(where, name, 10_000)
 

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from engine.service.remote import RemoteError, sse
-from engine.service.remote.sse import EventReader
+from engine.service.remote import RemoteError, chat
+from engine.service.remote.chat import EventReader
 
 STREAM = (
     ': hello\n\ndata: {"a": 1}\n\nevent: x\r\ndata: eins\r\ndata:zwei\r\n\r\nid: 7\rdata: drei\r\rretry: 1\n\n'
@@ -28,7 +28,7 @@ def test_any_split_gives_the_same_events() -> None:
 
 @pytest.mark.parametrize("line", [b"x" * 100, b"data: x\n" * 20])
 def test_what_never_ends_is_refused(line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "LONGEST_LINE", 150)
+    monkeypatch.setattr(chat, "LONGEST_LINE", 150)
     reader = EventReader()
     with pytest.raises(RemoteError, match="endless line"):
         list(map(reader.feed, [line] * 10))
