@@ -54,6 +54,12 @@ def quoted(value: object, most: int = 60) -> str:
     return written if len(written) <= 2 * most else written[:most] + "…"
 
 
+def sentence(said: object) -> str:
+    """Returns what is said as a sentence that ends."""
+    text = str(said)
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
+
+
 def spoken(error: BaseException) -> str:
     """Returns an exception's message in one line without a full stop; its type if the message is not written for
     people.

@@ -8,27 +8,25 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any
 
 import httpx2
 
 from engine.errors import SafelightError
+from engine.exchange import Exchange
 from engine.files import parse_json
 from engine.found import CONFIG_BYTES, FORMS, MODEL_TYPES, Why, form_of, printable
 from engine.hub.record import FILE_BYTES, is_wanted
 from engine.hub_cache import is_repo
-from engine.hub_http import BODY_BYTES, explained, open_client
+from engine.hub_http import BODY_BYTES, SECONDS, explained
 from engine.types import Cancel
 
 MAX_HITS, ASKED = 30, 100  # models of an answer that load here; that the hub is asked for
 ALL_SECONDS = 30.0  # for an answer
-POLL_SECONDS = 0.05  # between two looks at the flag
 _NOBODY = (
     *(httpx2.ConnectError, httpx2.TimeoutException, httpx2.ProxyError),
     *(httpx2.TooManyRedirects, httpx2.UnsupportedProtocol, httpx2.InvalidURL),
@@ -122,45 +120,26 @@ def _parsed(answer: bytes, kind: type, hub: str) -> Any:
 
 
 def _answer(hub: str, path: str, cancel: Cancel | None, most: int, asked: dict[str, Any] | None = None) -> bytes:
-    """Returns what a hub answers; a thread asks it, which a stalled network may hold for a while more."""
+    """Returns what a hub answers."""
     for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
         if os.environ.get(name, "").upper() in ("1", "ON", "YES", "TRUE"):
             raise SafelightError(f"{name} forbids it; unset this variable and start again")
-    done: SimpleQueue[bytes | Exception] = SimpleQueue()
-    ends, headers = time.monotonic() + ALL_SECONDS, {"User-Agent": "safelight"}
 
-    def ask() -> None:
-        body = bytearray()
-        try:
-            with (
-                open_client(max_redirects=5) as client,
-                client.stream("GET", hub + path, params=asked, headers=headers) as got,
-            ):
-                if got.status_code != 200:
-                    raise SafelightError(f"{hub} refuses with error {got.status_code}; try again later")
-                for piece in got.iter_raw():
-                    body += piece
-                    if len(body) > most:
-                        raise SafelightError(f"{hub} sends over {most:,} bytes; check the address of the hub")
-                    if time.monotonic() > ends:
-                        return
-            done.put(bytes(body))
-        except Exception as error:
-            done.put(error)
-
-    threading.Thread(target=ask, name="safelight-hub-search", daemon=True).start()
-    outcome: bytes | Exception | None = None
-    while outcome is None:
-        with suppress(Empty):
-            outcome = done.get(timeout=POLL_SECONDS)
-        if outcome is None and cancel is not None and cancel.is_set():
+    def check() -> None:
+        if cancel is not None and cancel.is_set():
             raise SafelightError("it was stopped")
-        if outcome is None and time.monotonic() > ends:
-            outcome = httpx2.ReadTimeout("too slow")
-    if isinstance(outcome, bytes):
-        return outcome
-    if isinstance(outcome, _NOBODY):
-        raise explained(outcome, "", hub, with_token=False) from outcome
-    if isinstance(outcome, httpx2.HTTPError | OSError):
-        raise SafelightError(f"the connection to {hub} broke; try again") from outcome
-    raise outcome
+
+    ends, headers = time.monotonic() + ALL_SECONDS, {"User-Agent": "safelight", "Accept-Encoding": "identity"}
+    try:
+        url = str(httpx2.URL(hub + path, params=asked))
+        with Exchange(url, headers, check, seconds=ALL_SECONDS, stall=SECONDS, redirects=5) as got:
+            if got.status != 200:
+                raise SafelightError(f"{hub} refuses with error {got.status}; try again later")
+            body = got.whole(most, ends - time.monotonic())
+    except _NOBODY as error:
+        raise explained(error, "", hub, with_token=False) from error
+    except httpx2.HTTPError as error:
+        raise SafelightError(f"the connection to {hub} broke; try again") from error
+    if body is None:
+        raise SafelightError(f"{hub} sends over {most:,} bytes; check the address of the hub")
+    return body

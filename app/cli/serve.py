@@ -75,9 +75,11 @@ def add(commands: options.Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from engine.server import RunningServer  # takes a fifth of a second to import
+    from engine.server import RunningServer, ServerOptions  # takes a fifth of a second to import
 
-    settings = _options(args)
+    key = args.api_key if args.api_key is not None else os.environ.get(options.KEY_VARIABLE)
+    settings = ServerOptions(args.host, args.port, origins=tuple(args.origin), hosts=tuple(args.allow_host))
+    settings = settings if key is None else dataclasses.replace(settings, api_key=key)
     with stopping() as stop:
         scheduler = Scheduler(ChosenBackend(args))
         server = RunningServer(scheduler, settings)
@@ -100,19 +102,6 @@ def run(args: argparse.Namespace) -> int:
             server.stop()
             scheduler.close()
     return 0
-
-
-def _options(args: argparse.Namespace) -> ServerOptions:
-    from engine.server import ServerOptions  # a wait without a timeout cannot be interrupted on Windows
-
-    key = args.api_key if args.api_key is not None else os.environ.get(options.KEY_VARIABLE)
-    settings = ServerOptions(
-        host=args.host,
-        port=args.port,
-        origins=tuple(args.origin),
-        hosts=tuple(args.allow_host),
-    )
-    return settings if key is None else dataclasses.replace(settings, api_key=key)
 
 
 def _print(args: argparse.Namespace, settings: ServerOptions, url: str, model: LoadedModel) -> None:

@@ -16,11 +16,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive
 
-from engine.errors import SafelightError, quoted
+from engine.errors import SafelightError, quoted, sentence
 from engine.server.bodies import MAX_FIELD, large_body
 from engine.server.chunks import usage_of_items
 from engine.server.context import ServerContext
-from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, refusing, sentence, unread, unsupported
+from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, refusing, unread, unsupported
 from engine.server.messages import SentImage, SentImages, input_image
 from engine.server.runs import ServedRun, client_of
 from engine.server.schemas import MAX_MESSAGES, ModelName

@@ -27,9 +27,15 @@ from engine.server.serving import send_stream
 from engine.service import LoadedModel, RunAdvanced, RunEnded, RunRequest
 from engine.service.requests import MAX_TOOLS, DecisionRun
 from engine.service.small import prepared
-from engine.service.wire.model import model_to_json
-from engine.service.wire.request import Digests, check_conversation, request_from_json
-from engine.service.wire.stream import CONTENT_TYPE, IDLE, ReplyWriter
+from engine.service.wire import (
+    CONTENT_TYPE,
+    IDLE,
+    Digests,
+    ReplyWriter,
+    check_conversation,
+    model_to_json,
+    request_from_json,
+)
 from engine.text.vocabulary_files import FILE_BYTES
 from engine.trace.format import MAX_HEADER, MAX_VALUES
 from engine.trace.header import Messages

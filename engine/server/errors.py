@@ -9,7 +9,7 @@ from typing import Any
 
 from starlette.responses import JSONResponse
 
-from engine.errors import SafelightError
+from engine.errors import SafelightError, sentence
 
 TYPES = {
     401: "authentication_error",
@@ -66,12 +66,6 @@ def refusing(param: str | None = None, code: str | None = None) -> Iterator[None
         yield
     except SafelightError as error:
         raise ApiError(400, sentence(error), param=param, code=code) from None
-
-
-def sentence(said: object) -> str:
-    """Returns what is said as a sentence that ends."""
-    text = str(said)
-    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
 def unsupported(message: str, param: str | None = None) -> ApiError:

@@ -234,7 +234,21 @@ def routes(context: ServerContext) -> list[Route]:
     async def tags(_request: Request) -> Response:
         model = context.scheduler.model
         models = () if model is None else (model, *model.parts)
-        return JSONResponse({"models": [_listed(context, one) for one in models]})
+        listed = [
+            {
+                "name": one.name,
+                "model": one.name,
+                "modified_at": time_text(context.started),
+                "expires_at": time_text(2**33),
+                "size": 0,
+                "size_vram": 0,
+                "digest": one.fingerprint,
+                "details": _details(one),
+                "context_length": one.context,
+            }
+            for one in models
+        ]
+        return JSONResponse({"models": listed})
 
     async def version(_request: Request) -> Response:
         return JSONResponse({"version": VERSION})
@@ -355,20 +369,6 @@ def _details(model: LoadedModel) -> dict[str, Any]:
         "families": ["safelight"],
         "parameter_size": shown,
         "quantization_level": "",
-    }
-
-
-def _listed(context: ServerContext, model: LoadedModel) -> dict[str, Any]:
-    return {
-        "name": model.name,
-        "model": model.name,
-        "modified_at": time_text(context.started),
-        "expires_at": time_text(2**33),
-        "size": 0,
-        "size_vram": 0,
-        "digest": model.fingerprint,
-        "details": _details(model),
-        "context_length": model.context,
     }
 
 

@@ -18,7 +18,7 @@ from engine.server.schemas import (
     ModelName,
     NamedSchema,
 )
-from engine.server.strict import Ignored, RequestBody, Strict, own_tools
+from engine.server.strict import RequestBody, Strict, own_tools
 
 _LOGPROBS = "message.output_text.logprobs"
 INCLUDED = frozenset(  # values of ``include``: for others than the first, there is nothing to send
@@ -165,7 +165,11 @@ def chat_of(body: ResponsesRequest) -> ChatRequest:
     asked: dict[str, Any] = {name: getattr(body, name) for name in _AS_IN_CHATS.split()} | {
         "messages": _messages(body),
         "max_completion_tokens": body.max_output_tokens,
-        "tools": [_tool(tool) for tool in body.functions] or None,
+        "tools": [
+            {"type": "function", "function": tool.model_dump(exclude={"type", "namespace"}, exclude_none=True)}
+            for tool in body.functions
+        ]
+        or None,
         "tool_choice": _tool_choice(body.tool_choice),
         "response_format": _format(body.text),
         "reasoning_effort": body.reasoning.effort if body.reasoning is not None else None,
@@ -231,11 +235,6 @@ def _tool_choice(choice: Any) -> Any:
     return choice
 
 
-def _tool(tool: ResponseTool) -> dict[str, Any]:
-    function = tool.model_dump(exclude={"type", "namespace"}, exclude_none=True)
-    return {"type": "function", "function": function}
-
-
 def _messages(body: ResponsesRequest) -> list[dict[str, Any]]:
     """Returns messages in order.
 
@@ -250,7 +249,9 @@ def _messages(body: ResponsesRequest) -> list[dict[str, Any]]:
         where = f"input.{place}"
         match item.get("type", "message"):
             case "message":
-                message = _message(item, where, body.ignored)
+                for name in item.keys() - {"type", "role", "content", "id", "status", "phase"}:
+                    body.ignored.add(f"input.{name}")
+                message = {"role": text_of(item, "role", where), "content": _shown(item.get("content"), where)}
             case "function_call":
                 message = _call(item, where)
             case "function_call_output":
@@ -276,12 +277,6 @@ def _goes_on(last: dict[str, Any], message: dict[str, Any]) -> bool:
     if "tool_calls" in message:
         return True
     return not last.get("tool_calls") and not (message.keys() & last.keys() - {"role"})
-
-
-def _message(item: dict[str, Any], where: str, ignored: Ignored) -> dict[str, Any]:
-    for name in item.keys() - {"type", "role", "content", "id", "status", "phase"}:
-        ignored.add(f"input.{name}")
-    return {"role": text_of(item, "role", where), "content": _shown(item.get("content"), where)}
 
 
 def _shown(content: Any, where: str) -> str | list[dict[str, Any]]:

@@ -17,9 +17,9 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
-from engine.errors import SafelightError
+from engine.errors import SafelightError, sentence
 from engine.server.context import ServerContext
-from engine.server.errors import ApiError, no_model, sentence, too_many
+from engine.server.errors import ApiError, no_model, too_many
 from engine.server.live import LiveRequest, LiveState
 from engine.service import BusyError, PromptScored, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
 
@@ -228,8 +228,10 @@ class ServedRun:
             self._state = "failed"
             # A run that never began is the request's own fault, not the engine's.
             is_refused = reply.run_id not in self._begun and not reply.details
-            error = _in_words(reply.message, 400 if is_refused else 500, self._field if is_refused else None)
-            raise error if self._context.scheduler.model is not None else no_model()
+            if self._context.scheduler.model is None:
+                raise no_model()
+            status, field = (400, self._field) if is_refused else (500, None)
+            raise ApiError(status, sentence(reply.message), param=field, headers={"x-should-retry": "false"})
         if self._cancel.is_set():
             raise self._interruption()
 
@@ -242,7 +244,3 @@ class ServedRun:
         if self._context.is_stopping:
             return ApiError(503, "The server is stopping.", code="stopping", headers=final)
         return ApiError(503, "The run was cancelled on the server's side.", code="cancelled", headers=final)
-
-
-def _in_words(message: str, status: int, field: str | None) -> ApiError:
-    return ApiError(status, sentence(message), param=field, headers={"x-should-retry": "false"})

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 from engine import catalog
 from engine.errors import SafelightError, Sentence
@@ -27,6 +27,7 @@ from engine.service.replies import (
 )
 from engine.service.requests import AdapterRequest, InfluenceRequest, LoadRequest, RunRequest
 
+M = TypeVar("M")
 RunSteps: TypeAlias = Generator[RunReply | PassWanted, None, None]
 """A current run: its replies, and between them the passes that must be performed before it goes on."""
 
@@ -84,6 +85,12 @@ class Backend(Protocol):
 
     def sibling(self) -> Backend:
         """Returns another backend of the same kind, without a model, for a second model."""
+
+
+def required(model: M | None) -> M:
+    if model is None:
+        raise SafelightError("no model is loaded; choose one first")
+    return model
 
 
 def run_alone(backend: Backend, request: RunRequest) -> Iterator[RunReply]:

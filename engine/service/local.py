@@ -14,7 +14,7 @@ from engine.decoding.names import require_able
 from engine.errors import SafelightError
 from engine.events import CanvasCommitted, Event, Influence, PromptScores
 from engine.service.admission import Admission, CachePool
-from engine.service.backend import RunSteps
+from engine.service.backend import RunSteps, required
 from engine.service.decisions import Deciding
 from engine.service.description import deciding_of, describe
 from engine.service.recorder import Recorder, RunRecord, cancelled
@@ -146,17 +146,12 @@ class LocalBackend:
     def set_adapter(self, request: AdapterRequest) -> AdapterChanged:
         path = request.path_or_id
         try:
-            self._put_adapter(self._require_model(), path)
+            self._put_adapter(required(self._model), path)
         except Exception as error:  # as in ``load``
             return AdapterChanged(path, "", *explained(error))
         self._chosen = path
-        adapter = self._require_model().adapter
+        adapter = required(self._model).adapter
         return AdapterChanged(path, "" if adapter is None else adapter.title)
-
-    def _require_model(self) -> Model:
-        if self._model is None:
-            raise SafelightError("no model is loaded; choose one first")
-        return self._model
 
     @staticmethod
     def _memory(model: Model) -> Iterator[MemoryUsed]:
@@ -182,7 +177,7 @@ class LocalBackend:
 
     def measure(self, request: InfluenceRequest) -> InfluenceMeasured:
         try:
-            return InfluenceMeasured(request, self._influence(self._require_model(), request))
+            return InfluenceMeasured(request, self._influence(required(self._model), request))
         except SafelightError as error:
             return InfluenceMeasured(request, None, str(error))
         except Exception as error:  # as in ``load``
@@ -240,7 +235,7 @@ class LocalBackend:
         record: RunRecord | None = None
         answer: FormattedAnswer | None = None
         try:
-            model = self._require_model()
+            model = required(self._model)
             self._put_adapter(model, self._adapter_of(request))
             task = with_decoder(model, self._prepared(model, request))
             need = self.run_bytes(model, len(task.ids), task.request.config, self._admission.running)
@@ -320,7 +315,7 @@ class LocalBackend:
         def performed(done: Pass) -> None:
             whose[id(done)].is_done = True
 
-        perform_together(self._require_model(), [cast("Pass", wanted.what) for wanted in passes], performed)
+        perform_together(required(self._model), [cast("Pass", wanted.what) for wanted in passes], performed)
 
     def _prepared(self, model: Model, request: RunRequest) -> RunTask:
         ahead, self._ahead = self._ahead, None

@@ -95,7 +95,16 @@ class Racing:
             return
         starters: list[tuple[Runner, RunRequest]] = []
         for lane, runner in zip(request.lanes, runners, strict=True):
-            run = _run_of(request, lane, runner.model)
+            run = ChatRun(
+                runner.model.defaults.replace(**lane.changes),
+                request.seed,
+                request.messages,
+                think=request.think,
+                keep=request.keep,
+                pictures=request.pictures,
+                run_id=lane.run_id,
+                cancel=request.cancel,
+            )
             if request.pictures and not runner.model.capabilities.images:
                 put(
                     RunEnded(
@@ -178,20 +187,6 @@ class Racing:
         """
         load = LoadRequest(lane.model, lane.title, request.threads, lane.adapter or None, cancel=request.cancel)
         return load_sibling(self._backend, load, lambda share: put(RaceLoading(request.race_id, lane.title, share)))
-
-
-def _run_of(request: RaceRequest, lane: Lane, model: LoadedModel) -> RunRequest:
-    """Returns a lane's run: its model's own settings with the lane's changes."""
-    return ChatRun(
-        model.defaults.replace(**lane.changes),
-        request.seed,
-        request.messages,
-        think=request.think,
-        keep=request.keep,
-        pictures=request.pictures,
-        run_id=lane.run_id,
-        cancel=request.cancel,
-    )
 
 
 def _take_turn(lane: _Open, put: Callable[[ServiceReply], object]) -> bool:

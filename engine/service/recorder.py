@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,15 +30,13 @@ from engine.service.requests import (
 )
 from engine.service.run_task import RunTask
 from engine.text.gap_markers import TextGap
-from engine.text.message import Message
 from engine.text.outline import as_written
 from engine.text.reply import read_reply
 from engine.trace.folder import prune_traces
 from engine.trace.format import SUFFIX, TraceError
 from engine.trace.header import ModelIdentity, Parent, TraceHeader, kept
-from engine.trace.live import Decode, IsSpecial, Piece, Trace
 from engine.trace.recording import Recording
-from engine.trace.writer import TraceWriter
+from engine.trace.writer import Decode, IsSpecial, Piece, Trace, TraceWriter
 
 if TYPE_CHECKING:
     from engine.adapters.lora import Adapter
@@ -53,19 +51,15 @@ def reporting_candidates(config: GenerationConfig) -> GenerationConfig:
     return config if config.top_k >= TOP_K else config.replace(top_k=TOP_K)
 
 
-def _question(messages: Sequence[Message]) -> str:
-    """Returns the user's last message; the last message if the user wrote none."""
-    return str(next((each for each in reversed(messages) if each["role"] == "user"), messages[-1])["content"])
-
-
 def _title(task: RunTask) -> str:
-    """Returns the prompt by which people know a run: a text with holes, else the question."""
+    """Returns the prompt by which people know a run: a text with holes, else the user's last message."""
     match task.request:
         case ChatRun(noise=0.0, outline=outline) if outline:
             return as_written(outline)
         case CompletionRun(text=text) | GapRun(gap=TextGap(prefix=text)):
             return text
-    return _question(task.messages)
+    asked = (message for message in reversed(task.messages) if message["role"] == "user")
+    return str(next(asked, task.messages[-1])["content"])
 
 
 class Recorder:

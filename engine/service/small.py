@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 from engine import catalog
 from engine.catalog import GAPS, MINI, SIGHT, SMALL, SUDOKU, TALK
 from engine.errors import SafelightError
-from engine.service.backend import Backend, Runner, RunSteps, after_each_pass, load_sibling
+from engine.service.backend import Backend, Runner, RunSteps, after_each_pass, load_sibling, required
 from engine.service.replies import (
     AdapterChanged,
     Capabilities,
@@ -239,11 +239,6 @@ class SmallBackend:
         self._runners, self._model = {}, None
         return ModelUnloaded()
 
-    def _require_model(self) -> LoadedModel:
-        if self._model is None:
-            raise SafelightError("no model is loaded; choose one first")
-        return self._model
-
     def _backend(self, part: str) -> Backend:
         return self._runners[part].backend
 
@@ -251,7 +246,7 @@ class SmallBackend:
         if not running:
             return True
         try:
-            part, asked = prepared(self._require_model(), request)
+            part, asked = prepared(required(self._model), request)
         except SafelightError:  # the run reports it when it begins
             return True
         others = [run for run in running if self._running.get(run.run_id) == part.path_or_id]
@@ -259,7 +254,7 @@ class SmallBackend:
 
     def begin(self, request: RunRequest) -> RunSteps:
         try:
-            part, asked = prepared(self._require_model(), request)
+            part, asked = prepared(required(self._model), request)
             backend = self._backend(part.path_or_id)
         except SafelightError as error:
             yield RunEnded(request.run_id, *explained(error))

@@ -51,14 +51,11 @@ def normal(prompt: str) -> str:
     if kind == "calculate":
         text = re.sub(r"(?<=[\d)])\s*([-+*/])\s*(?=[\d(-])", r" \1 ", text)
     elif kind != "count_words":
-        text = re.sub(r"(?<= in | of ).+|^.+(?=: )", lambda found: _named(found[0]), text)
+        name = re.compile(r"(?<= in | of ).+|^.+(?=: )")
+        text = name.sub(lambda found: found[0].title() if found[0].islower() else found[0], text)
     text = text[:1].upper() + text[1:]
     if kind == "count_words":
         return text
     if text.endswith("="):
         return f"{text[:-1].rstrip()} = ?"
     return text + ("." if text.split()[0] in _ORDERS else "?")
-
-
-def _named(name: str) -> str:
-    return name.title() if name.islower() else name

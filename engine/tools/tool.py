@@ -109,13 +109,10 @@ def distinct(tools: Iterable[Tool]) -> tuple[Tool, ...]:
     counts = Counter(tool.name for tool in given)
     found = dict[str, Tool]()
     for tool in given:
-        called = tool.name if counts[tool.name] == 1 else f"{_head(tool.server)}.{tool.name}"[:128]
+        server = re.sub(r"[^A-Za-z0-9_-]+", "_", tool.server)[:48] or "server"
+        called = tool.name if counts[tool.name] == 1 else f"{server}.{tool.name}"[:128]
         found.setdefault(called, replace(tool, called=called))
     return tuple(found.values())
-
-
-def _head(server: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_-]+", "_", server)[:48] or "server"
 
 
 def read_result(raw: types.CallToolResult, seconds: float) -> ToolResult:

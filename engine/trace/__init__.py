@@ -20,10 +20,9 @@ from engine.trace.folder import (
 )
 from engine.trace.format import SUFFIX, TraceError
 from engine.trace.header import ModelIdentity, Parent, TraceHeader, identify_model, new_id
-from engine.trace.live import Trace
 from engine.trace.reader import TraceFile, open_trace, read_header
 from engine.trace.recording import Draft, Entry, Recording
-from engine.trace.writer import TraceWriter
+from engine.trace.writer import Trace, TraceWriter
 
 __all__ = [
     "REMOVED",

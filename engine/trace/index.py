@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 SLACK = 2**20  # incompressible data may be stored a little larger than it is
-_DAMAGED = "The trace is damaged"
 ENDINGS = (b"COMM", b"DONE", b"FAIL")  # the records that a TEXT precedes
 
 
@@ -41,20 +40,6 @@ class Index:
         lasts = (self.header, *self.pictures[-1:], *self.heads[-1:], *self.pieces[-1:], *self.texts[-1:])
         ends = [record.end for record in lasts]
         return max(ends if self.failure is None else (*ends, self.failure.end))
-
-    def cut(self, place: int) -> Index:
-        """Returns the index without the damaged record at byte ``place`` and all after it."""
-        count = sum(head.start < place for head in self.heads)
-        kept = replace(
-            self,
-            heads=self.heads[:count],
-            entries=self.entries[:count],
-            pictures=[head for head in self.pictures if head.start < place],
-            pieces=[head for head in self.pieces if head.start < place],
-            texts=[head for head in self.texts if head.start < place],
-            failure=None,
-        )
-        return replace(kept, notice=_notice(_DAMAGED, kept.entries))
 
 
 def read_beginning(path: Path, file: BinaryIO) -> Head:
@@ -139,7 +124,7 @@ def read_index(file: BinaryIO, header: Head, most: Mapping[bytes, int], *, is_fo
             else:
                 index.heads.append(head)
                 index.entries.append(Entry(LAYOUTS[kind].event.record.kind, head.block, head.step))
-    return replace(index, notice=_notice(_DAMAGED, index.entries))
+    return replace(index, notice=_notice("The trace is damaged", index.entries))
 
 
 class Order:

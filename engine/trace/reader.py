@@ -24,9 +24,9 @@ from engine.text.reply import Reply
 from engine.trace.codec import Codec
 from engine.trace.format import MAX_HEADER, Head, PayloadError, TraceError, unpack
 from engine.trace.header import TraceHeader, read_object
-from engine.trace.index import SLACK, Index, read_beginning, read_index, where
+from engine.trace.index import SLACK, read_beginning, read_index, where
 from engine.trace.recording import Draft, Entry, Recording
-from engine.trace.texts import AnswerText, PieceRecord, TokenTexts
+from engine.trace.texts import AnswerText, TokenTexts
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -34,11 +34,8 @@ if TYPE_CHECKING:
 CACHE_BYTES = 64 * 2**20  # of unpacked events: some sixty blocks of the embedded models, three of 256 tokens
 
 
-def open_trace(path: str | Path, *, check: bool = False) -> TraceFile:
-    """Opens a trace file.
-
-    Args:
-        check: read all of it, so that damage anywhere shortens the trace now instead of raising later.
+def open_trace(path: str | Path) -> TraceFile:
+    """Opens a trace file. Damage to its events is found when they are read.
 
     Raises:
         TraceError: there is no such file, it is no trace, a newer version wrote it, or its beginning is damaged.
@@ -46,10 +43,7 @@ def open_trace(path: str | Path, *, check: bool = False) -> TraceFile:
     path = Path(path)
     file = _open(path)
     try:
-        trace = TraceFile(path, file)
-        if check:
-            trace.check()
-        return trace
+        return TraceFile(path, file)
     except BaseException as error:
         file.close()
         if isinstance(error, OSError):
@@ -115,7 +109,14 @@ class TraceFile(Recording):
         self._texts = TokenTexts()
         # By start byte, as long as they are in use: reading them takes longer than a frame.
         self._pictures: weakref.WeakValueDictionary[int, Picture] = weakref.WeakValueDictionary()
-        self._use(read_index(file, first, self._codec.most, is_fork=self._header.parent is not None))
+        self._index = read_index(file, first, self._codec.most, is_fork=self._header.parent is not None)
+        self._failure = ""
+        if self._index.failure is not None:
+            try:
+                payload = self._payload(self._index.failure, self._codec.most[b"FAIL"])
+                self._failure = read_object(payload, dict[str, str])["why"]
+            except (PayloadError, KeyError):
+                self._failure = "The run failed; why cannot be read."
 
     @property
     def header(self) -> TraceHeader:
@@ -181,34 +182,6 @@ class TraceFile(Recording):
             if self._file.closed:
                 raise OSError("it was closed")
             return _payload(self._file, head, most)
-
-    def check(self) -> None:
-        """Reads everything; the trace is then cut at the first damaged record."""
-        index = self._index
-        known = zip(index.heads, index.entries, strict=True)
-        wanted: list[tuple[Head, Entry | None]] = [*known, *((head, None) for head in (*index.pieces, *index.texts))]
-        answer = AnswerText()
-        for head, entry in sorted(wanted, key=lambda pair: pair[0].start):
-            try:
-                payload = self._payload(head, self._codec.most[head.kind])
-                if entry is not None:
-                    self._codec.decode(head.kind, payload, head.block, head.step)
-                elif head.kind == b"TEXT":
-                    answer.add(payload)
-                else:
-                    PieceRecord(payload)
-            except PayloadError:
-                self._use(index.cut(head.start))
-                return
-
-    def _use(self, index: Index) -> None:
-        self._index, self._failure, self._whole = index, "", None
-        if index.failure is not None:
-            try:
-                payload = self._payload(index.failure, self._codec.most[b"FAIL"])
-                self._failure = read_object(payload, dict[str, str])["why"]
-            except (PayloadError, KeyError):
-                self._failure = "The run failed; why cannot be read."
 
     def piece(self, token: int) -> str:
         return self._piece(int(token))[0]

@@ -34,7 +34,7 @@ if __name__ == "__main__":
 
         matcher_process.main()
         sys.exit(0)
-    if sys.argv[1:] == ["--example-tools"]:  # see engine/tools/transports.py
+    if sys.argv[1:] == ["--example-tools"]:  # see engine/tools/connection.py
         from engine.tools import example_server
 
         example_server.main()

@@ -39,11 +39,12 @@ from engine import (
 from engine.decoding.block_causal import block_causal
 from engine.decoding.performing import perform_all
 from engine.decoding.run import Run
-from engine.service.wire.stream import ReplyReader
-from engine.trace import Draft, open_trace
+from engine.service.wire import ReplyReader
+from engine.trace import Draft
 from engine.trace.codec import Codec
 from engine.trace.format import OPENING, PayloadError, frame
 from tests.engine.causal import masked_network
+from tests.engine.traces import read_whole
 from tests.written import END, FILLER, piece, written_run, written_trace
 
 C = 8
@@ -77,7 +78,7 @@ def same(one: Event, other: Event) -> bool:
 def test_it_is_kept_and_sent_bit_for_bit(tmp_path: Path, name: str) -> None:
     trace = written_trace(RUNS[name])
     trace.save(tmp_path / "run.sltrace")
-    file = open_trace(tmp_path / "run.sltrace", check=True)
+    file = read_whole(tmp_path / "run.sltrace")
     assert (file.header.config.decoder, file.notice) == ("autoregressive", "")
     assert all(map(same, file.events, trace.events))
     assert len(file.events) == len(trace.events)

@@ -23,12 +23,25 @@ from engine import (
     Reply,
     StepFinished,
     Trace,
+    TraceFile,
     TraceHeader,
     TraceWriter,
     generate,
     identify_model,
+    open_trace,
     read_reply,
 )
+from engine.trace.texts import PieceRecord
+
+
+def read_whole(path: str | Path) -> TraceFile:
+    """The trace, all of which can be read."""
+    trace = open_trace(path)
+    for head in trace._index.pieces:
+        PieceRecord(trace._payload(head, trace._codec.most[b"PIEC"]))
+    assert len(list(trace.events)) == len(trace.entries)
+    assert trace.reply() is not None
+    return trace
 
 
 class StopAfter:

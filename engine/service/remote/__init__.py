@@ -1,15 +1,14 @@
 """Models that another machine runs: any server of OpenAI's kind, vLLM, or another Safelight.
 
 ``address`` is the place of a model, ``discovery`` finds the models of a server, ``backend`` runs one.
-``engine.service.remote.wire`` opens the sockets.
+``engine.exchange`` opens the sockets.
 """
 
 from __future__ import annotations
 
 from engine.service.remote.address import RemoteAddress
 from engine.service.remote.backend import RemoteBackend
-from engine.service.remote.calls import RemotePatience
-from engine.service.remote.discovery import Reachability, list_models, probe
+from engine.service.remote.calls import Reachability, RemotePatience, list_models, probe
 from engine.service.remote.problems import RemoteError
 
 __all__ = [

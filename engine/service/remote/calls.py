@@ -1,21 +1,24 @@
-"""Sends requests to one server: bounded, only to its own origin, without redirects. Knows no dialect."""
+"""Sends requests to one server: bounded, only to its own origin, without redirects.
+
+And finds out what a server is, which models it has, and whether it can be reached.
+"""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from engine.config import MAX_POSITIONS
-from engine.errors import SafelightError
+from engine.errors import SafelightError, Sentence
+from engine.exchange import Exchange
 from engine.files import JSON_BYTES, parse_json
 from engine.service.remote import problems
 from engine.service.remote.address import RemoteAddress
 from engine.service.remote.problems import WIRE_ERRORS, RemoteError
-from engine.service.remote.wire import Exchange
 
 AGENT = "safelight"
 ERROR_BYTES = 2**16  # bytes of an error's body that are read
@@ -111,26 +114,24 @@ class Calls:
         """
         if not self.is_allowed(self.address.host):
             raise problems.offline(self.address)
-        with self._in_words():
-            exchange = Exchange(
-                url,
-                self._headers(accept, body),
-                check,
-                seconds=self.patience.answer if seconds is None else seconds,
-                stall=self.patience.stall,
-                connect=self.patience.connect,
-                body=body if body is None or isinstance(body, bytes) else json.dumps(body).encode(),
-                uses_proxies=not self.address.is_near,
-            )
-            exchange.__enter__()
-        try:
-            if exchange.status != 200:
-                raise problems.of_status(exchange.status, self._error_body(exchange), self.address)
-            if exchange.headers.get("Content-Encoding", "identity").lower() != "identity":
+        asked = Exchange(
+            url,
+            self._headers(accept, body),
+            check,
+            seconds=self.patience.answer if seconds is None else seconds,
+            stall=self.patience.stall,
+            connect=self.patience.connect,
+            body=body if body is None or isinstance(body, bytes) else json.dumps(body).encode(),
+            uses_proxies=not self.address.is_near,
+        )
+        with ExitStack() as stack:
+            with self._in_words():
+                answer = stack.enter_context(asked)
+            if answer.status != 200:
+                raise problems.of_status(answer.status, self._error_body(answer), self.address)
+            if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
                 raise problems.strange(self.address)  # compressed, which was not requested
-            yield exchange
-        finally:
-            exchange.__exit__(None)
+            yield answer
 
     def _error_body(self, answer: Exchange) -> bytes:
         """Returns the beginning of an error's body, as far as it comes in time."""
@@ -162,3 +163,101 @@ class Calls:
             yield
         except WIRE_ERRORS as error:
             raise problems.of_wire(error, self.address) from error
+
+
+ServerKind = Literal["safelight", "vllm", "openai"]
+MAX_MODELS = 10_000
+_CONTEXTS = (
+    ("max_model_len",),
+    ("context_length",),
+    ("max_context_length",),
+    ("loaded_context_length",),
+    ("meta", "n_ctx"),  # llama.cpp's
+)
+
+
+@dataclass(frozen=True)
+class RemoteModel:
+    """A model that a server lists."""
+
+    address: RemoteAddress  # with the model's name; its ``str`` is the path that it is loaded by
+    kind: ServerKind
+    context: int = 0  # tokens; 0 where the server does not say
+
+    @property
+    def id(self) -> str:
+        return self.address.model
+
+
+@dataclass(frozen=True)
+class Reachability:
+    """The result of a probe. ``words`` can be translated."""
+
+    is_reachable: bool
+    words: Sentence
+    milliseconds: float = 0.0  # until the answer
+    models: tuple[RemoteModel, ...] = ()
+    wants_key: bool = False
+
+
+def list_models(
+    address: RemoteAddress,
+    key: str | None = None,
+    *,
+    is_allowed: Callable[[str], bool] = anywhere,
+    patience: RemotePatience = PATIENCE,
+) -> tuple[RemoteModel, ...]:
+    """Returns the models of a server, in its order. Uses the network.
+
+    Raises:
+        RemoteError: the server does not answer, or refuses.
+    """
+    return models_of(Calls(address, key, is_allowed, patience))
+
+
+def probe(
+    address: RemoteAddress,
+    key: str | None = None,
+    *,
+    is_allowed: Callable[[str], bool] = anywhere,
+    patience: RemotePatience = PATIENCE,
+) -> Reachability:
+    """Checks whether a server answers. Uses the network, and never raises for its findings."""
+    started = time.monotonic()
+    try:
+        models = list_models(address, key, is_allowed=is_allowed, patience=patience)
+    except RemoteError as error:
+        return Reachability(False, error.sentence, wants_key=isinstance(error, problems.KeyRefusedError))
+    milliseconds = 1000 * (time.monotonic() - started)
+    if len(models) == 1:
+        words = Sentence("Reachable, with one model")
+    else:
+        words = Sentence("Reachable, with {count} models", count=len(models))
+    return Reachability(True, words, milliseconds, models)
+
+
+def models_of(calls: Calls, check: Check = no_check) -> tuple[RemoteModel, ...]:
+    raw = calls.json(calls.address.base + "/models", check=check)
+    listed = field_of(raw, "data")
+    if not isinstance(listed, list) or len(listed) > MAX_MODELS:
+        raise problems.strange(calls.address)
+    found = (_model(one, calls.address) for one in listed)
+    return tuple(model for model in found if model is not None)
+
+
+def _model(raw: Any, address: RemoteAddress) -> RemoteModel | None:
+    """Returns a model of the list; None if it has no usable name."""
+    name = field_of(raw, "id")
+    if not isinstance(name, str) or not name:
+        return None
+    try:
+        named = address.with_model(name)
+    except SafelightError:
+        return None
+    owner = raw.get("owned_by")
+    kind: ServerKind = owner if owner in ("safelight", "vllm") else "openai"
+    return RemoteModel(named, kind, _context(raw))
+
+
+def _context(raw: dict[str, Any]) -> int:
+    return next(filter(None, (count_of(raw, *names) for names in _CONTEXTS)), 0)

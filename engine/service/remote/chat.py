@@ -16,14 +16,13 @@ import numpy as np
 from engine.config import GenerationConfig
 from engine.errors import SafelightError, quoted
 from engine.events import Event, GenerationFinished, PrefillFinished, TextArrived
+from engine.exchange import Exchange
 from engine.files import parse_json, storable
 from engine.pictures import Picture, data_url
 from engine.service.remote import problems
 from engine.service.remote.address import RemoteAddress
-from engine.service.remote.calls import count_of, field_of
-from engine.service.remote.discovery import RemoteModel
+from engine.service.remote.calls import RemoteModel, count_of, field_of
 from engine.service.remote.problems import WIRE_ERRORS, RemoteError
-from engine.service.remote.wire import Exchange
 from engine.service.requests import ChatRun
 from engine.text.message import Message, image_digests, in_parts
 from engine.text.output_format import OutputFormat

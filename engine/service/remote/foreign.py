@@ -7,11 +7,10 @@ import json
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
-from engine.errors import SafelightError, Sentence
+from engine.errors import SafelightError, Sentence, sentence
 from engine.events import Event
 from engine.service.remote import chat
-from engine.service.remote.calls import Calls, Check
-from engine.service.remote.discovery import RemoteModel
+from engine.service.remote.calls import Calls, Check, RemoteModel
 from engine.service.remote.problems import RefusedError, RemoteError
 from engine.service.replies import Capabilities, LoadedModel
 from engine.service.requests import ChatRun, RunRequest
@@ -19,7 +18,7 @@ from engine.text.context_window import fit
 from engine.text.message import Message, image_digests
 from engine.text.reply import Reply
 from engine.trace.header import ModelIdentity, TraceHeader, kept
-from engine.trace.live import by_number, is_never_special
+from engine.trace.writer import by_number, is_never_special
 
 PARALLEL_RUNS = 4
 LONGEST_ANSWER = 2048  # tokens of an answer by default; at most half of the context
@@ -54,7 +53,7 @@ class ForeignModel:
             if not image_digests(messages):
                 raise
             pattern = "{why} Perhaps its model cannot see pictures: start a conversation without them."
-            raise RemoteError(pattern, why=_sentence(error.sentence)) from error
+            raise RemoteError(pattern, why=sentence(error.sentence)) from error
 
     def _answer(self, request: ChatRun, messages: tuple[Message, ...], check: Check) -> Generator[Event, None, None]:
         body = chat.body_of(request, messages, self._model)
@@ -87,11 +86,6 @@ class ForeignModel:
             think=request.think,
             output_format=request.output_format,
         )
-
-
-def _sentence(said: str) -> str:
-    """Returns a server's sentence with a full stop."""
-    return said if said.endswith((".", "!", "?")) else f"{said}."
 
 
 def _describe(model: RemoteModel, title: str) -> LoadedModel:

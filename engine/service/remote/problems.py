@@ -10,9 +10,8 @@ import httpx2
 from engine.errors import SafelightError, Sentence, quoted
 from engine.files import parse_json
 from engine.service.remote.address import RemoteAddress
-from engine.service.remote.wire import BrokenError
 
-WIRE_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, BrokenError)
+WIRE_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL)
 MAX_SAID = 300  # characters of a server's own message
 _FIELDS = ("message", "detail", "msg", "error")
 
@@ -40,7 +39,7 @@ def broken_off() -> RemoteError:
 
 def in_the_midst(error: Exception, address: RemoteAddress) -> RemoteError:
     """Returns the error for one of ``WIRE_ERRORS`` after an answer had begun."""
-    if not _is_slow(error):
+    if not isinstance(error, httpx2.TimeoutException):
         return broken_off()
     return RemoteError("The server at {where} stopped sending. The text so far is kept.", where=address.origin)
 
@@ -79,7 +78,7 @@ def of_wire(error: Exception, address: RemoteAddress) -> RemoteError:
         return RemoteError(
             "There is no server at {where}. Check the address, and that the server is running.", where=where
         )
-    if _is_slow(error):
+    if isinstance(error, httpx2.TimeoutException):
         return RemoteError("The server at {where} does not answer in time. Try again later.", where=where)
     if isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
         return RemoteError("{where} is not a valid address. Check it.", where=where)
@@ -140,10 +139,6 @@ def said_by(error: Any) -> str:
     line = " ".join(error.encode("utf-8", "replace").decode().split())
     line = "".join(sign if sign.isprintable() else " " for sign in line)
     return line if len(line) <= MAX_SAID else line[:MAX_SAID] + "…"
-
-
-def _is_slow(error: Exception) -> bool:
-    return isinstance(error, httpx2.TimeoutException) or str(error) == "too slow"
 
 
 def _certificate(error: BaseException | None) -> bool:

@@ -15,9 +15,7 @@ from engine.service.remote import problems
 from engine.service.remote.calls import Calls, Check, count_of, field_of, no_check
 from engine.service.remote.problems import WIRE_ERRORS, RemoteError
 from engine.service.requests import DecisionRun, RunRequest
-from engine.service.wire.model import model_from_json
-from engine.service.wire.request import request_to_json
-from engine.service.wire.stream import CONTENT_TYPE, Ended, ReplyReader
+from engine.service.wire import CONTENT_TYPE, Ended, ReplyReader, model_from_json, request_to_json
 from engine.tasks.decisions.questions import Decision
 from engine.text.message import Message, image_digests
 from engine.text.reply import read_reply

@@ -11,10 +11,6 @@ GAINS = ("got", "found", "won")
 LOSSES = ("lost", "sold", "ate")
 
 
-def _solve_sorted_numbers(parts: Parts) -> str:
-    return " ".join(sorted(parts["n"].split(), key=int))
-
-
 def _solve_difference(parts: Parts) -> str | None:
     difference = int(parts["a"]) - int(parts["b"])
     return str(difference) if difference >= 0 else None
@@ -37,7 +33,9 @@ def _solve_gap(parts: Parts) -> str | None:
 
 
 SORT_NUMBERS = rule(
-    r"sort (?:the numbers )?(?P<n>\d{1,6}(?: \d{1,6})+)", answer=_solve_sorted_numbers, wording="Sort {n}."
+    r"sort (?:the numbers )?(?P<n>\d{1,6}(?: \d{1,6})+)",
+    answer=lambda p: " ".join(sorted(p["n"].split(), key=int)),
+    wording="Sort {n}.",
 )
 ADD = rule(
     r"(?:what is )?(?P<a>\d{1,6}) ?\+ ?(?P<b>\d{1,6})(?: ?=)?",

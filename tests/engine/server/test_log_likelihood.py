@@ -13,6 +13,7 @@ import torch
 from engine import Model
 from engine.catalog import MINI, TALK
 from engine.service import LocalBackend
+from engine.service.backend import required
 from tests.engine.server.served import KEY, Served, serving
 
 PAIRS = [("The capital of France is", " Paris"), ("The capital of France is", " the sea"), ("Two and two are", " four")]
@@ -33,7 +34,7 @@ def served() -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def model(served: Served) -> Model:
-    found: Model = served.engine._require_model()
+    found: Model = required(served.engine._model)
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine import MINI, SafelightError, SlotsRead, open_trace
+from engine import MINI, SafelightError, SlotsRead
 from engine.service import (
     Capabilities,
     DecisionReads,
@@ -27,6 +27,7 @@ from engine.service import (
 from engine.tasks.decisions.answers import TypedAnswer
 from engine.tasks.decisions.questions import Decision, OneOf, Option, Question, Score, YesNo
 from tests.engine.seeing import picture
+from tests.engine.traces import read_whole
 
 STATE = "There are 12 apples and 7 pears in the box."
 QUESTIONS: tuple[Question, ...] = (
@@ -91,7 +92,7 @@ def test_a_decision_is_recorded_with_its_questions_and_slots(
     trace = next(reply.trace for reply in replies if isinstance(reply, RunStarted))
     assert trace.path is not None
     assert trace.path.parent == traces
-    stored = open_trace(trace.path, check=True)
+    stored = read_whole(trace.path)
     assert (stored.notice, stored.header) == ("", trace.header)
     header = stored.header
     assert (header.decision, header.canvas_length) == (request.decision, 32)

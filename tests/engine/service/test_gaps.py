@@ -12,6 +12,7 @@ import pytest
 from engine import CanvasCommitted, GenerationConfig, GenerationFinished, StepFinished, infill
 from engine.decoding.gap_filling import LATE
 from engine.service import GapRun, LocalBackend, RunAdvanced, RunEnded, RunReply, RunRequest, run_alone
+from engine.service.backend import required
 from engine.text.gap_markers import MARKERS, GapFile, TextGap
 from tests.engine.gap_models import causal_folder
 from tests.engine.service.test_local import loaded
@@ -35,7 +36,7 @@ def coder(tmp_path_factory: pytest.TempPathFactory) -> LocalBackend:
 
 
 def asked(backend: LocalBackend, **fields: Any) -> RunRequest:
-    config = backend._require_model().generation_defaults.replace(max_new_tokens=8, max_denoising_steps=4)
+    config = required(backend._model).generation_defaults.replace(max_new_tokens=8, max_denoising_steps=4)
     return GapRun(config, 3, TextGap(PREFIX, SUFFIX), **fields)
 
 
@@ -52,7 +53,7 @@ def ended(replies: list[RunReply]) -> RunEnded:
 @pytest.mark.parametrize("name", ["skills", "coder"])
 def test_the_run_has_the_gap_s_text_and_nothing_else(name: str, request: pytest.FixtureRequest) -> None:
     backend: LocalBackend = request.getfixturevalue(name)
-    model, wanted = backend._require_model(), asked(backend)
+    model, wanted = required(backend._model), asked(backend)
     assert backend.capabilities.gaps
     replies = list(run_alone(backend, wanted))
     assert ended(replies).message == ""
@@ -70,7 +71,7 @@ def test_the_run_has_the_gap_s_text_and_nothing_else(name: str, request: pytest.
 def test_other_files_are_read(coder: LocalBackend) -> None:
     gap = TextGap(PREFIX, SUFFIX, "own.py", (GapFile("one.py", "ONE = 1\n"),))
     [started, *_] = run_alone(coder, dataclasses.replace(asked(coder), gap=gap))
-    prompt = coder._require_model().tokenizer.decode(started.trace.header.prompt_ids, skip_special=False)  # type: ignore[union-attr]
+    prompt = required(coder._model).tokenizer.decode(started.trace.header.prompt_ids, skip_special=False)  # type: ignore[union-attr]
     assert "<|file_sep|>one.py\nONE = 1\n<|file_sep|>own.py\n<|fim_prefix|>" in prompt
 
 

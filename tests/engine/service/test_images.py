@@ -26,6 +26,7 @@ from engine.service import (
     decision_requests,
     run_alone,
 )
+from engine.service.backend import required
 from engine.service.description import count_tokens, describe
 from engine.tasks.decisions.questions import YesNo
 from engine.trace import Trace
@@ -69,7 +70,7 @@ def reused(found: list[Event]) -> tuple[int, int]:
 def test_a_second_turn_reads_neither_picture_nor_text_again(
     backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, asked = backend._require_model(), message("what?", TALL)
+    model, asked = required(backend._model), message("what?", TALL)
     assert backend.capabilities.images
     trace, first = run(backend, chat(asked))
     whole = len(trace.header.prompt_ids)
@@ -141,7 +142,7 @@ def test_forks_infills_and_influence_see_the_pictures(backend: LocalBackend) -> 
 
 
 def test_a_picture_may_be_all_that_is_decided_about(backend: LocalBackend) -> None:
-    model = backend._require_model()
+    model = required(backend._model)
     described = describe(model, LoadRequest("x", "X"), identify_model(model, "x", "X"), backend.capabilities)
     questions = (YesNo("Is it red?"), YesNo("Is it high?"))
     found = []

@@ -10,6 +10,7 @@ import pytest
 from engine import MINI, CanvasStarted, GenerationConfig, GenerationFinished, SafelightError
 from engine.config import USUAL_HOLE
 from engine.service import ChatRun, LoadRequest, LocalBackend, ModelLoaded, RunAdvanced, RunEnded, RunRequest, run_alone
+from engine.service.backend import required
 from engine.service.outlining import noise_places, outlined
 from engine.text.outline import INSTRUCTION, Hole, Outline, parse
 from engine.text.output_format import OutputFormat
@@ -111,11 +112,11 @@ def events_of(backend: LocalBackend, request: RunRequest) -> tuple[list[Any], st
 def text_of(backend: LocalBackend, events: Sequence[Any]) -> str:
     (end,) = (event for event in events if isinstance(event, GenerationFinished))
     assert end.reason == "eos"
-    return backend._require_model().tokenizer.decode(end.tokens)
+    return required(backend._model).tokenizer.decode(end.tokens)
 
 
 def defaults(backend: LocalBackend) -> GenerationConfig:
-    return backend._require_model().generation_defaults
+    return required(backend._model).generation_defaults
 
 
 def filling(backend: LocalBackend, text: str, seed: int = 1) -> RunRequest:

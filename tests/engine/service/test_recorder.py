@@ -27,6 +27,7 @@ from engine.service import (
 )
 from engine.service.recorder import TOP_K, reporting_candidates
 from engine.trace import Draft
+from tests.engine.traces import read_whole
 from tests.fake_engine import FakeEngine
 
 MESSAGES = ({"role": "system", "content": "be short"}, {"role": "user", "content": "hello"})
@@ -100,7 +101,7 @@ def states(events: list[Event]) -> list[list[Any]]:
 def test_a_run_is_kept_in_a_file_of_its_own(run: Run, tmp_path: Path) -> None:
     live = run()
     assert live.path == tmp_path / "traces" / f"{live.header.id}.sltrace"
-    found = open_trace(live.path, check=True)
+    found = read_whole(live.path)
     assert found.header == live.header
     assert states(list(found.events)) == states(live.events)
     assert (found.text, found.notice) == (live.text, "")

@@ -15,6 +15,7 @@ from engine.text.message import image_of
 from engine.trace.header import TraceHeader
 from tests.engine import traces
 from tests.engine.drawn import picture
+from tests.engine.traces import read_whole
 
 RED, BLUE = picture("red"), picture("blue", 20, 400)
 FORK = (Fork(1, 2, seed=8),)
@@ -34,7 +35,7 @@ def written(path: Path, *pictures: Picture) -> Path:
 
 def test_a_trace_has_the_pictures_of_its_prompt(tmp_path: Path) -> None:
     path = written(tmp_path / "a.sltrace", RED, BLUE)
-    found = open_trace(path, check=True)
+    found = read_whole(path)
     assert found.header.messages == header(RED, BLUE).messages
     held = found.pictures
     assert held == (RED, BLUE)
@@ -61,7 +62,7 @@ def test_a_damaged_picture_costs_itself_alone(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[data.index(RED.data) + 40] ^= 1
     path.write_bytes(data)
-    found = open_trace(path, check=True)
+    found = read_whole(path)
     assert found.pictures == (BLUE,)
     traces.assert_same(found.events, list(traces.made_up()))
     with pytest.raises(SafelightError, match="picture"):

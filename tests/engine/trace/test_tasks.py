@@ -22,11 +22,11 @@ from engine import (
     open_trace,
 )
 from engine.service import RunAdvanced, RunEnded, RunStarted
-from engine.service.wire.stream import ReplyReader, ReplyWriter
+from engine.service.wire import ReplyReader, ReplyWriter
 from engine.trace.codec import COUNT, OPTIONS, Codec
 from engine.trace.format import PayloadError, frame, opening
 from tests.engine.task_runs import FORMAT, decided, decision_header, structured
-from tests.engine.traces import assert_same, header, letter, letters, write
+from tests.engine.traces import assert_same, header, letter, letters, read_whole, write
 
 PINS = struct.Struct("<III")
 
@@ -46,7 +46,7 @@ both = pytest.mark.parametrize("name", RUNS)
 @both
 def test_what_is_read_is_what_was_sent(name: str, tmp_path: Path) -> None:
     told, events = RUNS[name]
-    found = open_trace(write(tmp_path / "run.sltrace", events, told), check=True)
+    found = read_whole(write(tmp_path / "run.sltrace", events, told))
     assert_same(found.events, events)
     assert found.header == told
     assert [entry.kind for entry in found.entries].count("slots") == sum(isinstance(one, SlotsRead) for one in events)
@@ -60,7 +60,7 @@ def test_what_is_read_is_what_was_sent(name: str, tmp_path: Path) -> None:
 def test_a_file_cut_behind_any_event_is_good_up_to_there(name: str, tmp_path: Path) -> None:
     told, events = RUNS[name]
     for count in range(1, len(events) + 1):
-        found = open_trace(write(tmp_path / f"{count}.sltrace", events[:count], told), check=True)
+        found = read_whole(write(tmp_path / f"{count}.sltrace", events[:count], told))
         assert_same(found.events, events[:count])
         live = Trace(header=told, piece=letter, decode=letters)
         for event in events[:count]:
@@ -102,7 +102,7 @@ EARLIER = Path(__file__).parents[2] / "fixtures" / "earlier_events"
     ],
 )
 def test_events_of_earlier_versions_are_passed_over(name: str, steps: int, gone: str) -> None:
-    found = open_trace(EARLIER / f"{name}.sltrace", check=True)
+    found = read_whole(EARLIER / f"{name}.sltrace")
     assert found.notice == (f"It was made with settings that this Safelight does not have ({gone}), and is only shown.")
     assert len(found.steps) == steps
     assert found.result is not None

@@ -11,10 +11,11 @@ import pytest
 from engine.config import GenerationConfig
 from engine.events import Event, GenerationFinished, PrefillFinished, TextArrived
 from engine.text.reply import Reply
-from engine.trace import ModelIdentity, Trace, TraceHeader, TraceWriter, open_trace
+from engine.trace import ModelIdentity, Trace, TraceHeader, TraceWriter
 from engine.trace.codec import Codec
 from engine.trace.format import PayloadError
 from engine.trace.index import Order
+from tests.engine.traces import read_whole
 
 NOTHING = np.zeros(0, dtype=np.int32)
 EVENTS: list[Event] = [
@@ -51,9 +52,9 @@ def test_it_is_read_as_it_was_written(tmp_path: Path, failure: str) -> None:
     events = EVENTS[:-1] if failure else EVENTS
     trace = write(tmp_path / "a.sltrace", events, failure)
     trace.fail(failure)
-    stored = open_trace(tmp_path / "a.sltrace", check=True)
+    stored = read_whole(tmp_path / "a.sltrace")
     trace.save(tmp_path / "b.sltrace")
-    again = open_trace(tmp_path / "b.sltrace", check=True)
+    again = read_whole(tmp_path / "b.sltrace")
     for other in (stored, again):
         assert [facts(event) for event in other.events] == [facts(event) for event in events]
         assert other.reply() == trace.reply() == Reply("Grüße, 𝄞 and more", "Let me see.")
@@ -65,7 +66,7 @@ def test_why_a_run_ended_is_kept_within_bounds(tmp_path: Path) -> None:
     why = "the answer can no longer follow its format: größer"
     events = [*EVENTS[:-1], dataclasses.replace(EVENTS[-1], reason="length", why=why)]
     write(tmp_path / "a.sltrace", events)
-    read = open_trace(tmp_path / "a.sltrace", check=True)
+    read = read_whole(tmp_path / "a.sltrace")
     assert [facts(event) for event in read.events] == [facts(event) for event in events]
     kind, payload, *_ = Codec(0, 0).encode(EVENTS[-1])
     for more in (b"\xff", b"x" * 1_001):

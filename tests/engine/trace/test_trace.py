@@ -36,7 +36,7 @@ from engine.tasks import sudoku
 from engine.trace import new_id, reader
 from engine.trace.texts import tokens_of
 from tests.engine.taught import FIXTURES
-from tests.engine.traces import assert_same, header, is_tenth, letter, letters, made_up, record, write
+from tests.engine.traces import assert_same, header, is_tenth, letter, letters, made_up, read_whole, record, write
 
 PUZZLE = "530070000600195000098000060800060003400803001700020006060000280000419005000080079"
 RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -59,7 +59,7 @@ def models() -> dict[str, Model]:
 def test_a_real_run_is_read_as_it_was_recorded(models: dict[str, Model], tmp_path: Path, name: str) -> None:
     model, prompt, options = RUNS[name]
     live = record(models[model], prompt, tmp_path / "run.sltrace", **options)
-    found = open_trace(tmp_path / "run.sltrace", check=True)
+    found = read_whole(tmp_path / "run.sltrace")
     assert_same(found.events, live.events)
     assert found.header == live.header
     assert found.entries == live.entries
@@ -139,7 +139,7 @@ def test_a_fork_may_leave_out_what_it_shares(tmp_path: Path) -> None:
     for shared in (first, []):  # with the blocks before, and without; between blocks, the prompt is read again
         told = [*shared, prefill, *rest, events[-1]]
         forked = header(parent=Parent(new_id(), 1, 1), marks=(Mark(1, 0, 2), Mark(3, 2, 4)))
-        found = open_trace(write(tmp_path / f"fork {len(shared)}.sltrace", told, forked), check=True)
+        found = read_whole(write(tmp_path / f"fork {len(shared)}.sltrace", told, forked))
         assert_same(found.events, told)
         assert found.notice == ""
         assert found.text == letters(events[-1].tokens).text  # type: ignore[union-attr]
@@ -210,7 +210,7 @@ def test_a_trace_can_be_read_while_it_is_written(tmp_path: Path) -> None:
         assert not (tmp_path / "run.sltrace").exists()  # until something happens
         for count, event in enumerate(events, start=1):
             writer.append(event)
-            found = open_trace(tmp_path / "run.sltrace", check=True)
+            found = read_whole(tmp_path / "run.sltrace")
             assert_same(found.events, events[:count])
             assert bool(found.notice) == (count < len(events))
             found.close()
@@ -225,7 +225,7 @@ def test_replay_needs_neither_torch_nor_a_tokenizer() -> None:
     code = (
         "import sys, engine\n"
         "for one in engine.gallery():\n"
-        "    trace = engine.open_trace(one.path, check=True)\n"
+        "    trace = engine.open_trace(one.path)\n"
         "    assert trace.text and not trace.notice and len(trace.steps) > 1\n"
         "    assert trace.piece(trace.steps[0].argmax_canvas[0])\n"
         "print({'torch', 'tokenizers', 'jinja2', 'safetensors', 'PySide6'} & set(sys.modules))\n"
@@ -276,7 +276,7 @@ def test_the_gallery_has_what_its_list_says() -> None:
         assert one.path.stat().st_size < 300_000
         assert one.title
         assert one.note
-        trace = open_trace(one.path, check=True)
+        trace = read_whole(one.path)
         assert trace.notice == ""
         is_of_a_family = one.path.name.startswith("family-")
         assert (FIXTURES / trace.model_name).is_dir() if is_of_a_family else trace.model_name in embedded

@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from engine.service.backend import required
 from tests.hostile import mutate
 from tests.hostile.kind import Attempt, Kind
 from tests.hostile.kinds.hub import rude_answer
@@ -50,7 +51,7 @@ def _safelight() -> tuple[LoadedModel, bytes, bytes]:
     from engine import catalog
     from engine.service import LoadRequest, ModelLoaded
     from engine.service.backend import run_alone
-    from engine.service.wire.stream import ReplyWriter
+    from engine.service.wire import ReplyWriter
     from tests.engine.server.served import ScriptedEngine
     from tests.engine.service.remote.servers import question
 
@@ -114,7 +115,7 @@ def _stream(random: Random) -> Callable[[Request], None]:
 
 def _run(random: Random) -> Callable[[Request], None]:
     """A run of another Safelight: records that are sound by their checksums and hold what they should not."""
-    from engine.service.wire.stream import CONTENT_TYPE
+    from engine.service.wire import CONTENT_TYPE
 
     body = _safelight()[2]
     match random.randrange(10):
@@ -174,7 +175,7 @@ def _sound(raw: Any) -> Callable[[Random], Callable[[Request], None]]:
 
 
 def _answers(random: Random, *, safelight: bool) -> dict[str, Callable[[Request], None]]:
-    from engine.service.wire.model import model_to_json
+    from engine.service.wire import model_to_json
 
     found = {
         "/v1/models": _sound(_listing("safelight" if safelight else random.choice(("vllm", "somebody", "me")))),
@@ -242,7 +243,7 @@ def _check_run(backend: RemoteBackend) -> str:
         for event in trace.events:
             assert event is not None
     try:
-        assert backend._require_model().loaded.count_tokens(question().messages) >= 0
+        assert required(backend._model).loaded.count_tokens(question().messages) >= 0
     except SafelightError as error:
         _check_sentence(str(error), "")
     return ends[0].message

@@ -18,9 +18,7 @@ from engine import (
     TraceHeader,
 )
 from engine.service import ChatRun, RunAdvanced, RunEnded, RunRequest, RunStarted
-from engine.service.wire.model import model_from_json, model_to_json
-from engine.service.wire.request import request_to_json
-from engine.service.wire.stream import CONTENT_TYPE, Ended, ReplyReader
+from engine.service.wire import CONTENT_TYPE, Ended, ReplyReader, model_from_json, model_to_json, request_to_json
 from engine.text.reply import read_reply
 from engine.text.tokenizer import Tokenizer
 from engine.trace.recording import Recording

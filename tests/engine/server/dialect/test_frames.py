@@ -10,9 +10,9 @@ import pytest
 
 from app.state.run.canvas import BlockState, CanvasState, CellState
 from engine import CanvasCommitted, CanvasStarted, Event, StepFinished
-from engine.server.frames import CanvasFrames
+from engine.server.serving import CanvasFrames
 from engine.service import LoadedModel
-from engine.service.wire.model import model_from_json
+from engine.service.wire import model_from_json
 from tests.engine.service.wire.test_wire import some_model
 from tests.engine.task_runs import rewritten, structured
 from tests.engine.traces import is_tenth, letter, letters, made_up

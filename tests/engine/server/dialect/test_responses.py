@@ -20,7 +20,7 @@ from engine.server.responses import ResponsesWriter
 from engine.server.responses_request import ResponsesRequest, chat_of
 from engine.server.strict import Ignored
 from engine.service import ChatRun
-from engine.service.wire.model import model_from_json
+from engine.service.wire import model_from_json
 from tests.engine.server.served import KEY, NO_IMAGES, ScriptedEngine, Served, serving
 from tests.engine.service.wire.test_wire import some_model
 

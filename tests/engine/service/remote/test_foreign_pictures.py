@@ -12,9 +12,9 @@ from engine.config import GenerationConfig
 from engine.pictures import Picture, open_picture
 from engine.service import ChatRun, RunRequest
 from engine.text.message import image_of
-from engine.trace import open_trace
 from tests.engine.drawn import picture
 from tests.engine.service.remote.servers import ask, bodies, in_json, loaded, models, serving, streamed, words
+from tests.engine.traces import read_whole
 
 RED = picture("red", 6, 3)
 
@@ -62,7 +62,7 @@ def test_they_are_in_the_message_as_any_server_reads_them(tmp_path: Any) -> None
     assert (two.format, two.size, two.convert("RGB").getpixel((9, 9))) == ("PNG", (2048, 20), (0, 90, 200))
     assert (three.format, three.size, len(three.getexif())) == ("JPEG", (20, 40), 0)
     assert ran.trace.path is not None
-    stored = open_trace(ran.trace.path, check=True)
+    stored = read_whole(ran.trace.path)
     assert stored.pictures == shown
     assert [image["digest"] for image in stored.header.messages[0]["images"]] == [one.digest for one in shown]
 

@@ -11,8 +11,7 @@ from engine.config import GenerationConfig
 from engine.service import ChatRun, LoadedModel, LoadFailed, LoadRequest, LocalBackend, ModelLoaded
 from engine.service.backend import run_alone
 from engine.service.remote import RemoteBackend
-from engine.service.wire.model import model_to_json
-from engine.service.wire.stream import CONTENT_TYPE, ReplyWriter
+from engine.service.wire import CONTENT_TYPE, ReplyWriter, model_to_json
 from tests.engine.hub.rude_server import Request
 from tests.engine.service.remote.servers import JSON, SHORT, Ran, Route, in_json, models, serving
 

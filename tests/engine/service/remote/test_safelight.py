@@ -28,12 +28,12 @@ from engine.service import (
     Scheduler,
     decision_requests,
 )
-from engine.service.backend import run_alone
+from engine.service.backend import required, run_alone
 from engine.service.description import count_tokens
 from engine.service.remote import RemoteAddress, RemoteBackend, list_models, probe
 from engine.tasks.decisions.questions import OneOf, Option, YesNo
-from engine.trace import open_trace
 from tests.engine.service.remote.servers import Ran, ask
+from tests.engine.traces import read_whole
 
 KEY = "test-key"
 PROMPT = "Count from 4 to 43."
@@ -132,7 +132,7 @@ def test_it_is_found_and_described(server: RemoteAddress, local: LocalBackend, r
     assert (able.steps, able.forks, able.infill, able.influence, able.adapters) == (True, False, False, False, False)
     assert able.parallel_runs == local.capabilities.parallel_runs
     told = [{"role": "user", "content": PROMPT}]
-    there, here = remote._require_model().loaded.count_tokens, partial(count_tokens, local._require_model())
+    there, here = required(remote._model).loaded.count_tokens, partial(count_tokens, required(local._model))
     assert there(told) == here(told)
     tool = {"type": "function", "function": {"name": "look", "parameters": {}}}
     assert there(told, [tool]) == here(told, [tool])
@@ -154,7 +154,7 @@ def test_a_run_is_the_same_as_here(pair: tuple[Ran, Ran]) -> None:
 def test_it_is_recorded_here_with_the_address_and_without_the_key(pair: tuple[Ran, Ran], server: RemoteAddress) -> None:
     trace = pair[1].trace
     assert trace.path is not None
-    stored = open_trace(trace.path, check=True)
+    stored = read_whole(trace.path)
     assert stored.notice == ""
     assert_same(list(stored.events), pair[0].events)
     assert stored.header.model.path.startswith(f"{server.origin}/v1#")
@@ -165,7 +165,7 @@ def test_it_is_recorded_here_with_the_address_and_without_the_key(pair: tuple[Ra
 
 @pytest.mark.parametrize("is_joint", [False, True])
 def test_a_decision_is_the_same_as_here(local: LocalBackend, remote: RemoteBackend, is_joint: bool) -> None:
-    model = remote._require_model().loaded
+    model = required(remote._model).loaded
     questions = [YesNo("Is it late?"), OneOf("Where is it?", (Option("here"), Option("there"), Option("away")))]
     for request in decision_requests(model, "It is here.", questions, is_joint=is_joint, repeats=2):
         here, there = ask(local, again(request)), ask(remote, request)

@@ -14,13 +14,14 @@ from engine.events import PrefillFinished
 from engine.pictures import Picture
 from engine.server import dialect
 from engine.service import ChatRun, LoadRequest, LocalBackend, RunRequest
+from engine.service.backend import required
 from engine.service.description import count_tokens
 from engine.service.remote import RemoteAddress, RemoteBackend, list_models
-from engine.trace import open_trace
 from tests.engine.seeing import message, picture, seeing
 from tests.engine.server.served import KEY, Served, serving
 from tests.engine.service.remote.servers import Ran, ask
 from tests.engine.service.remote.test_safelight import again, assert_same
+from tests.engine.traces import read_whole
 
 QUICK = GenerationConfig(max_new_tokens=32, max_denoising_steps=2, eos_token_ids=(8,), image_tokens=70)
 TALL, WIDE = picture(9, 40, 1), picture(120, 12, 2)
@@ -71,11 +72,11 @@ def both(local: LocalBackend, remote: RemoteBackend, request: RunRequest) -> tup
 
 
 def test_it_says_that_it_sees_and_what_an_image_takes(local: LocalBackend, remote: RemoteBackend) -> None:
-    model = remote._require_model().loaded
+    model = required(remote._model).loaded
     assert remote.capabilities.images
     asked = [message("what?", TALL, WIDE)]
     alone = [{"role": "user", "content": "what?"}]
-    assert model.count_tokens(asked) == count_tokens(local._require_model(), asked)
+    assert model.count_tokens(asked) == count_tokens(required(local._model), asked)
     assert model.image_cost is not None
     costs = [model.image_cost(one.width, one.height, QUICK.image_tokens) for one in (TALL, WIDE)]
     ran, _ = both(local, remote, chat(*asked))  # on both: what their caches hold is the same from test to test
@@ -93,7 +94,7 @@ def test_a_run_is_the_same_as_here_and_a_picture_is_sent_once(
     assert there.trace.header.prompt_ids == here.trace.header.prompt_ids
     assert there.trace.pictures == (TALL, WIDE)
     assert there.trace.path is not None
-    stored = open_trace(there.trace.path, check=True)
+    stored = read_whole(there.trace.path)
     assert stored.pictures == (TALL, WIDE)
     assert_same(list(stored.events), here.events)
     answer = {"role": "assistant", "content": here.trace.text}

@@ -15,7 +15,6 @@ from engine.service import ChatRun, LoadFailed, LoadRequest
 from engine.service.remote import RemoteBackend
 from engine.service.remote.chat import NEUTRAL
 from engine.text.output_format import OutputFormat
-from engine.trace import open_trace
 from tests.engine.hub.rude_server import Request
 from tests.engine.service.remote.servers import (
     SSE,
@@ -29,6 +28,7 @@ from tests.engine.service.remote.servers import (
     question,
     serving,
 )
+from tests.engine.traces import read_whole
 
 NAME = "google/diffusiongemma-26B-A4B-it"
 
@@ -96,7 +96,7 @@ def test_a_chat_comes_in_a_burst_a_canvas(tmp_path: Any) -> None:
             "chat_template_kwargs": {"enable_thinking": False},
         }
     ]
-    stored = open_trace(next(tmp_path.iterdir()), check=True)
+    stored = read_whole(next(tmp_path.iterdir()))
     assert (stored.text, stored.notice, stored.failure) == (ran.text, "", "")
     assert stored.header.model.path == f"{server.endpoint}/v1#{NAME}"
     assert [type(event) for event in stored.events] == [type(event) for event in ran.events]

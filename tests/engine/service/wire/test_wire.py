@@ -15,9 +15,16 @@ from engine.catalog import Traits
 from engine.files import parse_json
 from engine.pictures import ImageCost
 from engine.service import Capabilities, ChatRun, DecisionRun, PuzzleRun, RunAdvanced, RunEnded, RunRequest, RunStarted
-from engine.service.wire.model import model_from_json, model_to_json
-from engine.service.wire.request import request_from_json, request_to_json
-from engine.service.wire.stream import IDLE, Ended, ReplyReader, ReplyWriter
+from engine.service.wire import (
+    IDLE,
+    Ended,
+    ReplyReader,
+    ReplyWriter,
+    model_from_json,
+    model_to_json,
+    request_from_json,
+    request_to_json,
+)
 from engine.tasks.decisions.layout import Slot
 from engine.tasks.decisions.questions import Decision, OneOf, Option, Score, YesNo
 from engine.text.message import image_of

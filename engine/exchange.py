@@ -2,7 +2,7 @@
 
 A read that blocks, a slow DNS lookup, a header line every few seconds: a thread that waits for these cannot check a
 flag. So another thread reads into a queue, and the caller takes from it for as long as it wants to wait. Nothing is
-unpacked and no redirect is followed here; a piece has 64 kB at most.
+unpacked; a piece has 64 kB at most.
 """
 
 from __future__ import annotations
@@ -28,10 +28,6 @@ JOIN_SECONDS = 0.2  # time for a thread to end once its connection is closed
 Received = httpx2.Response | bytes | Exception | None  # the head, then pieces, then None; or an error
 
 
-class BrokenError(Exception):
-    """The answer ended before all of it was sent, came too slowly, or is no HTTP."""
-
-
 class Exchange:
     """A request and its answer: entering waits for the answer's head, and leaving closes the connection.
 
@@ -42,9 +38,10 @@ class Exchange:
         connect: seconds until the connection must stand; None: as ``stall``.
         body: None asks with GET, bytes with POST.
         uses_proxies: sends the request through the proxies that the environment names.
+        redirects: that are followed.
 
     Raises:
-        BrokenError, httpx2.HTTPError, httpx2.InvalidURL: temporary and permanent faults.
+        httpx2.HTTPError, httpx2.InvalidURL: temporary and permanent faults, an answer that is late or no HTTP too.
         SafelightError: a proxy that the environment names cannot be used.
     """
 
@@ -59,16 +56,17 @@ class Exchange:
         connect: float | None = None,
         body: bytes | None = None,
         uses_proxies: bool = True,
+        redirects: int = 0,
     ) -> None:
         self._url, self._headers, self._check, self._body = url, dict(headers), check, body
         self._ends, self._stall = time.monotonic() + seconds, stall
         self._timeout = httpx2.Timeout(stall, connect=stall if connect is None else connect)
-        self._uses_proxies = uses_proxies
+        self._uses_proxies, self._redirects = uses_proxies, redirects
         self._received: queue.Queue[Received] = queue.Queue(AHEAD)
         self._gone = threading.Event()
         self._handles: list[socket.socket] = []
         self._lock = threading.Lock()  # of the handles
-        self._thread = threading.Thread(target=self._read, name="safelight-remote", daemon=True)
+        self._thread = threading.Thread(target=self._read, name="safelight-exchange", daemon=True)
         self.status = 0
         self.headers: Mapping[str, str] = {}
 
@@ -108,7 +106,7 @@ class Exchange:
             self._check()
             left = ends - time.monotonic()
             if left <= 0:
-                raise BrokenError("too slow")
+                raise httpx2.ReadTimeout("too slow")
             try:
                 item = self._received.get(timeout=min(POLL_SECONDS, left))
             except queue.Empty:
@@ -116,7 +114,7 @@ class Exchange:
             if isinstance(item, httpx2.HTTPError | httpx2.InvalidURL | SafelightError):
                 raise item
             if isinstance(item, Exception):  # raised by the libraries below if an answer is not HTTP
-                raise BrokenError(type(item).__name__) from item
+                raise httpx2.ReadError(type(item).__name__) from item
             return item
 
     def _end(self) -> None:
@@ -134,7 +132,12 @@ class Exchange:
     def _read(self) -> None:
         try:
             try:
-                made = httpx2.Client(verify=_certificates(), timeout=self._timeout, trust_env=self._uses_proxies)
+                made = httpx2.Client(
+                    verify=_certificates(),
+                    timeout=self._timeout,
+                    trust_env=self._uses_proxies,
+                    max_redirects=self._redirects,
+                )
             except (ValueError, ImportError, httpx2.InvalidURL):  # without their packages some are not spoken
                 raise proxy_error() from None
             with (
@@ -143,6 +146,7 @@ class Exchange:
                     "GET" if self._body is None else "POST",
                     self._url,
                     headers=self._headers,
+                    follow_redirects=self._redirects > 0,
                     content=self._body,
                     extensions={"trace": self._keep_socket},
                 ) as answer,
