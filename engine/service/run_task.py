@@ -153,9 +153,7 @@ def _messages_that_fit(model: Model, request: ChatRun) -> tuple[Message, ...]:
     Tokens are counted in the thread of the runs, since an unknown template and tokenizer may be slow.
     """
 
-    def count(messages: Sequence[Message]) -> int:
-        return count_tokens(model, messages, request.tools, request.config.image_tokens)
-
+    count = functools.partial(count_tokens, model, tools=request.tools, image_tokens=request.config.image_tokens)
     found = fit(request.messages, count, model.config.max_position_embeddings, request.reserve)
     if found.problem:
         raise RunRefusedError(found.problem)

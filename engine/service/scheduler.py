@@ -27,7 +27,6 @@ from engine.service.replies import (
     LoadedModel,
     LoadFailed,
     LoadProgress,
-    LoadReply,
     LoadStarted,
     ModelLoaded,
     ModelUnloaded,
@@ -153,12 +152,9 @@ class Scheduler:
         """Loads a model; cancels all earlier requests."""
         self._stop_earlier(request)
 
-        def report(reply: LoadReply) -> None:
-            outlet.put(self._noted(reply))
-
         def load() -> None:
             self._racing.forget()  # their memory may be needed
-            self._router.load(request, report)
+            self._router.load(request, lambda reply: outlet.put(self._noted(reply)))
             self.loading = None
 
         self._add(_Call(load))
@@ -175,11 +171,9 @@ class Scheduler:
 
     def race(self, request: RaceRequest, outlet: Outlet) -> None:
         """Runs a race; the replies end with ``RaceEnded``. Other clients' runs wait for its end."""
-
-        def race() -> None:
-            self._racing.run(request, self.model, outlet.put, lambda: outlet.is_full)
-
-        self._add(_Call(race, request.cancel))
+        self._add(
+            _Call(lambda: self._racing.run(request, self.model, outlet.put, lambda: outlet.is_full), request.cancel)
+        )
 
     def read_board(self, request: BoardRequest, outlet: Outlet) -> None:
         """Reads a Sudoku from a picture; the replies end with ``BoardEnded``. Other clients' runs wait for its end."""
@@ -290,7 +284,10 @@ class Scheduler:
         runs = self._going()
         for run in runs:
             self._take_further(run)
-        passes = [run for run in runs if run in self._active and run.wanted is not None and not run.is_paused]
+        going = [run for run in runs if run in self._active and not run.is_paused]
+        passes = [(run, run.wanted) for run in going if run.wanted is not None]
+        for run, _ in passes:
+            run.wanted = None
         self._perform(passes)
         return bool(passes) or any(run in self._active and not run.is_paused for run in runs)
 
@@ -316,7 +313,9 @@ class Scheduler:
                     running = [run.request for run in self._active]
                     if running and not self._backend.admits(item.request, running):
                         return
-                    self._take_turn(item)
+                    self._active.append(item)
+                    self._turn_count += 1
+                    self._turns[item.client] = self._turn_count
                 elif item is None or self._active:
                     return
                 self._waiting.remove(item)
@@ -348,11 +347,6 @@ class Scheduler:
             key=lambda run: (clients[run.client], self._turns[run.client], outlets[id(run.outlet)]),
             default=None,
         )
-
-    def _take_turn(self, run: _Run) -> None:
-        self._active.append(run)
-        self._turn_count += 1
-        self._turns[run.client] = self._turn_count
 
     def _forget(self, run: _Run) -> None:
         """Forgets the turns of a client whose last run this was."""
@@ -405,27 +399,18 @@ class Scheduler:
             self._forget(run)
             self._has_news = True  # what waits may begin in its place
 
-    def _perform(self, runs: Sequence[_Run]) -> None:
+    def _perform(self, passes: Sequence[tuple[_Run, PassWanted]]) -> None:
         """Performs a pass of each run; after a failure one by one, so that only the run that failed gets the error."""
-        passes = [run.wanted for run in runs if run.wanted is not None]
-        for run in runs:
-            run.wanted = None
-        if passes:
-            try:
-                self._backend.perform(passes)
-            except Exception as error:
-                self._fail(error, list(zip(runs, passes, strict=True)))
-
-    def _fail(self, error: Exception, failed: Sequence[tuple[_Run, PassWanted]]) -> None:
-        if len(failed) > 1:
-            for run, wanted in failed:
-                if not wanted.is_done:
-                    run.wanted = wanted
-                    self._perform([run])
-            return
-        [(run, _)] = failed
-        if run.steps is not None:
-            self._resume(run, functools.partial(run.steps.throw, error))  # it reports what failed
+        try:
+            if passes:
+                self._backend.perform([wanted for _, wanted in passes])
+        except Exception as error:
+            if len(passes) > 1:
+                for one in passes:
+                    if not one[1].is_done:
+                        self._perform([one])
+            elif (steps := passes[0][0].steps) is not None:
+                self._resume(passes[0][0], functools.partial(steps.throw, error))  # it reports what failed
 
     def _wait(self, *, can_go_on: bool) -> bool:
         """Waits if there is nothing to do; returns False to end the thread."""

@@ -15,7 +15,7 @@ from typing import Any
 from engine.errors import SafelightError
 from engine.files import read_json, read_text
 from engine.text.message import Message, in_parts
-from engine.text.schema_parts import changed, found_at
+from engine.text.schema_parts import KINDS, changed, looked_up
 from engine.text.template_sandbox import MAX_SOURCE, Rendering, compile_template, names_in, render
 
 MAX_DEPTH = 32  # of objects and lists in messages and tools
@@ -204,7 +204,6 @@ class TemplateValues:
 MAX_SCHEMAS = 2_000  # that references put in place, of all tools; further references are left out
 MAX_REFERRED = 10  # of members and items in which references are put in place
 _DEEPEST = 32  # what is deeper is refused later
-_KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 _LEFT_OUT = ("$ref", "$defs", "definitions", "anyOf", "oneOf", "allOf", "const")
 
 
@@ -236,7 +235,7 @@ class _PlainSchema:
         reference = schema.get("$ref")
         is_open = self.left > 0 and depth <= MAX_REFERRED and len(within) < _DEEPEST and reference not in within
         if isinstance(reference, str) and is_open:
-            found = _merged(found, self._plain(self._referred(reference), (*within, reference), depth))
+            found = _merged(found, self._plain(looked_up(self._root, reference), (*within, reference), depth))
         for one in _listed(schema, "allOf"):
             found = _merged(found, self._plain(one, within, depth + 1))
         for name in ("anyOf", "oneOf"):
@@ -253,14 +252,6 @@ class _PlainSchema:
             own.setdefault("enum", [schema["const"]])
         found = _typed(_merged(found, own))
         return {**found, "nullable": True} if is_nullable else found
-
-    def _referred(self, reference: str) -> Any:
-        if reference != "#" and not reference.startswith("#/"):
-            return {}
-        try:
-            return found_at(self._root, reference)
-        except (LookupError, TypeError, ValueError):
-            return {}
 
 
 def _listed(schema: Mapping[str, Any], name: str) -> list[Any]:
@@ -288,8 +279,8 @@ def _typed(schema: dict[str, Any]) -> dict[str, Any]:
         found |= {"type": kinds[0] if kinds else "null"} | (
             {"nullable": True} if len(kinds) < len(kind) and kinds else {}
         )
-    elif kind is None and (named := [value for value in values if type(value) in _KINDS]):
-        found["type"] = "number" if {*map(type, named)} == {int, float} else _KINDS[type(named[0])]
+    elif kind is None and (named := [value for value in values if type(value) in KINDS]):
+        found["type"] = "number" if {*map(type, named)} == {int, float} else KINDS[type(named[0])]
     elif kind is None and ("properties" in schema or "items" in schema):
         found["type"] = "object" if "properties" in schema else "array"
     if None in values and any(value is not None for value in values):

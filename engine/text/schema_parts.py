@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 ONE = ("items", "additionalProperties", "additionalItems")
 MEMBERS = ("properties", "patternProperties")
+KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+"""The types of JSON's values but null."""
 
 
 def inner_schemas(schema: Any) -> Iterator[tuple[str, Any]]:
@@ -55,6 +58,12 @@ def found_at(root: Any, reference: str) -> Any:
     for name in reference.split("/")[1:]:
         found = found[int(name)] if isinstance(found, list) else found[name.replace("~1", "/").replace("~0", "~")]
     return found
+
+
+def looked_up(root: Any, reference: str) -> Any:
+    """Returns what stands at any reference; None if it is not one within the schema."""
+    with suppress(LookupError, TypeError, ValueError):
+        return found_at(root, reference) if reference == "#" or reference.startswith("#/") else None
 
 
 def escaped(name: str) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from engine.text.schema_parts import KINDS, looked_up
 from engine.text.tags import MARK
 
 MAX_DIGITS = 300  # of a number; longer ones are strings
@@ -78,14 +79,7 @@ class ToolSchema:
             for name in ("anyOf", "oneOf", "allOf"):
                 waiting += _listed(schema.get(name))[:_MAX_SCHEMAS]
             if isinstance(schema.get("$ref"), str):
-                waiting.append(self._referred(schema["$ref"]))
-
-    def _referred(self, reference: str) -> object:
-        found = self._root
-        head, *names = reference.split("/", _MAX_SCHEMAS)
-        for name in names if head == "#" else ("",):
-            found = found.get(name.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
-        return found
+                waiting.append(looked_up(self._root, schema["$ref"]))
 
 
 def _listed(value: object) -> Sequence[Any]:
@@ -93,10 +87,7 @@ def _listed(value: object) -> Sequence[Any]:
 
 
 def _type_of(value: object) -> str:
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else "boolean"
-    names = {str: "string", int: "integer", float: "number", list: "array"}
-    return next((name for kind, name in names.items() if isinstance(value, kind)), "object")
+    return "null" if value is None else KINDS.get(type(value), "object")
 
 
 def coerced(text: str, types: frozenset[str]) -> str:

@@ -11,7 +11,7 @@ import io
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -234,10 +234,7 @@ class TraceFile(Recording):
             for place in _open_end(self.entries):
                 draft.fold(self.event(place))
 
-        def decode(tokens: Iterable[int]) -> Reply:
-            return Reply("".join(self.piece(token) for token in tokens if not self.is_special(token)))
-
-        more = draft.reply(decode)
+        more = draft.reply(self.spelled)
         return Reply(found.text + more.text, found.thinking + more.thinking)
 
     def save(self, path: Path) -> None:

@@ -78,6 +78,10 @@ class Recording(ABC):
     def is_special(self, token: int) -> bool:
         """Returns True if a token is a control token."""
 
+    def spelled(self, tokens: Iterable[int]) -> Reply:
+        """Returns the text of some tokens, one by one, without a tokenizer."""
+        return Reply("".join(self.piece(token) for token in tokens if not self.is_special(token)))
+
     @abstractmethod
     def reply(self, block: int | None = None) -> Reply:
         """Returns the answer as it read once ``block`` was committed; None: at the end, with the draft of a block cut

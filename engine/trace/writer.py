@@ -208,7 +208,7 @@ class Trace(Recording):
         pictures: tuple[Picture, ...] = (),
     ) -> None:
         self._header = header or TraceHeader(ModelIdentity(model_name), prompt, config or GenerationConfig(), seed)
-        self._piece, self._is_special, self._decode = piece, is_special, decode
+        self._piece, self._is_special, self._read = piece, is_special, decode or self.spelled
         self._pictures = pictures
         self._entries: list[Entry] = []
         self._events: list[Event] = []
@@ -276,8 +276,3 @@ class Trace(Recording):
             for event in list(self._events):
                 file.append(event)
             file.close(self._failure)
-
-    def _read(self, tokens: Iterable[int]) -> Reply:
-        if self._decode is not None:
-            return self._decode(tokens)
-        return Reply("".join(self._piece(token) for token in tokens if not self._is_special(token)))

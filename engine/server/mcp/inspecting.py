@@ -158,4 +158,4 @@ def _reader(context: ServerContext, recording: Recording) -> Callable[[Iterable[
     model = context.scheduler.model
     if model is not None and model.fingerprint == recording.header.model.fingerprint:
         return model.decode
-    return lambda tokens: Reply("".join(recording.piece(one) for one in tokens if not recording.is_special(one)))
+    return recording.spelled

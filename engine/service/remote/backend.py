@@ -201,10 +201,6 @@ def _joined(items: Sequence[TraceHeader | Event]) -> Sequence[TraceHeader | Even
     return joined
 
 
-def no_key(_origin: str) -> None:
-    """Returns None for every server."""
-
-
 class RemoteBackend:
     """A ``Backend`` for load paths that are addresses (``address``). A run's passes wait for the server's data.
 
@@ -217,7 +213,7 @@ class RemoteBackend:
     def __init__(
         self,
         traces: Path | None = None,
-        key_of: Callable[[str], str | None] = no_key,
+        key_of: Callable[[str], str | None] = lambda _origin: None,
         is_allowed: Callable[[str], bool] = anywhere,
         patience: RemotePatience = PATIENCE,
     ) -> None:

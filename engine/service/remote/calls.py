@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -135,15 +135,13 @@ class Calls:
 
     def _error_body(self, answer: Exchange) -> bytes:
         """Returns the beginning of an error's body, as far as it comes in time."""
-        found = bytearray()
-        try:
+        found = b""
+        with suppress(*WIRE_ERRORS):
             for piece in answer.pieces(min(self.patience.short, 5.0)):
                 found += piece
                 if len(found) >= ERROR_BYTES:
                     break
-        except WIRE_ERRORS:
-            pass
-        return bytes(found[:ERROR_BYTES])
+        return found[:ERROR_BYTES]
 
     def _headers(self, accept: str, body: Any) -> dict[str, str]:
         sent = {"User-Agent": AGENT, "Accept": accept, "Accept-Encoding": "identity"}
@@ -200,21 +198,6 @@ class Reachability:
     wants_key: bool = False
 
 
-def list_models(
-    address: RemoteAddress,
-    key: str | None = None,
-    *,
-    is_allowed: Callable[[str], bool] = anywhere,
-    patience: RemotePatience = PATIENCE,
-) -> tuple[RemoteModel, ...]:
-    """Returns the models of a server, in its order. Uses the network.
-
-    Raises:
-        RemoteError: the server does not answer, or refuses.
-    """
-    return models_of(Calls(address, key, is_allowed, patience))
-
-
 def probe(
     address: RemoteAddress,
     key: str | None = None,
@@ -225,7 +208,7 @@ def probe(
     """Checks whether a server answers. Uses the network, and never raises for its findings."""
     started = time.monotonic()
     try:
-        models = list_models(address, key, is_allowed=is_allowed, patience=patience)
+        models = models_of(Calls(address, key, is_allowed, patience))
     except RemoteError as error:
         return Reachability(False, error.sentence, wants_key=isinstance(error, problems.KeyRefusedError))
     milliseconds = 1000 * (time.monotonic() - started)
@@ -237,6 +220,11 @@ def probe(
 
 
 def models_of(calls: Calls, check: Check = no_check) -> tuple[RemoteModel, ...]:
+    """Returns the models of a server, in its order. Uses the network.
+
+    Raises:
+        RemoteError: the server does not answer, or refuses.
+    """
     raw = calls.json(calls.address.base + "/models", check=check)
     listed = field_of(raw, "data")
     if not isinstance(listed, list) or len(listed) > MAX_MODELS:
@@ -256,8 +244,5 @@ def _model(raw: Any, address: RemoteAddress) -> RemoteModel | None:
         return None
     owner = raw.get("owned_by")
     kind: ServerKind = owner if owner in ("safelight", "vllm") else "openai"
-    return RemoteModel(named, kind, _context(raw))
-
-
-def _context(raw: dict[str, Any]) -> int:
-    return next(filter(None, (count_of(raw, *names) for names in _CONTEXTS)), 0)
+    contexts = (count_of(raw, *names) for names in _CONTEXTS)
+    return RemoteModel(named, kind, next(filter(None, contexts), 0))

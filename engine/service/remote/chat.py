@@ -197,16 +197,20 @@ class ChatReader:
             RemoteError: the answer is none, or breaks off.
         """
         kind = answer.headers.get("Content-Type", "").split(";")[0].strip().lower()
-        if kind == WHOLE:  # a server that does not stream
-            yield from self._whole(answer)
-        elif kind == STREAM:
-            yield from self._stream(answer)
-        else:
-            raise problems.strange(self._address)
+        try:
+            if kind == WHOLE and (body := answer.whole(8 * MAX_TEXT)) is not None:  # a server that does not stream
+                yield from self._data(body.decode("utf-8", "replace"))
+            elif kind == STREAM:
+                yield from self._stream(answer)
+            else:
+                raise problems.strange(self._address)
+        except WIRE_ERRORS as error:
+            raise problems.in_the_midst(error, self._address) from error
         if self._reason is None:
             raise problems.broken_off()
         yield from self._rest()
-        yield from self._prefill()
+        if self._prompt is not None:
+            yield PrefillFinished(*self._prompt, (self._begun or time.monotonic()) - self._asked)
         seconds = 0.0 if self._begun is None else time.monotonic() - self._begun
         yield GenerationFinished(self._reason, np.zeros(0, dtype=np.int32), 0, 0, seconds)
         if self._is_filtered:
@@ -220,25 +224,13 @@ class ChatReader:
 
     def _stream(self, answer: Exchange) -> Iterator[Event]:
         reader = EventReader()
-        try:
-            for piece in answer.pieces():
-                for data in reader.feed(piece):
-                    yield from self._data(data)
-                    if self._is_done:
-                        return
-        except WIRE_ERRORS as error:
-            raise problems.in_the_midst(error, self._address) from error
+        for piece in answer.pieces():
+            for data in reader.feed(piece):
+                yield from self._data(data)
+                if self._is_done:
+                    return
         for data in reader.finish():
             yield from self._data(data)
-
-    def _whole(self, answer: Exchange) -> Iterator[Event]:
-        try:
-            body = answer.whole(8 * MAX_TEXT)
-        except WIRE_ERRORS as error:
-            raise problems.in_the_midst(error, self._address) from error
-        if body is None:
-            raise problems.strange(self._address)
-        yield from self._data(body.decode("utf-8", "replace"))
 
     def _data(self, data: str) -> Iterator[Event]:
         """Yields the events of one chunk."""
@@ -296,10 +288,6 @@ class ChatReader:
         self._counted = max(self._counted, written or 0)
         if prompt is not None:
             self._prompt = prompt, count_of(raw, "prompt_tokens_details", "cached_tokens", most=prompt) or 0
-
-    def _prefill(self) -> Iterator[Event]:
-        if self._prompt is not None:
-            yield PrefillFinished(*self._prompt, (self._begun or time.monotonic()) - self._asked)
 
     def _newly_counted(self) -> int:
         """Returns the number of tokens since the event before."""

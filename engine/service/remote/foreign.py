@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
@@ -66,10 +67,7 @@ class ForeignModel:
         """Returns the part of a conversation that fits the context, if the context is known."""
         if not self._model.context:
             return request.messages
-
-        def count(messages: Sequence[Message]) -> int:
-            return estimate(messages, request.tools)
-
+        count = functools.partial(estimate, tools=request.tools)
         found = fit(request.messages, count, self._model.context, request.reserve)
         if isinstance(found.problem, Sentence):
             raise RemoteError(found.problem)

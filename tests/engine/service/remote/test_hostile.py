@@ -12,7 +12,8 @@ import pytest
 
 from engine.service import LoadFailed, LoadProgress, LoadRequest, LoadStarted
 from engine.service.backend import run_alone
-from engine.service.remote import RemoteAddress, RemoteBackend, RemotePatience, chat, list_models, probe, problems
+from engine.service.remote import RemoteAddress, RemoteBackend, RemotePatience, chat, probe, problems
+from engine.service.remote.calls import Calls, models_of
 from tests.engine.hub.rude_server import Request
 from tests.engine.service.remote.servers import (
     JSON,
@@ -208,7 +209,7 @@ def test_models_without_a_usable_name_are_passed_over() -> None:
         {"id": "c", "max_model_len": -4, "meta": {"n_ctx": 9}},
     ]
     with serving(v1_models=in_json({"data": listed})) as server:
-        found = list_models(RemoteAddress.parse(server.endpoint))
+        found = models_of(Calls(RemoteAddress.parse(server.endpoint)))
     assert [(model.id, model.context) for model in found] == [("a", 0), ("c", 9)]
 
 

@@ -30,7 +30,8 @@ from engine.service import (
 )
 from engine.service.backend import required, run_alone
 from engine.service.description import count_tokens
-from engine.service.remote import RemoteAddress, RemoteBackend, list_models, probe
+from engine.service.remote import RemoteAddress, RemoteBackend, probe
+from engine.service.remote.calls import Calls, models_of
 from engine.tasks.decisions.questions import OneOf, Option, YesNo
 from tests.engine.service.remote.servers import Ran, ask
 from tests.engine.traces import read_whole
@@ -82,7 +83,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def remote(server: RemoteAddress, traces: Path) -> RemoteBackend:
     backend = RemoteBackend(traces, lambda _origin: KEY)
-    [model] = list_models(server, KEY)
+    [model] = models_of(Calls(server, KEY))
     replies: list[Any] = []
     backend.load(LoadRequest(str(model.address), "Skills, elsewhere"), replies.append)
     assert isinstance(replies[-1], ModelLoaded), replies

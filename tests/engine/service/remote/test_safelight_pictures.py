@@ -16,7 +16,8 @@ from engine.server import dialect
 from engine.service import ChatRun, LoadRequest, LocalBackend, RunRequest
 from engine.service.backend import required
 from engine.service.description import count_tokens
-from engine.service.remote import RemoteAddress, RemoteBackend, list_models
+from engine.service.remote import RemoteAddress, RemoteBackend
+from engine.service.remote.calls import Calls, models_of
 from tests.engine.seeing import message, picture, seeing
 from tests.engine.server.served import KEY, Served, serving
 from tests.engine.service.remote.servers import Ran, ask
@@ -50,7 +51,7 @@ def served(folder: Path) -> Iterator[Served]:
 @pytest.fixture(scope="module")
 def remote(served: Served, tmp_path_factory: pytest.TempPathFactory) -> RemoteBackend:
     backend = RemoteBackend(tmp_path_factory.mktemp("traces"), lambda _origin: KEY)
-    [model] = list_models(RemoteAddress.parse(served.server.url), KEY)
+    [model] = models_of(Calls(RemoteAddress.parse(served.server.url), KEY))
     backend.load(LoadRequest(str(model.address), "Seer, elsewhere"), lambda _: None)
     return backend
 
