@@ -20,11 +20,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from engine.errors import SafelightError, quoted
-from engine.server.app import build_app
+from engine.server.app import CALLER, Caller, build_app
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError
 from engine.server.options import ServerOptions
-from engine.server.security import CALLER, Caller
 from engine.service import Scheduler
 
 LINGER_SECONDS = 1.0  # time for a client to read why it is refused

@@ -93,7 +93,7 @@ class Racing:
         runners = self._runners(request, present, put)
         if request.cancel.is_set():
             return
-        starters: list[tuple[Runner, RunRequest]] = []
+        starters: list[tuple[Runner, ChatRun]] = []
         for lane, runner in zip(request.lanes, runners, strict=True):
             run = ChatRun(
                 runner.model.defaults.replace(**lane.changes),

@@ -258,15 +258,6 @@ class ReplyReader:
         del self._bytes[:place]
         return found
 
-    def finish(self) -> None:
-        """Checks that the stream is whole.
-
-        Raises:
-            SafelightError: the connection ended before the run did.
-        """
-        if not self.is_over:
-            raise SafelightError("the connection to the server was lost before the run ended; try again")
-
     def _most(self, kind: bytes) -> int:
         own = {_BEGIN: MAX_HEADER, _END: MAX_WHY}
         return own.get(kind) or (self._codec.most.get(kind, MAX_UNKNOWN) if self._codec is not None else MAX_UNKNOWN)

@@ -85,11 +85,10 @@ class GrammarState:
         self._give_back = weakref.finalize(self, tokens.processes.give_back, process)
         try:
             self._matchers = matchers_of(format, tokens, process)
-        except MatchingEndedError as error:
+        except BaseException as error:
             self.close()
-            raise SafelightError(f"this format cannot be followed: {error}") from None
-        except BaseException:
-            self.close()
+            if isinstance(error, MatchingEndedError):
+                raise SafelightError(f"this format cannot be followed: {error}") from None
             raise
 
     def close(self) -> None:

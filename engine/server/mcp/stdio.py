@@ -46,10 +46,6 @@ class StdioServer:
         self._runs = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="safelight-mcp", daemon=True)
 
-    @property
-    def is_running(self) -> bool:
-        return self._thread.is_alive()
-
     def start(self) -> None:
         """Begins to read messages; returns once they are answered, so that what is imported next delays none."""
         self._thread.start()

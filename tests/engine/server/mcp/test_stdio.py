@@ -76,7 +76,7 @@ class Piped:
         for _ in range(20):
             self.engine.gate.release()
         self.server.stop()
-        assert not self.server.is_running
+        assert not self.server._thread.is_alive()
         assert self.scheduler.close()
         self.hang_up()
         with suppress(BrokenPipeError):
@@ -137,7 +137,7 @@ def test_a_stop_ends_a_read_that_waits() -> None:
     with piped() as other:
         other.initialize()
         other.server.stop()
-        assert not other.server.is_running
+        assert not other.server._thread.is_alive()
         assert other.ended.is_set()
 
 

