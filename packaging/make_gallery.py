@@ -69,7 +69,7 @@ def _solves(trace: Trace) -> bool:
     return sudoku.judge(puzzle, sudoku.read_answer(trace.text)).valid
 
 
-def _remelts(trace: Trace) -> int:
+def _times_taken_back(trace: Trace) -> int:
     """How many tokens of the text are accepted at a step and not at the next."""
     text = slice(0, trace.committed[-1].text_length)
     accepted = [step.accepted_mask[text] for step in trace.steps]
@@ -103,7 +103,9 @@ EXAMPLES = (
         "A times table out of noise",
         "It is drawn at a higher temperature than usual, so the lines come out bit by bit, and some tokens are taken "
         "back on the way.",
-        lambda trace: skills.check(trace.prompt, trace.text) and len(trace.steps) >= 12 and _remelts(trace) >= 3,
+        lambda trace: (
+            skills.check(trace.prompt, trace.text) and len(trace.steps) >= 12 and _times_taken_back(trace) >= 3
+        ),
         t_max=1.8,
     ),
     Example(

@@ -55,7 +55,7 @@ NAMES = frozenset(
 )
 OLD_TERMS = re.compile(
     r"\b(remelt\w*|tokens (per|a) forward)\b", re.IGNORECASE
-)  # of documents; the code says ``remelted``
+)  # of documents; the names that a frame of the server and the skills have are older
 SAID = re.compile(  # of texts that people read
     r"\b(told|tells?|telling|besides?|on show|under way|what there is|comes? to an?|as told|lest|give or take|at hand"
     r"|taken up|put on|to be had|it does without|whichever|therein|one's own|given? up|held to|anew|in doubt"

@@ -27,7 +27,7 @@ LEGEND_WIDTH = 176  # pixels at 100 %, next to the board
 LOW = 280  # pixels at 100 %; below this height a legend under the board is hidden, and tool tips say what it says
 _PLAIN = ShownCell(CellState.SETTLED, "7", "7", "", (), None, 0, False, False, False)
 _GIVEN = _PLAIN._replace(given="7")
-_SHOWN = (CellState.ACCEPTED, CellState.REMELTED, CellState.SETTLED)
+_SHOWN = (CellState.ACCEPTED, CellState.TAKEN_BACK, CellState.SETTLED)
 
 
 class BoardPane(QWidget):

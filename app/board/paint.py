@@ -1,7 +1,7 @@
 """Paints a board at one frame. The functions depend only on their arguments; ``BoardGlyphs`` is a cache.
 
 Every state has a shape in addition to its colour. Noise is small and dim, a likely digit plain, an accepted one
-underlined, a remelted one in a dashed outline, a settled one solid, and a given bold on its own background. Cells in
+underlined, one taken back in a dashed outline, a settled one solid, and a given bold on its own background. Cells in
 conflict are joined by a line and have a corner. Wrong digits are struck through. A changed given is shown as a tag on
 the cell. A cell in doubt has a question mark.
 """
@@ -269,7 +269,7 @@ def _paint_shape(painter: QPainter, rect: Rect, cell: ShownCell, theme: Theme) -
         painter.fillRect(
             QRectF(rect.x + 0.3 * size, rect.y + round(0.85 * size), 0.4 * size, max(2, size // 24)), _ink(cell, theme)
         )
-    elif cell.state == CellState.REMELTED:
+    elif cell.state == CellState.TAKEN_BACK:
         painter.setBrush(state_color(cell.state, theme))
         painter.translate(rect.x, rect.y)
         painter.drawRects(_dashed_outline(size))

@@ -145,8 +145,8 @@ class FrameView(GridView):
     def _fade_changes(self, before: SolveFrame, now: SolveFrame) -> None:
         changed: dict[int, CellState] = {}
         for index, (old, new) in enumerate(zip(before.cells, now.cells, strict=True)):
-            melted = new.state == CellState.REMELTED != old.state
-            if melted or (new.state == CellState.ACCEPTED and old.state not in _LOCKED):
+            taken_back = new.state == CellState.TAKEN_BACK != old.state
+            if taken_back or (new.state == CellState.ACCEPTED and old.state not in _LOCKED):
                 changed[index] = new.state
         self._start_fade(changed)
 

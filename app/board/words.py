@@ -61,8 +61,8 @@ def details(frame: SolveFrame, index: int) -> list[str]:
         lines.append(tr("On the canvas: {text}", text=token_words(cell.text)))
     if cell.entropy is not None:
         lines.append(tr("Entropy: {entropy} nats", entropy=f"{cell.entropy:.3f}"))
-    if cell.remelts:
-        lines.append(trn("Taken back {count} time", "Taken back {count} times", cell.remelts))
+    if cell.times_taken_back:
+        lines.append(trn("Taken back {count} time", "Taken back {count} times", cell.times_taken_back))
     return lines
 
 

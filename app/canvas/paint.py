@@ -1,7 +1,7 @@
 """Paints one block and its legend. The functions depend on their arguments only; ``CellGlyphs`` is the only cache.
 
-Every state has a shape as well as a colour: noise is dim and small, candidate plain, accepted underlined, remelted has
-a dashed outline. Settled is plain ink, given is bold with a corner mark, padding is a dot, and a token that fits a
+Every state has a shape as well as a colour: noise is dim and small, candidate plain, accepted underlined; taken back
+has a dashed outline. Settled is plain ink, given is bold with a corner mark, padding is a dot, and a token that fits a
 format has an open corner. A masked cell is empty, on a faint ground. The slots of a decision have a frame.
 """
 
@@ -24,14 +24,14 @@ from app.design.tokens import Theme, color, entropy_color, readable_on, set_inks
 from app.state.run.canvas import BlockState, CellState
 from app.system.i18n import tr
 
-LEGEND_STATES = (CellState.NOISE, CellState.CANDIDATE, CellState.ACCEPTED, CellState.REMELTED, CellState.SETTLED)
+LEGEND_STATES = (CellState.NOISE, CellState.CANDIDATE, CellState.ACCEPTED, CellState.TAKEN_BACK, CellState.SETTLED)
 MASKED_LEGEND = (CellState.MASKED, CellState.CANDIDATE, CellState.ACCEPTED, CellState.SETTLED)
 DECISION_LEGEND: tuple[LegendKey, ...] = (CellState.NOISE, CellState.ACCEPTED, CellState.GIVEN, SLOT)
 _COLORS: dict[CellState, Callable[[Theme], str]] = {
     CellState.NOISE: attrgetter("noise"),
     CellState.CANDIDATE: attrgetter("candidate"),
     CellState.ACCEPTED: attrgetter("accepted"),
-    CellState.REMELTED: attrgetter("remelted"),
+    CellState.TAKEN_BACK: attrgetter("taken_back"),
     CellState.SETTLED: attrgetter("settled"),
     CellState.GIVEN: attrgetter("given"),
     CellState.PADDING: attrgetter("padding"),
@@ -139,7 +139,7 @@ class _CellBrush:
         painter = self.painter
         if state == CellState.ACCEPTED:
             painter.fillRect(rect.x + 3, rect.y + self.height - 4, rect.width - 6, 2, ink)
-        elif state == CellState.REMELTED:
+        elif state == CellState.TAKEN_BACK:
             self._dashes(rect, ink)
         elif state == CellState.FITTING:
             painter.fillRect(rect.x + 1, rect.y + 1, 7, 2, ink)
@@ -170,7 +170,7 @@ class _CellBrush:
         self.painter.drawEllipse(QPointF(middle, rect.y + rect.height / 2), radius, radius)
 
 
-_DECORATED = {int(CellState.ACCEPTED), int(CellState.REMELTED), int(CellState.GIVEN), int(CellState.FITTING)}
+_DECORATED = {int(CellState.ACCEPTED), int(CellState.TAKEN_BACK), int(CellState.GIVEN), int(CellState.FITTING)}
 
 
 @cache
@@ -224,8 +224,8 @@ def legend_entries(block: BlockState | None, slots: Sequence[int] = ()) -> tuple
     if slots:
         return DECISION_LEGEND
     usual = MASKED_LEGEND if block is not None and block.has_masks else LEGEND_STATES
-    if block is not None and block.has_masks and block.remelt_total:
-        usual = (*usual[:-1], CellState.REMELTED, usual[-1])
+    if block is not None and block.has_masks and block.taken_back_total:
+        usual = (*usual[:-1], CellState.TAKEN_BACK, usual[-1])
     if block is None or not block.pinned_mask.any():
         return usual
     if not block.fitting_mask.any():

@@ -172,13 +172,13 @@ class CanvasView(GridView):
         )
 
     def _fade_changes(self, before: BlockState, now: BlockState) -> None:
-        """Tints the cells that a step has accepted or remelted."""
+        """Tints the cells that a step has accepted or taken back."""
         if not self._moves or self._heat is not None:
             return
         old, new = before.states(calm=self._calm), now.states(calm=self._calm)
-        melted = new == CellState.REMELTED
+        taken_back = new == CellState.TAKEN_BACK
         locked = (new == CellState.ACCEPTED) & ~np.isin(old, (CellState.ACCEPTED, CellState.SETTLED))
-        changed = np.flatnonzero((melted & (old != CellState.REMELTED)) | locked)
+        changed = np.flatnonzero((taken_back & (old != CellState.TAKEN_BACK)) | locked)
         self._start_fade({int(index): CellState(int(new[index])) for index in changed})
 
     def _glide_from(self, grid: Geometry) -> None:

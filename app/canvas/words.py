@@ -16,7 +16,7 @@ STATE_WORDS: dict[LegendKey, str] = {  # shown through ``tr``
     CellState.NOISE: "noise",
     CellState.CANDIDATE: "candidate",
     CellState.ACCEPTED: "accepted",
-    CellState.REMELTED: "taken back",
+    CellState.TAKEN_BACK: "taken back",
     CellState.SETTLED: "settled",
     CellState.GIVEN: "given",
     CellState.PADDING: "padding",
@@ -28,7 +28,7 @@ STATE_TIPS: dict[LegendKey, str] = {  # what the states mean, shown through ``tr
     CellState.NOISE: "A random token: the model has not decided yet",
     CellState.CANDIDATE: "The best guess so far, not sure enough to stay",
     CellState.ACCEPTED: "Sure enough to stay at this step",
-    CellState.REMELTED: "Accepted at the step before, and no longer: it is decided again",
+    CellState.TAKEN_BACK: "Accepted at the step before, and no longer: it is decided again",
     CellState.SETTLED: "Accepted for two steps or more without a change",
     CellState.GIVEN: "Set by you or by the format; the model does not change it",
     CellState.PADDING: "After the end of the block's text",
@@ -87,7 +87,7 @@ def of_block(block: BlockState | None) -> str:
         return tr(
             "Canvas block {block}, finished after {steps}: {text} of {length} are text, {count} taken back.",
             text=block.text_length or 0,
-            count=block.remelt_total,
+            count=block.taken_back_total,
             **facts,
         )
     if block.has_masks:
@@ -97,7 +97,7 @@ def of_block(block: BlockState | None) -> str:
     return tr(
         "Canvas block {block}, step {step}: {accepted} of {length} accepted, {back} taken back.",
         step=step_number(block.step),
-        back=block.remelted_count,
+        back=block.taken_back_count,
         **facts,
     )
 
@@ -132,7 +132,11 @@ def details(cell: Cell) -> list[str]:
     if cell.causal is not None:
         lines.append(tr("Causal probability: {share}", share=f"{cell.causal:.1%}"))
     lines.append(tr("Accepted at {steps}", steps=_steps(cell.accepted_steps)))
-    return [*lines, trn("Taken back {count} time", "Taken back {count} times", cell.remelts)] if cell.remelts else lines
+    return (
+        [*lines, trn("Taken back {count} time", "Taken back {count} times", cell.times_taken_back)]
+        if cell.times_taken_back
+        else lines
+    )
 
 
 def _steps(number: int) -> str:

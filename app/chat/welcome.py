@@ -203,8 +203,8 @@ def _figures(block: BlockState, steps: int) -> str:
             tr("Step {step}", step=block.steps),
             tr("{accepted} of {length} sure", accepted=block.accepted_count, length=block.length),
         ]
-    if block.remelt_total:
-        parts.append(tr("{count} taken back", count=block.remelt_total))
+    if block.taken_back_total:
+        parts.append(tr("{count} taken back", count=block.taken_back_total))
     return " · ".join(parts)
 
 

@@ -119,7 +119,7 @@ def _progress(answer: Answer, share: float) -> str:
         if number > 1
         else tr("Step {step}, up to {most}", step=block.steps, most=most),
         tr("{accepted} of {length} sure", accepted=block.partly(share).accepted_count, length=block.length),
-        tr("{count} taken back", count=block.remelt_total) if block.remelt_total else "",
+        tr("{count} taken back", count=block.taken_back_total) if block.taken_back_total else "",
     ]
     return " · ".join(filter(None, parts))
 

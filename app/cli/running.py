@@ -44,7 +44,7 @@ STYLES = {  # so that no state is shown by colour alone
     CellState.NOISE: "dim",
     CellState.CANDIDATE: "",
     CellState.ACCEPTED: "underline",
-    CellState.REMELTED: "strike reverse red",
+    CellState.TAKEN_BACK: "strike reverse red",
     CellState.SETTLED: "bold",
     CellState.GIVEN: "bold italic cyan",
     CellState.PADDING: "dim",
@@ -154,7 +154,10 @@ def legend(block: BlockState, *, calm: bool) -> Text:
     for state in CellState:
         if counts[state]:
             text.append("  " if text else "")
-            text.append("not written" if state is CellState.MASKED else state.name.lower(), style=STYLES[state])
+            text.append(
+                "not written" if state is CellState.MASKED else state.name.lower().replace("_", " "),
+                style=STYLES[state],
+            )
             text.append(f" {counts[state]}")
     return text
 

@@ -36,7 +36,7 @@ class Theme:
     noise: str
     candidate: str
     accepted: str
-    remelted: str
+    taken_back: str
     settled: str
     given: str
     padding: str  # nearly invisible on purpose: no text has this colour
@@ -61,7 +61,7 @@ DARKROOM = Theme(
     noise="#7d7064",
     candidate="#bfb2a2",
     accepted="#f0b96b",
-    remelted="#7fbbe0",
+    taken_back="#7fbbe0",
     settled="#f2eadf",
     given="#ffe3b0",
     padding="#463c34",
@@ -86,7 +86,7 @@ PAPER = Theme(
     noise="#8d8070",
     candidate="#665b4e",
     accepted="#8a5500",
-    remelted="#1d6493",
+    taken_back="#1d6493",
     settled="#231c16",
     given="#4b3510",
     padding="#d8cdbd",

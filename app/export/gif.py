@@ -76,12 +76,12 @@ def palette(theme: Theme, *, board: bool) -> list[Rgb]:
     ground = QColor(theme.surface_sunken)
     quiet = [theme.faint_ink, theme.ink, theme.line, theme.line_strong]
     quiet += [theme.conflict, theme.accent] if board else []
-    states = [theme.noise, theme.candidate, theme.accepted, theme.remelted, theme.settled, theme.given, theme.padding]
+    states = [theme.noise, theme.candidate, theme.accepted, theme.taken_back, theme.settled, theme.given, theme.padding]
     shades = [ground]
     if board:
         shades += [mixed(ground, QColor(name), part / 15) for name in (*quiet, *states) for part in range(1, 16)]
         given = given_ground(theme)
-        inks = (theme.given, theme.conflict, theme.line_strong, theme.remelted)
+        inks = (theme.given, theme.conflict, theme.line_strong, theme.taken_back)
         shades += [mixed(given, QColor(name), part / 7) for name in inks for part in range(8)]
     else:
         shades += [mixed(ground, QColor(name), part / 20) for name in (*quiet, *states) for part in range(1, 21)]

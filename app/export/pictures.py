@@ -291,8 +291,8 @@ def _caption_words(block: BlockState) -> list[str]:
         if block.has_masks
         else tr("accepted {accepted} of {length}", **count),
     ]
-    if block.remelted_count:
-        words.append(tr("{count} taken back", count=block.remelted_count))
+    if block.taken_back_count:
+        words.append(tr("{count} taken back", count=block.taken_back_count))
     if block.mean_entropy is not None:
         words.append(tr("mean entropy {entropy} nats", entropy=f"{block.mean_entropy:.3f}"))
     return words

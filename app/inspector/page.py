@@ -79,7 +79,7 @@ class Captions(QWidget):
         return next((place for place in places if self._is_event(frames[place])), None)
 
     def _is_event(self, frame: Frame) -> bool:
-        """True if a round begins, a cell is remelted, a block ends, or a decision is read at this frame.
+        """True if a round begins, a cell is taken back, a block ends, or a decision is read at this frame.
 
         False for blocks whose figures are not known yet.
         """
@@ -88,7 +88,7 @@ class Captions(QWidget):
             return False
         if replay is not None and replay.is_decision:
             return True
-        return frame.step in figures.rounds or frame.step >= figures.steps or bool(figures.remelts[frame.step])
+        return frame.step in figures.rounds or frame.step >= figures.steps or bool(figures.taken_back[frame.step])
 
 
 class RunViews(QStackedWidget):

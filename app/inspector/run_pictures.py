@@ -74,11 +74,11 @@ def picture_of(path: Path) -> RunPicture | None:
 def _best_frame(record: BlockRecord) -> int:
     """Returns the index of the most informative snapshot.
 
-    That is the beginning of the last round, else the step with most remelts, which is the first if there are none.
+    That is the beginning of the last round, else the step that takes most back, which is the first if there are none.
     """
     if record.rounds:
         return min(record.rounds[-1].step + 1, len(record.snapshots) - 1)
-    counts = record.remelt_counts
+    counts = record.taken_back_counts
     return min(1 + int(counts.argmax()) if len(counts) else 0, len(record.snapshots) - 1)
 
 

@@ -78,7 +78,7 @@ class Curves(StepsArea):
         if record is None:
             self.rows = ()
             return
-        changed = StepLine(record.change_counts.tolist(), "remelted", Qt.PenStyle.DashLine)
+        changed = StepLine(record.change_counts.tolist(), "taken_back", Qt.PenStyle.DashLine)
         self.rows = (
             (StepLine(record.mean_entropy.tolist(), "ink"),),
             (StepLine(record.accepted_counts.tolist(), "accepted"), changed),
@@ -152,7 +152,7 @@ class Plots(QWidget):
             [
                 LegendEntry(tr("mean entropy, nats"), partial(_draw, "ink", solid)),
                 LegendEntry(tr("accepted cells"), partial(_draw, "accepted", solid)),
-                LegendEntry(tr("best guess changed"), partial(_draw, "remelted", dashed)),
+                LegendEntry(tr("best guess changed"), partial(_draw, "taken_back", dashed)),
             ]
         )
         margins = (SPACE_4, SPACE_2, SPACE_4, SPACE_4)

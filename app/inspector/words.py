@@ -101,7 +101,7 @@ def history_in_words(bio: History, piece: Piece) -> str:
         return tr("Given: pinned as {text} from the start.", text=token_words(piece(stands)))
     if not bio.steps:
         return tr("No step was taken yet.")
-    backs = bio.remelt_count
+    backs = bio.taken_back_count
     said = [
         tr(
             "Accepted at {count} of {steps}",
@@ -140,7 +140,7 @@ def moment_in_words(bio: History, step: int, piece: Piece) -> str:
         fate = tr("pinned, as it fits") if bio.fits else tr("given")
     elif bio.accepted[step]:
         fate = tr("accepted")
-    elif bio.remelted[step]:
+    elif bio.taken_back[step]:
         fate = tr("taken back")
     elif bio.has_masks:
         fate = tr("not written")

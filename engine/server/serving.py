@@ -81,7 +81,7 @@ class CanvasFrames:
                 return self._frame(event.block_index, 0, "", event.canvas, event.canvas)
             case StepFinished():
                 return self._fold_step(event)
-            case PrefixPinned():  # the rest is noise again, and not remelted
+            case PrefixPinned():  # the rest is noise again, and not taken back
                 self._pinned = event.pinned
                 self._accepted = np.arange(len(event.canvas)) < event.pinned
                 self._agreed = np.zeros_like(self._agreed)
@@ -100,7 +100,7 @@ class CanvasFrames:
         self._agreed = np.where(accepted, np.where(self._draft == draft, self._agreed, 0) + 1, 0).astype(np.int32)
         settled = (self._agreed >= SETTLED_AFTER) & (event.candidates == draft)
         is_replaced = self._shown != event.next_canvas if self._filler is not None else np.False_
-        remelted = self._accepted & (~accepted | is_replaced)
+        taken_back = self._accepted & (~accepted | is_replaced)
         self._accepted, self._draft, self._shown = accepted, draft, event.next_canvas
         self._read.fold(event)
         text = self._model.decode(self._read.tokens()).text
@@ -108,7 +108,7 @@ class CanvasFrames:
             "entropy": [round(value, DIGITS) for value in event.entropy.tolist()],
             "accepted": np.flatnonzero(accepted).tolist(),
             "settled": np.flatnonzero(settled).tolist(),
-            "remelted": np.flatnonzero(remelted).tolist(),
+            "remelted": np.flatnonzero(taken_back).tolist(),
         }
 
     def _frame(self, block: int, step: int, text: str, canvas: Tokens, draft: Tokens) -> dict[str, Any]:

@@ -128,7 +128,7 @@ def test_live_and_replayed_states_are_the_same_and_true(name: str) -> None:
             live.append(
                 (raw, calm, block.tokens(calm=True), block.entropy, block.top_probabilities, block.mean_entropy)
             )
-            assert not set(np.unique([raw, calm])) & {CellState.NOISE, CellState.REMELTED}
+            assert not set(np.unique([raw, calm])) & {CellState.NOISE, CellState.TAKEN_BACK}
             if not block.committed:
                 assert np.array_equal(raw == CellState.MASKED, block.shown == FILLER)
                 assert np.array_equal(calm == CellState.MASKED, block.tokens(calm=True) == FILLER)

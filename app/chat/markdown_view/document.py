@@ -238,7 +238,7 @@ def code_document(code: Code, style: Style) -> InertDocument:
     place = 0
     theme, plain_format = style.theme, _ink(style.theme.ink)
     inks = {
-        "keyword": theme.remelted,
+        "keyword": theme.taken_back,
         "text": theme.accepted,
         "number": theme.given,
         "remark": theme.faint_ink,

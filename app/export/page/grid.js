@@ -166,7 +166,7 @@ function cellWords(block, step, at, calm) {
   if (slots.includes(at)) words.push(`slot of question ${slots.indexOf(at) + 1}`);
   if (step >= 0 && block.steps) {
     const i = Math.min(step, block.steps - 1) * block.length + at;
-    words.push(`entropy ${block.entropy[i].toFixed(3)} nats`, `taken back ${count(block.remelts[i], "time")}`);
+    words.push(`entropy ${block.entropy[i].toFixed(3)} nats`, `taken back ${count(block.timesTakenBack[i], "time")}`);
   }
   return words.join(", ");
 }
@@ -176,9 +176,9 @@ const count = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
 function paintLegend(isBoard) {
   const given = blocks.some((block) => block.pinned.size || block.held.size), fits = blocks.some((block) => block.fits.size);
   const noise = blocks.some((block) => block.filler === null) || !blocks.length ? [NOISE] : [];
-  const melted = noise.length || blocks.some((block) => block.remelts.some(Boolean)) ? [REMELTED] : [];
+  const takenBack = noise.length || blocks.some((block) => block.timesTakenBack.some(Boolean)) ? [TAKEN_BACK] : [];
   const masked = blocks.some((block) => block.filler !== null) ? [MASKED] : [];
-  const usual = [...noise, ...masked, CANDIDATE, ACCEPTED, ...melted, SETTLED, ...(given ? [GIVEN] : []),
+  const usual = [...noise, ...masked, CANDIDATE, ACCEPTED, ...takenBack, SETTLED, ...(given ? [GIVEN] : []),
     ...(fits ? [FITTING] : [])];
   const states = slots.length ? [NOISE, ACCEPTED, GIVEN] : usual;
   const shown = isBoard ? BOARD_LEGEND : states.map((state) => [`s${state}`, "a", told.states[state]]);

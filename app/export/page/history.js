@@ -25,11 +25,11 @@ const cellHistory = {
     const rows = [];
     for (let step = 0; step < block.steps; step += 1) {
       const i = step * block.length + at;
-      const fates = { [NOISE]: block.filler === null ? "not accepted" : "not written", [ACCEPTED]: "accepted", [REMELTED]: "taken back",
+      const fates = { [NOISE]: block.filler === null ? "not accepted" : "not written", [ACCEPTED]: "accepted", [TAKEN_BACK]: "taken back",
         [SETTLED]: "accepted, settled" };
       const fate = isGiven(block, step, at) ? "given" : fates[block.fate[i]];
       const link = element("button", { type: "button", "aria-label": `Go to step ${stepNumber(step)}` }, `${stepNumber(step)}`);
-      const row = element("tr", { class: block.fate[i] === REMELTED ? "taken-back" : block.accepted[i] ? "accepted" : "" },
+      const row = element("tr", { class: block.fate[i] === TAKEN_BACK ? "taken-back" : block.accepted[i] ? "accepted" : "" },
         element("td", {}, link), tokenCell(block.argmax[i]), tokenCell(block.candidate[i]),
         element("td", {}, fate), element("td", { class: "figure" }, block.entropy[i].toFixed(3)));
       row.addEventListener("click", () => go(first + 1 + step));
@@ -55,7 +55,7 @@ const cellHistory = {
     const paths = new Map();
     for (let step = 0; step < steps; step += 1) {
       const i = step * length + at;
-      if (block.fate[i] === REMELTED) {
+      if (block.fate[i] === TAKEN_BACK) {
         svg.append(element("line", { class: "taken-back", x1: x(step), x2: x(step), y1: 0, y2: height - 18 }));
       }
       for (let rank = 0; rank < width; rank += 1) {

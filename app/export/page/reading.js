@@ -1,6 +1,6 @@
 // Reads the run: its arrays, its frames, and what each cell is at a frame. Knows no page.
 
-const NOISE = 0, CANDIDATE = 1, ACCEPTED = 2, REMELTED = 3, SETTLED = 4, GIVEN = 5, PADDING = 6, FITTING = 7, MASKED = 8;
+const NOISE = 0, CANDIDATE = 1, ACCEPTED = 2, TAKEN_BACK = 3, SETTLED = 4, GIVEN = 5, PADDING = 6, FITTING = 7, MASKED = 8;
 const SETTLED_AFTER = 2;
 const told = JSON.parse(document.getElementById("data").textContent);
 const special = new Set(told.special);
@@ -66,7 +66,7 @@ function isWritten(block, step, at) {
 function develop(block) {
   const { length, steps } = block;
   block.fate = new Uint8Array(steps * length);
-  block.remelts = new Uint16Array(steps * length);
+  block.timesTakenBack = new Uint16Array(steps * length);
   const agreed = new Uint16Array(length);
   for (let step = 0, i = 0; step < steps; step += 1) {
     for (let at = 0; at < length; at += 1, i += 1) {
@@ -75,10 +75,10 @@ function develop(block) {
       const same = goesOn && block.argmax[before] === block.argmax[i];
       agreed[at] = block.accepted[i] ? (same ? agreed[at] : 0) + 1 : 0;
       const replaced = isWritten(block, step, at) && block.following[i] !== shownBefore(block, step, at);
-      const melted = block.filler === null ? goesOn && block.accepted[before] && !block.accepted[i] : replaced;
+      const takenBack = block.filler === null ? goesOn && block.accepted[before] && !block.accepted[i] : replaced;
       const settled = agreed[at] >= SETTLED_AFTER && block.candidate[i] === block.argmax[i];
-      block.fate[i] = melted ? REMELTED : settled ? SETTLED : block.accepted[i] ? ACCEPTED : NOISE;
-      block.remelts[i] = (step > 0 ? block.remelts[before] : 0) + (melted ? 1 : 0);
+      block.fate[i] = takenBack ? TAKEN_BACK : settled ? SETTLED : block.accepted[i] ? ACCEPTED : NOISE;
+      block.timesTakenBack[i] = (step > 0 ? block.timesTakenBack[before] : 0) + (takenBack ? 1 : 0);
     }
   }
 }
@@ -117,7 +117,7 @@ function isPredicted(block, step, at) {
 // The figures of a step, padding left out.
 function figures(block, step) {
   const count = counted(block);
-  const found = { entropy: 0, accepted: 0, melted: 0, count };
+  const found = { entropy: 0, accepted: 0, takenBack: 0, count };
   let predicted = 0;
   const from = Math.max(0, Math.min(step, block.steps - 1)) * block.length;
   if (step < 0 || !block.steps) return found;
@@ -127,7 +127,7 @@ function figures(block, step) {
       predicted += 1;
     }
     found.accepted += block.accepted[i];
-    found.melted += block.fate[i] === REMELTED ? 1 : 0;
+    found.takenBack += block.fate[i] === TAKEN_BACK ? 1 : 0;
   }
   found.entropy /= predicted || 1;
   return found;

@@ -13,9 +13,9 @@ const timeline = {
     curve.append(...lines.map((points) => element("polyline", { class: "line", points })));
     frames.forEach((frame, place) => {
       const block = blocks[frame.block];
-      const melted = frame.step >= 0 && frame.step < block.steps ? means[place].melted : 0;
-      if (melted) {
-        const height = 4 + 10 * Math.min(1, (8 * melted) / block.length);
+      const takenBack = frame.step >= 0 && frame.step < block.steps ? means[place].takenBack : 0;
+      if (takenBack) {
+        const height = 4 + 10 * Math.min(1, (8 * takenBack) / block.length);
         curve.append(element("line", { class: "taken-back", x1: place, x2: place, y1: 44, y2: 44 - height }));
       }
       if (frame.step === block.steps) curve.append(element("line", { class: "end", x1: place, x2: place, y1: 0, y2: 44 }));
@@ -71,14 +71,14 @@ function stepWords(frame) {
   if (frame.step < 0) return `${name}before the first step: ${block.filler === null ? "noise" : "nothing is written"}`;
   const found = figures(block, frame.step);
   if (frame.step >= block.steps) {
-    const melts = block.steps ? block.remelts.subarray((block.steps - 1) * block.length).subarray(0, found.count) : [];
+    const counts = block.steps ? block.timesTakenBack.subarray((block.steps - 1) * block.length).subarray(0, found.count) : [];
     return `${name}finished after ${count(block.steps, "step")}, ${found.count} of ${block.length} are text, `
-      + `${melts.reduce((sum, each) => sum + each, 0)} taken back`;
+      + `${counts.reduce((sum, each) => sum + each, 0)} taken back`;
   }
   if (block.filler !== null) {
     return `${name}step ${stepNumber(frame.step)}, written ${found.accepted} of ${found.count}, `
-      + `${found.melted ? `${found.melted} taken back, ` : ""}mean entropy ${found.entropy.toFixed(3)} nats`;
+      + `${found.takenBack ? `${found.takenBack} taken back, ` : ""}mean entropy ${found.entropy.toFixed(3)} nats`;
   }
   return `${name}step ${stepNumber(frame.step)}, temperature ${block.temperature[frame.step].toFixed(2)}, accepted ${found.accepted} of `
-    + `${found.count}, ${found.melted} taken back, mean entropy ${found.entropy.toFixed(3)} nats`;
+    + `${found.count}, ${found.takenBack} taken back, mean entropy ${found.entropy.toFixed(3)} nats`;
 }

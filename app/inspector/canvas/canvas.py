@@ -27,7 +27,7 @@ from app.state.run.replay import NOISE, BlockRecord
 from app.system.i18n import tr, trn
 from engine import Mark, step_number
 
-LayerName = Literal["state", "entropy", "causal", "settling", "remelts"]
+LayerName = Literal["state", "entropy", "causal", "settling", "taken back"]
 LAYERS: tuple[LayerName, ...] = get_args(LayerName)
 
 Shares = NDArray[np.float32]
@@ -45,7 +45,7 @@ def title(layer: LayerName) -> str:
         "entropy": tr("Entropy"),
         "causal": tr("Causal probability"),
         "settling": tr("Step of settling"),
-        "remelts": tr("Times taken back"),
+        "taken back": tr("Times taken back"),
     }[layer]
 
 
@@ -61,7 +61,9 @@ def heat(layer: LayerName, seen: Seen) -> Heat | None:
     """Returns the colours of a layer; None for the states, which have their own shapes and colours."""
     if layer == "state":
         return None
-    found = {"entropy": _entropy, "causal": _causal, "settling": _settling, "remelts": _remelts}[layer](seen)
+    found = {"entropy": _entropy, "causal": _causal, "settling": _settling, "taken back": _times_taken_back}[layer](
+        seen
+    )
     if seen.now.text_length is not None:
         found.shares[seen.now.text_length :] = np.nan  # no text after that
     return found
@@ -111,11 +113,11 @@ def _settling(seen: Seen) -> Heat:
     )
 
 
-def _remelts(seen: Seen) -> Heat:
-    counts = seen.record.remelted[:, seen.record.counted].sum(axis=0)
+def _times_taken_back(seen: Seen) -> Heat:
+    counts = seen.record.taken_back[:, seen.record.counted].sum(axis=0)
     most = int(counts.max()) if counts.size else 0
-    shares = _divided(seen.now.remelts.astype(np.float32), max(1, most))
-    shares[seen.now.remelts == 0] = np.nan
+    shares = _divided(seen.now.times_taken_back.astype(np.float32), max(1, most))
+    shares[seen.now.times_taken_back == 0] = np.nan
     high = trn("{count} time so far", "{count} times so far", most) if most else tr("none in this block")
     return Heat(shares, tr("times taken back"), "0", high)
 

@@ -1,4 +1,4 @@
-"""A map of all positions of a block against all its steps: entropy, acceptance and remelts."""
+"""A map of all positions of a block against all its steps: entropy, acceptance, and what was taken back."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class MapArea(StepsArea):
         super().__init__(player, LEAST_COLUMN, MAX_COLUMN)
         self._image: QImage | None = None
         self._dark = np.zeros((0, 0), dtype=np.bool_)  # (S, C) True where a mark on the cell is black
-        self._marks = np.zeros((0, 0), dtype=np.uint8)  # (S, C) 1 accepted, 2 remelted
+        self._marks = np.zeros((0, 0), dtype=np.uint8)  # (S, C) 1 accepted, 2 taken back
         self._rows: set[int] = set()  # highlighted
         self.setAccessibleName(tr("Map of cells and steps"))
         player.selected.connect(self._choose)
@@ -110,7 +110,7 @@ class MapArea(StepsArea):
         if record is None or not record.steps:
             return
         self._image = heat(record, themes.current())
-        self._marks = record.accepted.astype(np.uint8) + 2 * record.remelted
+        self._marks = record.accepted.astype(np.uint8) + 2 * record.taken_back
         places = np.clip(record.entropy / entropy_top(record) * (SHADES - 1), 0, SHADES - 1).astype(np.uint8)
         self._dark = _shades(themes.current())[1][places]
 
@@ -141,7 +141,7 @@ class MapArea(StepsArea):
                     "Step {step}: {accepted} accepted, {back} taken back, entropy {entropy} nats a cell.",
                     step=step_number(frame.step),
                     accepted=int(record.accepted_counts[frame.step]),
-                    back=int(record.remelt_counts[frame.step]),
+                    back=int(record.taken_back_counts[frame.step]),
                     entropy=f"{record.mean_entropy[frame.step]:.3f}",
                 )
             )

@@ -24,7 +24,7 @@ from app.design.fonts import px
 from app.design.layouts import boxed, column_of
 from app.design.tokens import SPACE_2, SPACE_4, Theme, color
 from app.inspector.cell.rank_chart import BumpChart
-from app.inspector.cell.rank_paths import paint_argmax, paint_remelt, paint_sample
+from app.inspector.cell.rank_paths import paint_argmax, paint_sample, paint_taken_back
 from app.inspector.words import Piece, capital, chance_words, history_in_words, log_words, moment_in_words
 from app.player.player import Player
 from app.state.run.canvas import CellState
@@ -252,8 +252,8 @@ def _entries(with_lines: bool) -> tuple[LegendEntry, ...]:
         ),
         LegendEntry(
             tr("taken back"),
-            lambda painter, rect, theme: paint_remelt(painter, rect.center(), px(4), theme),
-            tip=tr(STATE_TIPS[CellState.REMELTED]),
+            lambda painter, rect, theme: paint_taken_back(painter, rect.center(), px(4), theme),
+            tip=tr(STATE_TIPS[CellState.TAKEN_BACK]),
         ),
     )
     unsure = LegendEntry(tr("entropy, nats"), _draw_entropy, tip=tr("How unsure the model is of this cell; 0 is sure"))

@@ -1,7 +1,7 @@
 """Paints a position's history: candidates by rank over the steps, the sampled ones, and the entropy.
 
 The functions depend on their arguments only. Every state has the same shape as on the canvas: accepted is filled and
-underlined, re-noised is hollow, remelted has a dashed outline. A token is identified by its text; its colour only
+underlined, re-noised is hollow, taken back has a dashed outline. A token is identified by its text; its colour only
 helps the eye to follow a line.
 """
 
@@ -165,8 +165,8 @@ def _paint_marks(painter: QPainter, plot: Plot, bio: History, theme: Theme, shad
     for step, (token, rank) in enumerate(zip(bio.candidates.tolist(), bio.candidate_ranks.tolist(), strict=True)):
         where = QPointF(plot.x(step), plot.y(rank))
         paint_sample(painter, where, plot.radius, theme, bool(bio.accepted[step]), shades.get(token, ink))
-        if bio.remelted[step]:
-            paint_remelt(painter, where, plot.radius, theme)
+        if bio.taken_back[step]:
+            paint_taken_back(painter, where, plot.radius, theme)
     for step, rank in enumerate(bio.argmax_ranks.tolist()):
         at = bio.accepted[step] and rank == bio.candidate_ranks[step]
         if rank != OUTSIDE:
@@ -185,9 +185,9 @@ def paint_sample(
         painter.fillRect(QRectF(where.x() - radius, where.y() + radius + 2, 2 * radius, 2), color(theme.accepted))
 
 
-def paint_remelt(painter: QPainter, where: QPointF, radius: float, theme: Theme) -> None:
+def paint_taken_back(painter: QPainter, where: QPointF, radius: float, theme: Theme) -> None:
     """Paints a dashed outline as single rectangles: a dashed pen takes a hundred times as long."""
-    set_inks(painter, Qt.PenStyle.NoPen, color(theme.remelted))
+    set_inks(painter, Qt.PenStyle.NoPen, color(theme.taken_back))
     painter.translate(where)
     painter.drawRects(_dashes(radius + 3))
     painter.translate(-where)

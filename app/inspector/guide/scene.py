@@ -276,7 +276,7 @@ class GuideScene:
                 and has_cell
                 and record is not None
                 and frame is not None
-                and record.remelted[frame.step, selection]
+                and record.taken_back[frame.step, selection]
             ),
             is_pinned=forks.has_pin,
             steps=len(self.run.steps),

@@ -21,7 +21,7 @@ PLAYING_MS = 500  # interval at which to check if playing has ended
 LIVE_MS = 300  # interval between two readings of a block that is still growing
 
 BURST_SHARE = 0.04
-"""A remelt burst is a step that remelts at least this share of the counted positions, and at least two."""
+"""A burst is a step that takes back at least this share of the counted positions, and at least two."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,15 +31,15 @@ class BlockFigures:
     steps: int
     reason: str
     counted: int  # positions
-    remelts: NDArray[np.int64]  # (S,)
+    taken_back: NDArray[np.int64]  # (S,)
     doubts: tuple[Doubt, ...]
     rounds: frozenset[int]  # the steps at which one begins; only for runs under a format
     has_masks: bool  # see ``BlockRecord``
 
     @property
     def bursts(self) -> NDArray[np.int64]:
-        """The steps that remelt many positions at once."""
-        return np.flatnonzero(self.remelts >= max(2, BURST_SHARE * self.counted))
+        """The steps that take back many positions at once."""
+        return np.flatnonzero(self.taken_back >= max(2, BURST_SHARE * self.counted))
 
     @property
     def stopped_early(self) -> bool:
@@ -52,7 +52,7 @@ def figures_of(record: BlockRecord) -> BlockFigures:
         steps=record.steps,
         reason=record.reason,
         counted=len(range(record.length)[record.counted]),
-        remelts=record.remelt_counts,
+        taken_back=record.taken_back_counts,
         doubts=doubts_of(record),
         rounds=frozenset(one.step for one in record.rounds),
         has_masks=record.has_masks,

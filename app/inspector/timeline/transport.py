@@ -188,10 +188,10 @@ class Timeline(QAbstractSlider):
             figures = self._overview[block]
             if figures is None:
                 continue
-            shade = color(theme.remelted)
-            most = max(1, int(figures.remelts.max(initial=1)))
+            shade = color(theme.taken_back)
+            most = max(1, int(figures.taken_back.max(initial=1)))
             for step in figures.bursts.tolist():
-                high = 3 + 7 * figures.remelts[step] / most
+                high = 3 + 7 * figures.taken_back[step] / most
                 painter.fillRect(QRectF(self.x_of(first + 1 + step) - 1.5, MIDDLE - 4 - high, 3, high), shade)
             if figures.stopped_early and replay.committed(block):
                 paint_diamond(painter, QPointF(end, MIDDLE - 13), theme)
@@ -211,7 +211,7 @@ def _draw_end(painter: QPainter, rect: QRectF, theme: Theme) -> None:
 
 
 def _draw_burst(painter: QPainter, rect: QRectF, theme: Theme) -> None:
-    painter.fillRect(QRectF(rect.center().x() - 1.5, rect.center().y() - 5, 3, 10), color(theme.remelted))
+    painter.fillRect(QRectF(rect.center().x() - 1.5, rect.center().y() - 5, 3, 10), color(theme.taken_back))
 
 
 class Transport(QWidget):

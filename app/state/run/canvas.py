@@ -46,7 +46,7 @@ class CellState(enum.IntEnum):
     NOISE = 0  # re-noised: a uniform random token
     CANDIDATE = 1  # not accepted; the calm view shows the best guess
     ACCEPTED = 2  # candidate kept at this step
-    REMELTED = 3  # accepted at the step before, re-noised at this one, or over masks replaced
+    TAKEN_BACK = 3  # accepted at the step before, re-noised at this one, or over masks replaced
     SETTLED = 4  # accepted with an unchanged argmax for two steps or more, or committed
     GIVEN = 5  # pinned by the user, or forced or chosen by the format that the answer must fit
     PADDING = 6  # behind the block's text, once committed or pinned: end tokens, or what goes on in the next block
@@ -68,7 +68,7 @@ class Cell:
     state: CellState
     entropy: float | None  # nats at the latest step; None before the first
     accepted_steps: int  # steps at which it was accepted
-    remelts: int
+    times_taken_back: int
     causal: float | None = None  # its probability given only the text before it; None if that was not read
 
 
@@ -88,9 +88,9 @@ class BlockState:
     """One canvas of length C, from its noise to its commit.
 
     A position is SETTLED at a step if it was accepted at this step and at the one before, the argmax there was the
-    same at both, and the accepted candidate is that argmax. It is REMELTED at the one step that undoes an acceptance.
+    same at both, and the accepted candidate is that argmax. It is TAKEN_BACK at the one step that undoes an acceptance.
     A pinned position is GIVEN throughout, unless an end token before it turned it into padding. Tokens of the model
-    that a round pins are FITTING. Positions that a round re-noises are not accepted any more, but are not REMELTED.
+    that a round pins are FITTING. Positions that a round re-noises are not accepted any more, but are not TAKEN_BACK.
 
     A pass over masks predicts only some positions. ``entropy`` and the top candidates are those of the latest pass
     that predicted a position, and stay so once it is written; entropy is 0 where no pass predicted.
@@ -106,11 +106,11 @@ class BlockState:
     argmax_canvas: Tokens | None = None
     entropy: NDArray[np.float32] | None = None
     accepted_mask: Mask = field(init=False)
-    remelted_mask: Mask = field(init=False)
+    taken_back_mask: Mask = field(init=False)
     settled_mask: Mask = field(init=False)
     agreed_steps: NDArray[np.int32] = field(init=False)  # steps in a row accepted with one argmax
     accepted_steps: NDArray[np.int32] = field(init=False)
-    remelts: NDArray[np.int32] = field(init=False)
+    times_taken_back: NDArray[np.int32] = field(init=False)
     kept: Tokens = field(init=False)  # (C,) the latest accepted candidate; NEVER where there is none
     fitting_mask: Mask = field(init=False)  # (C,) pinned positions that the model wrote
     round: PinnedRound | None = None  # the latest
@@ -133,8 +133,8 @@ class BlockState:
 
     def __post_init__(self, ends: frozenset[int]) -> None:
         nothing = np.zeros(self.length, dtype=np.bool_)
-        self.accepted_mask = self.remelted_mask = self.settled_mask = self.fitting_mask = nothing
-        self.agreed_steps = self.accepted_steps = self.remelts = np.zeros(self.length, dtype=np.int32)
+        self.accepted_mask = self.taken_back_mask = self.settled_mask = self.fitting_mask = nothing
+        self.agreed_steps = self.accepted_steps = self.times_taken_back = np.zeros(self.length, dtype=np.int32)
         self.kept = np.full(self.length, NEVER, dtype=np.int32)
         is_end = self.pinned_mask & np.isin(self.shown, list(ends))
         self.ending_mask = np.logical_and.accumulate(is_end[::-1])[::-1]
@@ -171,14 +171,14 @@ class BlockState:
         return int(self.accepted_mask.sum())
 
     @property
-    def remelted_count(self) -> int:
-        """Positions remelted at the latest step."""
-        return int(self.remelted_mask.sum())
+    def taken_back_count(self) -> int:
+        """Positions taken back at the latest step."""
+        return int(self.taken_back_mask.sum())
 
     @property
-    def remelt_total(self) -> int:
+    def taken_back_total(self) -> int:
         """Remelts so far; once committed, those of the text alone."""
-        return int(self.remelts[self.counted].sum())
+        return int(self.times_taken_back[self.counted].sum())
 
     @property
     def mean_entropy(self) -> float | None:
@@ -215,7 +215,7 @@ class BlockState:
             states[:] = np.where(self.tokens(calm=calm) == self.filler, CellState.MASKED, CellState.CANDIDATE)
         states[self.accepted_mask] = CellState.ACCEPTED
         states[self.settled_mask] = CellState.SETTLED
-        states[self.remelted_mask] = CellState.REMELTED
+        states[self.taken_back_mask] = CellState.TAKEN_BACK
         if self.committed:
             states[:] = CellState.SETTLED
         states[self.pinned_mask] = CellState.GIVEN
@@ -235,7 +235,7 @@ class BlockState:
             state=CellState(int(self.states(calm=calm)[position])),
             entropy=None if entropy is None or np.isnan(entropy[position]) else float(entropy[position]),
             accepted_steps=int(self.accepted_steps[position]),
-            remelts=int(self.remelts[position]),
+            times_taken_back=int(self.times_taken_back[position]),
             causal=None if self.causal is None or np.isnan(self.causal[position]) else float(self.causal[position]),
         )
 
@@ -281,8 +281,8 @@ class BlockState:
         self.settled_mask = (self.agreed_steps >= SETTLED_AFTER) & (event.candidates == event.argmax_canvas)
         self.shown_before, self.kept_before, self.accepted_before = self.shown, self.kept, self.accepted_mask
         is_replaced = (self.shown != event.next_canvas) if self.has_masks else np.False_
-        self.remelted_mask = self.accepted_mask & (~accepted | is_replaced)
-        self.remelts = self.remelts + self.remelted_mask
+        self.taken_back_mask = self.accepted_mask & (~accepted | is_replaced)
+        self.times_taken_back = self.times_taken_back + self.taken_back_mask
         self.accepted_steps = self.accepted_steps + accepted
         self.accepted_mask = accepted
         self.kept = np.where(accepted, event.candidates, self.kept).astype(np.int32)
@@ -314,7 +314,7 @@ class BlockState:
         self.round = PinnedRound(event.round, event.step, event.pinned, int(new.sum()), event.written)
         self.pinned_mask, self.fitting_mask = self.pinned_mask | new, self.fitting_mask | fitting
         self.accepted_mask = self.pinned_mask
-        self.settled_mask = self.remelted_mask = np.zeros(self.length, dtype=np.bool_)
+        self.settled_mask = self.taken_back_mask = np.zeros(self.length, dtype=np.bool_)
         self.agreed_steps = np.zeros(self.length, dtype=np.int32)
         self.kept = np.where(new, event.canvas, self.kept).astype(np.int32)
         self.shown = event.canvas
@@ -324,7 +324,7 @@ class BlockState:
         self.text_length = event.text_length
         self.reason = event.reason
         self.outcome = event.tokens[: event.text_length]
-        self.remelted_mask = np.zeros(self.length, dtype=np.bool_)
+        self.taken_back_mask = np.zeros(self.length, dtype=np.bool_)
 
 
 @dataclass(eq=False)

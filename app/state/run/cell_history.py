@@ -71,7 +71,7 @@ class History:
     candidates: Tokens  # (S,) sampled
     following: Tokens  # (S,) the token on the canvas after the step
     accepted: Mask  # (S,)
-    remelted: Mask  # (S,)
+    taken_back: Mask  # (S,)
     entropy: Floats  # (S,) nats
     top_tokens: Tokens  # (S, K), likeliest first
     top_probabilities: Floats  # (S, K)
@@ -106,8 +106,8 @@ class History:
         return int(np.flatnonzero(~self.held)[-1]) + 1 if not self.held.all() else 0
 
     @property
-    def remelt_count(self) -> int:
-        return int(self.remelted.sum())
+    def taken_back_count(self) -> int:
+        return int(self.taken_back.sum())
 
     @cached_property
     def lines(self) -> tuple[RankLine, ...]:
@@ -170,7 +170,7 @@ def history_of(record: BlockRecord, position: int) -> History:
         candidates=record.candidates[:, position],
         following=record.following[:, position],
         accepted=record.accepted[:, position],
-        remelted=record.remelted[:, position],
+        taken_back=record.taken_back[:, position],
         entropy=record.entropy[:, position],
         top_tokens=tops[:, position] if recorded and tops is not None else np.zeros((steps, 0), dtype=np.int32),
         top_probabilities=(

@@ -125,7 +125,7 @@ class BlockRecord:
         return slice(0, self.text_length)
 
     @cached_property
-    def remelted(self) -> Mask:
+    def taken_back(self) -> Mask:
         """(S, C) accepted at the step before and re-noised at this one, but not by a round.
 
         Over masks, written before this step and replaced by it.
@@ -171,7 +171,7 @@ class BlockRecord:
             return np.zeros(self.length, dtype=np.int32)
         if self.has_masks:
             first = np.where(self.accepted.any(axis=0), self.accepted.argmax(axis=0), self.steps - 1)
-            last = np.where(self.remelted, np.arange(self.steps)[:, None], 0).max(axis=0)
+            last = np.where(self.taken_back, np.arange(self.steps)[:, None], 0).max(axis=0)
             return np.asarray(np.maximum(first, last), dtype=np.int32)
         places = np.arange(self.steps)[:, None]
         return np.asarray(np.where(self.changed, places, 0).max(axis=0), dtype=np.int32)
@@ -197,9 +197,9 @@ class BlockRecord:
         return np.asarray(self.changed[:, self.counted].sum(axis=1))
 
     @cached_property
-    def remelt_counts(self) -> NDArray[np.int64]:
-        """(S,) number of counted positions remelted."""
-        return np.asarray(self.remelted[:, self.counted].sum(axis=1))
+    def taken_back_counts(self) -> NDArray[np.int64]:
+        """(S,) number of counted positions taken back."""
+        return np.asarray(self.taken_back[:, self.counted].sum(axis=1))
 
 
 class Replay:

@@ -75,9 +75,9 @@ def moment(record: BlockRecord, step: int) -> Moment:
         accepted=int(now.sum()),
         counted=int(counts.sum()),
         fresh=_places(new & ~ever),
-        taken_back=_places(record.remelted[step] & counts & ~now),
+        taken_back=_places(record.taken_back[step] & counts & ~now),
         again=_places(same),
-        otherwise=_places((new & ever & ~same) | (record.remelted[step] & now)),
+        otherwise=_places((new & ever & ~same) | (record.taken_back[step] & now)),
         settled=int((record.snapshots[step + 1].settled_mask & counts).sum()),
         changed=_places(record.changed[step] & counts),
     )

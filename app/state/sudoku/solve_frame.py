@@ -45,7 +45,7 @@ class ShownCell(NamedTuple):
     given: str  # the puzzle's digit; "" for a blank
     marks: tuple[PencilMark, ...]  # likeliest first; empty if the run does not report probabilities
     entropy: float | None  # nats; None before the first step
-    remelts: int
+    times_taken_back: int
     in_conflict: bool  # another cell of its row, column or box shows the same digit
     violated: bool  # the model writes another digit than the puzzle's given
     wrong: bool  # in the verdict
@@ -122,8 +122,8 @@ def frame(
         digits = _guesses(block, written, places, states, digits)
     said = verdict(puzzle, "".join(text if text in _DIGITS else "." for text in texts)) if block.committed else None
     entropy = _of_cells(block.known_entropy, places)
-    remelts = [int(count or 0) for count in _of_cells(block.remelts, places)]
-    cells, pairs = _cells(puzzle, states, texts, digits, said, marks, entropy, remelts)
+    times_taken_back = [int(count or 0) for count in _of_cells(block.times_taken_back, places)]
+    cells, pairs = _cells(puzzle, states, texts, digits, said, marks, entropy, times_taken_back)
     known = [value for value in entropy if value is not None]
     inside = [place for place in places if place >= 0]
     return SolveFrame(
@@ -147,7 +147,7 @@ def _cells(
     said: SolveVerdict | None,
     marks: Sequence[tuple[PencilMark, ...]] = ((),) * SIZE,
     entropy: Sequence[float | None] = (None,) * SIZE,
-    remelts: Sequence[int] = (0,) * SIZE,
+    times_taken_back: Sequence[int] = (0,) * SIZE,
 ) -> tuple[tuple[ShownCell, ...], tuple[tuple[int, int], ...]]:
     """Returns the cells and the pairs of cells in conflict; ``said`` is the verdict on a finished answer."""
     givens = [given.strip(BLANK) for given in puzzle]
@@ -160,7 +160,7 @@ def _cells(
         if state in (CellState.NOISE, CellState.MASKED) and digit:
             state = CellState.CANDIDATE
         changed = given != "" and (text != given if said is not None else digit not in ("", given))
-        figures = (marks[cell], entropy[cell], remelts[cell])
+        figures = (marks[cell], entropy[cell], times_taken_back[cell])
         cells.append(ShownCell(state, text, digit, given, *figures, cell in clashing, changed, cell in wrong))
     return tuple(cells), pairs
 

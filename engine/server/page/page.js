@@ -108,7 +108,7 @@ function paint() {
   const isCommitted = frame.committed;
   const accepted = new Set(frame.accepted);
   const settled = new Set(frame.settled);
-  const remelted = new Set(frame.remelted);
+  const takenBack = new Set(frame.remelted);
   while (view.canvas.children.length > frame.ids.length) view.canvas.lastChild.remove();
   while (view.canvas.children.length < frame.ids.length) view.canvas.append(document.createElement("span"));
   frame.ids.forEach((token, position) => {
@@ -116,7 +116,7 @@ function paint() {
     let state = view.noise.checked || frame.step === 0 ? "noise" : "candidate";
     if (accepted.has(position)) state = "accepted";
     if (settled.has(position)) state = "settled";
-    if (remelted.has(position)) state = "remelted";
+    if (takenBack.has(position)) state = "taken-back";
     const isThere = view.noise.checked || accepted.has(position) || isCommitted;
     const shown = isThere ? token : frame.draft[position];
     const isMasked = frame.filler !== null && !accepted.has(position) && shown === frame.filler && !isCommitted;
@@ -124,11 +124,11 @@ function paint() {
     const text = isMasked ? "_" : isCommitted && !settled.has(position) ? "·" : written(piece);
     if (isMasked) state = "masked";
     else if (frame.filler !== null && state === "noise") state = "candidate";
-    if (text === "·" && !piece && state !== "remelted") state = "padding";
+    if (text === "·" && !piece && state !== "taken-back") state = "padding";
     if (isCommitted && !settled.has(position)) state = "padding";
     if (cell.textContent !== text) cell.textContent = text;
     if (cell.dataset.state !== state) {
-      const isFresh = state === "accepted" || state === "remelted";
+      const isFresh = state === "accepted" || state === "taken-back";
       cell.dataset.state = state;
       cell.className = isFresh ? `${state} fresh` : state;
     }

@@ -49,7 +49,7 @@ KINDS = {
     "marks": PLAIN._replace(state=CellState.NOISE, digit="", marks=(PencilMark("7", 0.4), PencilMark("2", 0.3))),
     "candidate": PLAIN._replace(state=CellState.CANDIDATE),
     "accepted": PLAIN._replace(state=CellState.ACCEPTED),
-    "remelted": PLAIN._replace(state=CellState.REMELTED),
+    "taken_back": PLAIN._replace(state=CellState.TAKEN_BACK),
     "settled": PLAIN,
     "given": PLAIN._replace(given="7"),
     "pinned": PLAIN._replace(given="7", state=CellState.GIVEN),
@@ -80,7 +80,7 @@ def test_every_state_looks_other_than_every_other(theme, size):
 @pytest.mark.usefixtures("qapp")
 def test_states_differ_in_shape_and_not_in_colour_alone():
     """With all inks alike every state but one still stands apart: a candidate and a settled digit differ in ink."""
-    one_ink = dict.fromkeys(("candidate", "accepted", "remelted", "settled", "given", "conflict", "noise"), "#ffffff")
+    one_ink = dict.fromkeys(("candidate", "accepted", "taken_back", "settled", "given", "conflict", "noise"), "#ffffff")
     theme = replace(DARKROOM, **one_ink)
     kinds = {name: cell for name, cell in KINDS.items() if name != "candidate"}
     painted = {name: sample(cell, theme, 60) for name, cell in kinds.items()}

@@ -41,7 +41,7 @@ def test_a_table_of_cells_in_words(canvas):
         cell = table.child(index)
         assert cell.role() == QAccessible.Role.Cell
         assert table.indexOfChild(cell) == index
-        state = {CellState.REMELTED: "taken back", CellState.SETTLED: "settled", CellState.NOISE: "noise"}
+        state = {CellState.TAKEN_BACK: "taken back", CellState.SETTLED: "settled", CellState.NOISE: "noise"}
         shown = view.block.cell(index, False)
         token = repr(chr(97 + shown.token % 26))
         place = f"Row {index // columns + 1}, column {index % columns + 1}"

@@ -48,7 +48,7 @@ def script(length: int = LENGTH, steps: int = 4, pinned: int = 2) -> list[Event]
     for step in range(steps):
         accepted = mask.copy()
         accepted[4:8] = True  # settles
-        accepted[8:10] = step != 2  # remelts at step 2
+        accepted[8:10] = step != 2  # taken back at step 2
         accepted[10:12] = step == 2  # accepted first at step 2
         entropy = np.linspace(0, 3, length).astype(np.float32)
         shown = np.where(accepted, guess, tokens())
@@ -212,8 +212,8 @@ def cell_image(state: CellState, theme) -> QImage:
             block.argmax_canvas = block.shown
         case CellState.ACCEPTED:
             block.accepted_mask = on
-        case CellState.REMELTED:
-            block.remelted_mask = on
+        case CellState.TAKEN_BACK:
+            block.taken_back_mask = on
         case CellState.SETTLED:
             block.text_length = 1
         case CellState.PADDING:
@@ -279,7 +279,7 @@ def test_a_figure_has_the_colour_of_the_scale(view, theme):
         found = image.pixelColor(round((x + w - 2.5) * ratio), round((y + h / 2 + 0.5) * ratio))
         wanted = entropy_color(float(block.entropy[index] / block.entropy.max()), theme)
         distance = max(abs(found.red() - wanted.red()), abs(found.green() - wanted.green()))
-        if view.block.cell(index, True).state != CellState.REMELTED:
+        if view.block.cell(index, True).state != CellState.TAKEN_BACK:
             assert max(distance, abs(found.blue() - wanted.blue())) <= 8, index  # the scale is painted in 64 steps
 
 
@@ -394,6 +394,6 @@ def test_a_change_fades_and_ends(view, qtbot):
     settled = pixels(view)
     assert tinted != settled
     assert still != settled
-    x, y, _, _ = view.grid.rect_of(8)  # remelted at this step
+    x, y, _, _ = view.grid.rect_of(8)  # taken back at this step
     assert tinted.pixelColor(x + 4, y + 4) != QColor(DARKROOM.surface_sunken)
     assert settled.pixelColor(x + 4, y + 4) == QColor(DARKROOM.surface_sunken)

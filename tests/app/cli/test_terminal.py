@@ -152,11 +152,11 @@ def test_the_calm_canvas_shows_guesses_and_the_raw_one_noise() -> None:
     assert [span.style for span in raw.spans] == ["underline", "underline", "dim", "underline", "dim", "dim"]
 
 
-def test_remelted_and_settled_cells() -> None:
+def test_taken_back_and_settled_cells() -> None:
     text = running.canvas(block(3), Letters(), 72, None, calm=False)
     assert "strike" in str(next(span.style for span in text.spans if span.start == 3))
     assert next(span.style for span in text.spans if span.start == 0) == "bold"
-    assert running.legend(block(3), calm=False).plain == "noise 1  accepted 2  remelted 1  settled 2"
+    assert running.legend(block(3), calm=False).plain == "noise 1  accepted 2  taken back 1  settled 2"
 
 
 def test_a_committed_canvas_hides_its_padding() -> None:

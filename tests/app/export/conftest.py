@@ -74,7 +74,7 @@ def record(model: Any, prompt: str, seed: int, **changes: Any) -> Trace:
 
 @pytest.fixture(scope="session")
 def real(model: Any) -> Trace:
-    """A run of one block with remelts."""
+    """A run of one block in which tokens are taken back."""
     return record(model, "Spell out the numbers from 1 to 40.", 3, max_denoising_steps=12)
 
 

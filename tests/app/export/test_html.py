@@ -161,8 +161,8 @@ def test_plays_to_the_end_and_pauses(browser: Any, real: Trace, tmp_path: Path) 
 def test_a_click_shows_the_history_of_a_cell(browser: Any, large: Trace, tmp_path: Path) -> None:
     browser.open(whole(large, tmp_path / "run.html"), "frame=20")
     record = Replay(large).record(0)
-    at = int(record.remelted.sum(axis=0).argmax())
-    assert record.remelted[:, at].sum() > 1
+    at = int(record.taken_back.sum(axis=0).argmax())
+    assert record.taken_back[:, at].sum() > 1
     browser.click(f"#grid .cell[data-at='{at}']")
     rows = browser.value(
         "[...document.querySelectorAll('#history tbody tr')].map("
@@ -174,10 +174,10 @@ def test_a_click_shows_the_history_of_a_cell(browser: Any, large: Trace, tmp_pat
         assert guess == glyph_of(large.piece(int(record.argmax[step, at])), False).text
         assert drawn == glyph_of(large.piece(int(record.candidates[step, at])), False).text
         assert fate.startswith("accepted") == bool(record.accepted[step, at])
-        assert (fate == "taken back") == bool(record.remelted[step, at])
+        assert (fate == "taken back") == bool(record.taken_back[step, at])
         assert float(entropy) == pytest.approx(float(record.entropy[step, at]), abs=0.00051)
-    melts = browser.value("document.querySelectorAll('#bump .taken-back').length")
-    assert melts == record.remelted[:, at].sum()
+    marked = browser.value("document.querySelectorAll('#bump .taken-back').length")
+    assert marked == record.taken_back[:, at].sum()
     assert record.top_tokens is not None
     dots = browser.value("document.querySelectorAll('#bump circle').length")
     assert dots == 48 * 8

@@ -110,7 +110,7 @@ def committed(
 
 
 def run(blocks: int = 2, top: bool = True, text_length: int = LENGTH, seed: int = 4, steps: int = STEPS) -> list[Event]:
-    """Cells 4 to 7 settle, 8 and 9 are remelted at the third step, the argmax of 10 changes at the second.
+    """Cells 4 to 7 settle, 8 and 9 are taken back at the third step, the argmax of 10 changes at the second.
 
     The first block stops early, the others at the cap.
     """
@@ -151,7 +151,7 @@ def run(blocks: int = 2, top: bool = True, text_length: int = LENGTH, seed: int 
 
 
 def short_run(blocks: int = 1) -> list[Event]:
-    """Three steps; position 1 is remelted at step 2; the last two positions end up as padding."""
+    """Three steps; position 1 is taken back at step 2; the last two positions end up as padding."""
     events: list[Event] = []
     for block in range(blocks):
         events.append(started(SHORT, block))
@@ -165,7 +165,7 @@ def short_run(blocks: int = 1) -> list[Event]:
 
 
 def random_run(steps: int = 48, length: int = 256, blocks: int = 1, depth: int = 8, seed: int = 0) -> list[Event]:
-    """A large run that looks like one: entropy falls, more and more is accepted, some of it is remelted."""
+    """A large run that looks like one: entropy falls, more and more is accepted, some of it is taken back."""
     rng = np.random.default_rng(seed)
     events: list[Event] = []
     for block in range(blocks):

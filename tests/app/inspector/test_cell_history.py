@@ -96,10 +96,10 @@ def test_a_line_is_cut_where_its_token_is_not_recorded():
     assert [[point.step for point in stretch] for stretch in line.stretches] == [[0, 1, 2, 3], [5]]
 
 
-def test_counts_remelts_and_where_it_settled():
+def test_counts_what_was_taken_back_and_where_it_settled():
     bio = bio_of(life())
-    assert (bio.accepted_count, bio.remelt_count, bio.settled_at, bio.final) == (3, 1, 3, A)
-    assert bio.remelted.tolist() == [False, False, True, False, False]
+    assert (bio.accepted_count, bio.taken_back_count, bio.settled_at, bio.final) == (3, 1, 3, A)
+    assert bio.taken_back.tolist() == [False, False, True, False, False]
     assert bio.argmax_runs == ((0, 1, A), (1, 3, B), (3, 5, A))
     assert not bio.padding
     assert bio_of(life(), 1).padding
@@ -111,7 +111,7 @@ def test_without_top_candidates_there_are_no_lines():
     bio = bio_of(life(top=False))
     assert (bio.depth, bio.lines, bio.samples_outside) == (0, (), True)
     assert bio.candidate_ranks.tolist() == [OUTSIDE] * 5
-    assert bio.remelt_count == 1
+    assert bio.taken_back_count == 1
 
 
 # -------------------------------------------------------------------------------------------------------- words

@@ -54,7 +54,7 @@ def test_the_recorded_run_is_what_the_steps_say() -> None:
     trace = open_trace(next(one.path for one in gallery() if one.path.stem == RUN))
     record = Replay(trace).record(0)
     assert record.steps == 48
-    assert record.remelt_counts[-1] > 0
+    assert record.taken_back_counts[-1] > 0
     assert record.entropy[-1, CELL] > 0.5
     assert [solved[CELL] for solved in solutions(parse(trace.prompt))] == [DIGIT]
     assert record.top_tokens is not None

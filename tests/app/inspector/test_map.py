@@ -84,11 +84,11 @@ def test_all_rows_are_seen_where_there_is_room_and_padding_is_folded(view, playe
 # -------------------------------------------------------------------------------------------------------- painting
 
 
-def test_accepted_and_remelted_are_marked(view):
+def test_accepted_and_taken_back_are_marked(view):
     under = QPoint(0, view.area.row - 4 - view.area.row // 2 + 1)
     marked = shade_at(view, cell(view, 2, 2) + under), shade_at(view, cell(view, 2, 0) + under)
     assert marked[0].lightness() > marked[1].lightness()
-    assert shade_at(view, cell(view, 1, 2)).lightness() > 200  # the dot of a remelt
+    assert shade_at(view, cell(view, 1, 2)).lightness() > 200  # the dot of a token taken back
     assert shade_at(view, cell(view, 3, 2)) == entropy_color(127 / 255, DARKROOM)  # never accepted: no mark
     assert view.legend.words == ["entropy, 0 to 2.00 nats", "accepted", "taken back"]
 

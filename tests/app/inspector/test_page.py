@@ -146,7 +146,7 @@ def test_raw_and_calm(page, qtbot):
 @THEMES
 def test_every_layer_looks_different_and_has_a_legend(page, theme):
     themes.publish(theme)
-    page.player.go(3)  # where cells have been remelted
+    page.player.go(3)  # where cells have been taken back
     seen = {}
     for layer in LAYERS:
         page.canvas.set_layer(layer)
@@ -229,7 +229,7 @@ def test_shift_goes_to_the_next_change_of_the_selected_cell(page, qtbot):
     assert page.player.frame.step == 1  # settled, having been accepted twice
     qtbot.keyClick(page, Qt.Key.Key_Right, Qt.KeyboardModifier.ShiftModifier)
     assert page.player.frame.step == 2
-    assert page.player.snapshot.states(calm=True)[8] == CellState.REMELTED
+    assert page.player.snapshot.states(calm=True)[8] == CellState.TAKEN_BACK
     qtbot.keyClick(page, Qt.Key.Key_Left, Qt.KeyboardModifier.ShiftModifier)
     assert page.player.frame.step == 1
 

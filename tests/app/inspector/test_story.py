@@ -69,8 +69,8 @@ def test_a_replaced_token_of_a_block_with_masks_is_taken_back_and_becomes_anothe
     ]
     record = Replay(trace).record(0)
     states = [snapshot.states(calm=True)[0] for snapshot in record.snapshots[1:]]
-    assert states == [CellState.ACCEPTED, CellState.REMELTED, CellState.SETTLED, CellState.SETTLED]
-    assert record.remelted.sum(axis=0).tolist() == record.snapshots[-1].remelts.tolist() == [1, 0, 0, 0]
+    assert states == [CellState.ACCEPTED, CellState.TAKEN_BACK, CellState.SETTLED, CellState.SETTLED]
+    assert record.taken_back.sum(axis=0).tolist() == record.snapshots[-1].times_taken_back.tolist() == [1, 0, 0, 0]
     assert record.settled_at.tolist() == [1, 0, 0, 1]
     assert np.allclose(record.entropy[-1], [1.1, 0.1, 0.1, 1.1])  # of the pass that predicted the token last
     assert np.allclose(record.entropy, [snapshot.entropy for snapshot in record.snapshots[1:4]])

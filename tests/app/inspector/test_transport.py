@@ -52,7 +52,7 @@ def test_figures_are_those_of_the_record():
     assert record.mean_entropy[0] == pytest.approx(np.linspace(0, 2, LENGTH)[:20].mean())
     assert record.accepted_counts.tolist() == [6, 6, 4, 6]
     assert record.change_counts.tolist() == [0, 1, 0, 0]
-    assert figures.remelts.tolist() == [0, 0, 2, 0]
+    assert figures.taken_back.tolist() == [0, 0, 2, 0]
     assert figures.bursts.tolist() == [2]
 
 
@@ -157,6 +157,6 @@ def test_marks_of_early_stops_and_bursts_are_drawn(parts, theme):
 
     assert around(5, theme.accepted), "the first block stopped early"
     assert not around(11, theme.accepted), "the second did not"
-    assert around(3, theme.remelted)
-    assert around(9, theme.remelted)
-    assert not around(2, theme.remelted)
+    assert around(3, theme.taken_back)
+    assert around(9, theme.taken_back)
+    assert not around(2, theme.taken_back)

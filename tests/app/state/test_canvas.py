@@ -76,7 +76,7 @@ def expected_state(steps: list[StepFinished], position: int, pinned: bool, calm:
         )
         return CellState.SETTLED if settled else CellState.ACCEPTED
     if before is not None and before.accepted_mask[position]:
-        return CellState.REMELTED
+        return CellState.TAKEN_BACK
     return CellState.CANDIDATE if calm else CellState.NOISE
 
 
@@ -106,7 +106,7 @@ def test_every_cell_of_every_step(name, calm, request):
                 assert cell.token == (event.argmax_canvas if calm else event.next_canvas)[position]
             assert cell.entropy == pytest.approx(float(event.entropy[position]))
             seen.add(cell.state)
-    assert (CellState.SETTLED if name == "cold_run" else CellState.REMELTED) in seen
+    assert (CellState.SETTLED if name == "cold_run" else CellState.TAKEN_BACK) in seen
     assert CellState.ACCEPTED in seen
 
 
@@ -140,7 +140,7 @@ def committed_block(text_length: int) -> BlockState:
 def test_padding_enters_no_statistic():
     whole, cut, empty = (committed_block(length) for length in (8, 4, 0))
     assert (whole.mean_entropy, cut.mean_entropy, empty.mean_entropy) == (pytest.approx(5.25), pytest.approx(1.5), None)
-    assert (whole.remelt_total, cut.remelt_total, empty.remelt_total) == (2, 1, 0)
+    assert (whole.taken_back_total, cut.taken_back_total, empty.taken_back_total) == (2, 1, 0)
 
 
 @pytest.mark.parametrize("name", ["run", "long_run", "pinned_run"])

@@ -157,12 +157,12 @@ def recorded(events: list[Event]) -> Trace:
 
 def test_figures_of_a_run_written_by_hand():
     record = Replay(recorded(made_up())).record(0)
-    assert record.remelted.astype(int).tolist() == [[0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 0]]
+    assert record.taken_back.astype(int).tolist() == [[0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 0]]
     assert record.changed.astype(int).tolist() == [[0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1]]
     assert record.settled_at.tolist() == [0, 1, 2, 2]
     assert record.accepted_counts.tolist() == [2, 2, 4]
     assert record.change_counts.tolist() == [0, 1, 2]
-    assert record.remelt_counts.tolist() == [0, 1, 0]
+    assert record.taken_back_counts.tolist() == [0, 1, 0]
     assert record.mean_entropy.tolist() == pytest.approx([25.75, 25.5, 25.25])
 
 
@@ -178,7 +178,7 @@ def test_padding_enters_no_figure():
 def test_next_change_of_a_cell():
     replay = Replay(recorded(made_up(text_length=4)))
     assert replay.next_change(0, 0, 1) == 1  # noise gives way
-    assert replay.next_change(1, 1, 1) == 2  # remelts
+    assert replay.next_change(1, 1, 1) == 2  # taken back
     assert replay.next_change(4, 3, -1) == 3
     assert replay.next_change(0, 0, -1) is None
     assert replay.next_change(4, 0, 1) is None

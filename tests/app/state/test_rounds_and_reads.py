@@ -69,7 +69,7 @@ def test_what_the_format_gave_is_distinguished_from_what_the_model_wrote() -> No
     assert record.free.tolist() == [False, False, *[True] * 3, False, False, *[True] * 5, False, *[True] * 3]
 
 
-def test_what_a_round_makes_noise_of_is_no_remelt() -> None:
+def test_what_a_round_makes_noise_of_is_not_taken_back() -> None:
     events = list(structured())
     record = Replay(trace_of(events)).record(0)
     steps = [event for event in events if isinstance(event, StepFinished)]
@@ -77,11 +77,11 @@ def test_what_a_round_makes_noise_of_is_no_remelt() -> None:
     harsh = replace(steps[1], accepted_mask=np.arange(16) < 7)  # nothing behind the pins is accepted any more
     gone = [harsh if event is steps[1] else event for event in events]
     replay = Replay(trace_of(gone))
-    assert not record.remelted.any()
+    assert not record.taken_back.any()
     pinned = next(event for event in events if isinstance(event, PrefixPinned) and event.step == 1)
     renoised = np.flatnonzero(pinned.canvas != steps[0].next_canvas)
-    assert not replay.record(0).remelted[:, renoised].any()
-    assert replay.snapshot(2).remelt_total == replay.record(0).remelted.sum() == 0
+    assert not replay.record(0).taken_back[:, renoised].any()
+    assert replay.snapshot(2).taken_back_total == replay.record(0).taken_back.sum() == 0
     assert moment(replay.record(0), 1).counted == 7  # of 14, those that no round had pinned
     assert moment(replay.record(0), 1).taken_back == ()
 

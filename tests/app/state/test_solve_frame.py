@@ -54,10 +54,10 @@ def test_states_of_cells_go_with_those_of_the_canvas():
     found = shown(script)
     assert found.cells[2].state == CellState.SETTLED
     assert found.cells[2].digit == SOLVED[2]
-    assert found.cells[5].state == CellState.REMELTED
+    assert found.cells[5].state == CellState.TAKEN_BACK
     assert found.cells[5].digit == SOLVED[5]
     assert found.cells[5].text == NOISE  # but not what stands there
-    assert found.cells[5].remelts == 1
+    assert found.cells[5].times_taken_back == 1
     assert found.cells[4].state == CellState.NOISE
     assert found.cells[4].digit == ""
     assert found.cells[6].state == CellState.CANDIDATE

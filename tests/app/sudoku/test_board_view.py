@@ -200,7 +200,7 @@ def fading(view: BoardView) -> bool:
     return view.findChild(QAbstractAnimation).state() == QAbstractAnimation.State.Running
 
 
-def test_a_step_tints_what_it_locked_or_melted_and_ends(view, qtbot):
+def test_a_step_tints_what_it_locked_or_took_back_and_ends(view, qtbot):
     motion.set_reduced(False)
     script = Script().step(SOLVED, {2, 3}, {})
     first = shown(script)

@@ -80,7 +80,7 @@ def test_an_answer_develops_as_a_board_settles_into_one_and_comes_back_as_one(
     assert again.board.isVisible()
     assert again.canvases == []
     assert again.board.board.frame.cells == tuple(
-        cell._replace(entropy=None, remelts=0, marks=()) for cell in frame.cells
+        cell._replace(entropy=None, times_taken_back=0, marks=()) for cell in frame.cells
     )
     assert again.board.verdict.text() == view.board.verdict.text()
 

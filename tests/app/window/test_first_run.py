@@ -44,8 +44,8 @@ def test_it_plays_real_steps_with_captions_once_and_again_when_asked(qtbot: QtBo
         player.go(place)
         said += now(shown)
         block = replay.snapshot(place)
-        taken_back = f"{block.remelt_total} taken back"
-        assert (taken_back in shown.figures.text()) == bool(block.remelt_total)
+        taken_back = f"{block.taken_back_total} taken back"
+        assert (taken_back in shown.figures.text()) == bool(block.taken_back_total)
     noise, doubt, ink = dict.fromkeys(said)
     assert (noise, said.count(noise)) == ("It begins as noise.", 1)
     assert (doubt, ink) == ("Tokens are tried, doubted, taken back.", "Sure ones stay.")

@@ -52,7 +52,7 @@ def test_each_frame_shows_what_the_window_shows(model: LoadedModel, events: Iter
         assert frame["pinned"] == (0 if block.round is None else block.round.pinned)
         if not block.committed:
             assert frame["accepted"] == places(block.accepted_mask)
-            assert frame["remelted"] == places(block.remelted_mask)
+            assert frame["remelted"] == places(block.taken_back_mask)
             assert frame["settled"] == places(block.settled_mask)
         settled = unpinned(block, CellState.SETTLED)
         assert set(settled) <= set(frame["settled"]) | set(frame["remelted"])
