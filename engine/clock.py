@@ -14,5 +14,5 @@ def this_moment() -> float:
     Dates beyond cannot be written, and files with them are refused as damaged. The time still advances, as two
     conversations must not get the same beginning.
     """
-    found = time.time()
-    return found if EARLIEST <= found <= LATEST else EARLIEST + found % _YEAR
+    now = time.time()
+    return now if EARLIEST <= now <= LATEST else EARLIEST + now % _YEAR

@@ -22,7 +22,7 @@ Activation = Literal["silu", "gelu_pytorch_tanh"]
 GELU: Final[Activation] = "gelu_pytorch_tanh"
 
 MAX_LAYERS = 160  # Llama 405B has 126
-MAX_TOKENS = 2**21  # of a vocabulary
+MAX_VOCABULARY = 2**21  # of a vocabulary
 MAX_POSITIONS = 2**24
 MAX_CANVAS = 65_536
 MAX_HEADS, MAX_HEAD_DIM, MAX_EXPERTS = 4_096, 16_384, 4_096
@@ -53,8 +53,8 @@ Inner = Annotated[int, whole(1, 2**20)]
 Heads = Annotated[int, whole(1, MAX_HEADS)]
 Positions = Annotated[int, whole(1, MAX_POSITIONS)]
 Canvas = Annotated[int, whole(1, MAX_CANVAS)]
-Token = Annotated[int, whole(0, MAX_TOKENS)]
-Tokens = Annotated[tuple[int, ...], ids(MAX_TOKENS, MAX_TOKENS)]
+Token = Annotated[int, whole(0, MAX_VOCABULARY)]
+Tokens = Annotated[tuple[int, ...], ids(MAX_VOCABULARY, MAX_VOCABULARY)]
 Positive = Annotated[float, real(0.0, exclusive=True)]
 
 
@@ -170,7 +170,7 @@ class ModelConfig:
     as values. Else it has prefill and prediction only, and every layer has its own values.
     """
 
-    vocab_size: Annotated[int, whole(1, MAX_TOKENS)]
+    vocab_size: Annotated[int, whole(1, MAX_VOCABULARY)]
     hidden_size: Width
     intermediate_size: Inner
     num_attention_heads: Heads
@@ -324,8 +324,8 @@ class GenerationConfig(MaskSettings, SamplingSettings, DenoisingSettings):
         """True if all canvases of a run have one length."""
         return self.smallest_canvas is None
 
-    def canvas(self, own: int, written: int = 0) -> int:
-        """Returns the tokens of a run's first canvas, for a model whose own have ``own``; no later one has more.
+    def canvas(self, model_canvas: int, written: int = 0) -> int:
+        """Returns the tokens of a run's first canvas, for a model whose own have ``model_canvas``; none later has more.
 
         An end token takes no place of its own: a text of that many tokens is cut by its length.
 
@@ -334,21 +334,21 @@ class GenerationConfig(MaskSettings, SamplingSettings, DenoisingSettings):
         """
         size = self.smallest_canvas
         if self.canvas_length or size is None or not self.is_block_diffusion:
-            return self.canvas_length or own
+            return self.canvas_length or model_canvas
         pins = max((position + 1 for position, _ in self.pinned), default=0)
-        while size < min(max(self.max_new_tokens - written, pins), own):
+        while size < min(max(self.max_new_tokens - written, pins), model_canvas):
             size *= 2
-        return min(size, own)
+        return min(size, model_canvas)
 
-    def for_format(self, own: int) -> GenerationConfig:
+    def for_format(self, model_canvas: int) -> GenerationConfig:
         """Returns settings with small canvases, where an answer in a format takes a processor less time.
 
         Args:
-            own: tokens of the model's canvas.
+            model_canvas: tokens of the model's canvas.
         """
         if self.canvas_length or self.pinned or not self.is_block_diffusion:
             return self
-        return self.replace(canvas_length=min(SMALLEST_CANVAS, self.canvas(own)))
+        return self.replace(canvas_length=min(SMALLEST_CANVAS, self.canvas(model_canvas)))
 
     @staticmethod
     def from_dict(raw: dict[str, Any], base: GenerationConfig | None = None) -> GenerationConfig:
@@ -387,6 +387,6 @@ def _check_pinned(pinned: Any) -> None:
         raise SafelightError(f"pinned must be a tuple of (position, token id) pairs, not {quoted(pinned)}")
     for position, token in pinned:
         check_whole("a pinned position", position, 0, MAX_CANVAS - 1)
-        check_whole("a pinned token", token, 0, MAX_TOKENS)
+        check_whole("a pinned token", token, 0, MAX_VOCABULARY)
     if len(dict(pinned)) < len(pinned):
         raise SafelightError("a position is pinned twice; pin each one once")

@@ -23,7 +23,7 @@ LOCAL = {"is_local": True}
 
 Check = Callable[[str, Any], None]
 T = TypeVar("T")
-_NAMES = {str: "a text", bool: "true or false", int: "a whole number", float: "a number"}
+_TYPE_NAMES = {str: "a text", bool: "true or false", int: "a whole number", float: "a number"}
 
 
 class Form(NamedTuple):
@@ -60,7 +60,7 @@ def _fields(kind: Any) -> dict[str, tuple[Any, dataclasses.Field[Any]]]:
     return {field.name: (hints[field.name], field) for field in dataclasses.fields(kind)}
 
 
-def check_fields(made: Any, prefix: str = "") -> None:
+def check_fields(instance: Any, prefix: str = "") -> None:
     """Checks the declared fields of a dataclass; None passes where the field's type has it.
 
     Args:
@@ -69,8 +69,8 @@ def check_fields(made: Any, prefix: str = "") -> None:
     Raises:
         SafelightError: a value is out of its bounds, or of another type.
     """
-    for name, checks, is_optional in _checked(made.__class__):
-        value = getattr(made, name)
+    for name, checks, is_optional in _checked(instance.__class__):
+        value = getattr(instance, name)
         for check in checks if value is not None or not is_optional else ():
             check(prefix + name, value)
 
@@ -118,10 +118,10 @@ def _read(kind: Any, raw: Any, name: str, is_strict: bool, is_inner: bool) -> An
         if args == (int, ...) and all(type(one) is int for one in raw):  # there may be many
             return tuple(raw)
         return tuple(inside(one, inner, f"each of {name}") for one, inner in zip(kinds, raw, strict=True))
-    if origin in _NAMES:
+    if origin in _TYPE_NAMES:
         fits = isinstance(raw, int | float) if kind is float else isinstance(raw, kind)
         if not fits or (isinstance(raw, bool) and kind is not bool):
-            raise SafelightError(f"{name} must be {_NAMES[kind]}, not {quoted(raw)}")
+            raise SafelightError(f"{name} must be {_TYPE_NAMES[kind]}, not {quoted(raw)}")
         return storable(raw) if kind is str else raw
     if not isinstance(raw, Mapping):
         raise SafelightError(f"{name} must be an object, not {quoted(raw)}")
@@ -134,17 +134,17 @@ def read_fields(
     kind: Any, raw: Mapping[str, Any], name: str, *, is_strict: bool = False, is_inner: bool = False
 ) -> dict[str, Any]:
     """Returns the fields of a dataclass from parsed JSON, as ``read`` reads them."""
-    fields = {own: one for own, one in _fields(kind).items() if not one[1].metadata.get("is_local")}
+    fields = {key: one for key, one in _fields(kind).items() if not one[1].metadata.get("is_local")}
     if is_strict and (unknown := [given for given in raw if given not in fields]):
         raise SafelightError(f"{name} has a field {quoted(unknown[0])} that is not known; leave it out")
-    for own, (_, field) in fields.items():
-        if own not in raw and field.default is field.default_factory is dataclasses.MISSING:
-            raise SafelightError(f"{name} lacks the field {own!r}")
+    for key, (_, field) in fields.items():
+        if key not in raw and field.default is field.default_factory is dataclasses.MISSING:
+            raise SafelightError(f"{name} lacks the field {key!r}")
     of = f" of {name}" if is_inner else ""
     return {
-        own: read(hint, raw[own], own + of, is_strict=is_strict, is_inner=True)
-        for own, (hint, _) in fields.items()
-        if own in raw
+        key: read(hint, raw[key], key + of, is_strict=is_strict, is_inner=True)
+        for key, (hint, _) in fields.items()
+        if key in raw
     }
 
 

@@ -6,7 +6,7 @@ import os
 import re
 from typing import Any, Self
 
-MAX_CHARACTERS = 700
+MAX_ERROR_CHARACTERS = 700
 """Longer messages are cut in the middle: that part quotes somebody's input, and the advice stands at the end."""
 MAX_SPOKEN = 200  # characters of an unexpected exception's own message
 
@@ -23,9 +23,9 @@ class Sentence(str):
     values: dict[str, object]
 
     def __new__(cls, pattern: str, /, **values: object) -> Self:
-        made = super().__new__(cls, pattern.format(**values) if values else pattern)
-        made.pattern, made.values = pattern, values
-        return made
+        text = super().__new__(cls, pattern.format(**values) if values else pattern)
+        text.pattern, text.values = pattern, values
+        return text
 
     def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, Any]]:  # what copy and pickle recreate it from
         return (self.pattern,), self.values
@@ -54,9 +54,9 @@ def quoted(value: object, most: int = 60) -> str:
     return written if len(written) <= 2 * most else written[:most] + "…"
 
 
-def sentence(said: object) -> str:
+def sentence(message: object) -> str:
     """Returns what is said as a sentence that ends."""
-    text = str(said)
+    text = str(message)
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
@@ -98,7 +98,7 @@ def _one_line(message: str) -> str:
     An object's default ``repr`` with its address is removed, as it means nothing to a reader.
     """
     message = _REPR.sub("…", message)
-    if len(message) > MAX_CHARACTERS:
-        half = MAX_CHARACTERS // 2
+    if len(message) > MAX_ERROR_CHARACTERS:
+        half = MAX_ERROR_CHARACTERS // 2
         message = f"{message[:half]} … {message[-half:]}"
     return "".join(sign if sign.isprintable() else " " for sign in message)

@@ -132,7 +132,7 @@ class Exchange:
     def _read(self) -> None:
         try:
             try:
-                made = httpx2.Client(
+                new_client = httpx2.Client(
                     verify=_certificates(),
                     timeout=self._timeout,
                     trust_env=self._uses_proxies,
@@ -141,7 +141,7 @@ class Exchange:
             except (ValueError, ImportError, httpx2.InvalidURL):  # without their packages some are not spoken
                 raise proxy_error() from None
             with (
-                made as client,
+                new_client as client,
                 client.stream(
                     "GET" if self._body is None else "POST",
                     self._url,

@@ -32,7 +32,7 @@ JSON_DEPTH = 32
 JSON_DIGITS = 40  # published tokenizer configs write 10^30 for "no limit"
 MAX_NAMES = 5000  # entries of a folder that are looked at
 
-_SMALL = 10_000  # characters of JSON that make few objects
+_FEW_CHARACTERS = 10_000  # characters of JSON that make few objects
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _BARE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
 
@@ -136,7 +136,7 @@ def parse_json(
     if count_signs(text) > values:
         raise SafelightError(f"{name} holds more than {values:,} values, the most that are read")
     try:
-        with _uncollected() if len(text) > _SMALL else contextlib.nullcontext():
+        with _uncollected() if len(text) > _FEW_CHARACTERS else contextlib.nullcontext():
             raw = _DECODER.decode(text)
     except RecursionError:
         raise SafelightError(f"{name} is nested deeper than {depth} levels") from None

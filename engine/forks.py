@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from engine.config import LARGEST_SEED, MAX_CANVAS, MAX_POSITIONS, MAX_TOKENS, GenerationConfig, Tokens
+from engine.config import LARGEST_SEED, MAX_CANVAS, MAX_POSITIONS, MAX_VOCABULARY, GenerationConfig, Tokens
 from engine.declared import Form, check_fields, check_whole, plain, read, real, whole
 from engine.decoders import DenoisingSettings
 from engine.errors import SafelightError
@@ -69,7 +69,7 @@ class Fork:
         check_fields(self, "a fork's ")
         for position, token in cells:
             check_whole("a fork's position", position, 0, MAX_CANVAS - 1)
-            check_whole("a fork's token", token, 0, MAX_TOKENS)
+            check_whole("a fork's token", token, 0, MAX_VOCABULARY)
         if len(dict(cells)) < len(cells):
             raise SafelightError("a fork names a position twice; pin it or edit it, once")
         for name, value in self.settings:
@@ -98,17 +98,17 @@ class Fork:
         Raises:
             SafelightError: settings that do not go together.
         """
-        held = dict(before.pinned) if same_block else {}
+        pinned = dict(before.pinned) if same_block else {}
         for position, _ in self.edits:
-            held.pop(position, None)
-        held |= dict(self.pinned)
+            pinned.pop(position, None)
+        pinned |= dict(self.pinned)
         banned = {*before.banned_tokens, *self.banned}
-        for position, token in held.items():
+        for position, token in pinned.items():
             is_new = (position, token) in self.pinned and token not in before.eos_token_ids  # these end a text of holes
             if token in banned and (token in self.banned or is_new):
                 raise SafelightError(f"position {position} is pinned to token {token}, which is banned; release one")
         return before.replace(
-            pinned=tuple(sorted(held.items())),
+            pinned=tuple(sorted(pinned.items())),
             banned_tokens=tuple(sorted(banned)),
             **{name: _number(name, value) for name, value in self.settings},
         )

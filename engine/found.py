@@ -35,7 +35,7 @@ MAX_MODELS = 2_000
 DEEPEST = 4  # folders below a store
 CONFIG_BYTES = 2**18
 MAX_ADDED = 200  # folders of the user's
-LONGEST = 120  # characters of a name out of a file
+MAX_NAME_CHARACTERS = 120  # characters of a name out of a file
 IMPORTED_GGUF = ("diffusion-gemma",)
 """The ``general.architecture`` of GGUF files that have to be imported."""
 MODEL_TYPES = (
@@ -80,8 +80,8 @@ def stores() -> Iterator[tuple[Store, Path]]:
     yield "Hugging Face", cache_folder()
     yield "LM Studio", at / ".lmstudio" / "models"
     yield "LM Studio", at / ".cache" / "lm-studio" / "models"
-    own = get("OLLAMA_MODELS")
-    yield from (("Ollama", Path(place)) for place in (own, at / ".ollama/models", OLLAMA_SERVICE) if place)
+    ollama = get("OLLAMA_MODELS")
+    yield from (("Ollama", Path(place)) for place in (ollama, at / ".ollama/models", OLLAMA_SERVICE) if place)
     caches = {"darwin": at / "Library" / "Caches", "win32": Path(get("LOCALAPPDATA") or at / "AppData" / "Local")}
     yield "llama.cpp", Path(get("LLAMA_CACHE") or caches.get(sys.platform, cache) / "llama.cpp")
     for models in ("llamacpp/models", "models"):
@@ -101,7 +101,7 @@ def scan(added: Iterable[Path] = (), places: Iterable[tuple[Store, Path]] | None
     except RuntimeError:  # there is no home
         pass
     named: dict[str, FoundModel] = {}
-    for each in search.found:
+    for each in search.models:
         name = each.name if each.name.casefold() not in named else str(each.path)
         named.setdefault(name.casefold(), replace(each, name=name))
     return tuple(sorted(named.values(), key=lambda each: (not each.runs, each.name.casefold())))
@@ -139,15 +139,15 @@ def keep(added: Sequence[Path]) -> None:
     Raises:
         SafelightError: the list cannot be written.
     """
-    wanted = [str(path) for path in added[:MAX_ADDED]]
-    if wanted == [str(path) for path in kept()]:
+    paths = [str(path) for path in added[:MAX_ADDED]]
+    if paths == [str(path) for path in kept()]:
         return
     try:
         file = _list()
         private_folder(file.parent)
     except (OSError, RuntimeError) as error:
         raise SafelightError(f"the list of folders cannot be kept ({error}); allow writing to {_list()}") from None
-    write_text(file, json.dumps({"folders": wanted}), private=True)
+    write_text(file, json.dumps({"folders": paths}), private=True)
 
 
 def kept() -> tuple[Path, ...]:
@@ -165,12 +165,12 @@ class _Search:
     """Collects models, folder by folder; each folder once, whatever links lead to it."""
 
     def __init__(self) -> None:
-        self.found: list[FoundModel] = []
+        self.models: list[FoundModel] = []
         self._seen: set[tuple[int, int]] = set()
 
     def look(self, folder: Path, store: Store, deeper: int) -> None:
         """Adds the models in a folder, and in folders below it."""
-        if len(self._seen) >= MAX_FOLDERS or len(self.found) >= MAX_MODELS:
+        if len(self._seen) >= MAX_FOLDERS or len(self.models) >= MAX_MODELS:
             return
         if is_gguf(folder):  # one that the user added
             self._add_file(folder, store)
@@ -204,16 +204,16 @@ class _Search:
                 self.look(folder / name, store, deeper - 1)
 
     def _look_into_repository(self, repository: Path, store: Store) -> None:
-        snapshot, before = snapshot_in(repository), len(self.found)
+        snapshot, before = snapshot_in(repository), len(self.models)
         if snapshot is None:
             self._refuse(repository, store, "damaged", "its download is not finished; download it again")
             return
         self.look(snapshot, store, 2)
-        if len(self.found) == before:
+        if len(self.models) == before:
             self._refuse(repository, store, "none", "it holds no language model")
 
     def _refuse(self, path: Path, store: Store, why: Why, detail: str, name: str = "") -> None:
-        self.found.append(FoundModel(printable(name or model_title(path)), path, store, 0, "", why, detail))
+        self.models.append(FoundModel(printable(name or model_title(path)), path, store, 0, "", why, detail))
 
     def _add_file(self, file: Path, store: Store, name: str = "") -> None:
         name, parts = name or model_title(file), gguf_parts(file)
@@ -227,7 +227,7 @@ class _Search:
             why, detail = "damaged", f"{parts[sizes.index(None)].name} is missing; download it again"
         elif not family:
             why, detail = "damaged", "its file is damaged, or not in the form GGUF; download it again"
-        self.found.append(
+        self.models.append(
             FoundModel(printable(name), file, store, sum(size or 0 for size in sizes), family, why, detail)
         )
 
@@ -256,7 +256,7 @@ class _Search:
             elif missing := lost(folder, names):
                 why, detail = "damaged", f"{missing} is missing; download it again"
         size_on_disk = sum(size or 0 for size in sizes.values())
-        self.found.append(FoundModel(printable(model_title(folder)), folder, store, size_on_disk, family, why, detail))
+        self.models.append(FoundModel(printable(model_title(folder)), folder, store, size_on_disk, family, why, detail))
 
 
 def form_of(config: dict[str, Any]) -> str:
@@ -269,7 +269,11 @@ def form_of(config: dict[str, Any]) -> str:
 
 def printable(text: object) -> str:
     """Returns a name out of a file as one line of printable characters; empty if it is no text."""
-    return "".join(sign if sign.isprintable() else "?" for sign in text[:LONGEST]) if isinstance(text, str) else ""
+    return (
+        "".join(sign if sign.isprintable() else "?" for sign in text[:MAX_NAME_CHARACTERS])
+        if isinstance(text, str)
+        else ""
+    )
 
 
 def _size(file: Path) -> int | None:
@@ -282,8 +286,8 @@ def _size(file: Path) -> int | None:
 
 def _jan(at: Path) -> Path:
     """Returns the data folder of Jan, which its settings may have elsewhere."""
-    if own := os.environ.get("JAN_DATA_FOLDER"):
-        return Path(own)
+    if folder := os.environ.get("JAN_DATA_FOLDER"):
+        return Path(folder)
     roots = {"darwin": at / "Library" / "Application Support", "win32": Path(os.environ.get("APPDATA") or at)}
     root = roots.get(sys.platform, Path(os.environ.get("XDG_DATA_HOME") or at / ".local" / "share")) / "Jan"
     try:

@@ -36,8 +36,8 @@ def work_of(config: ModelConfig) -> int:
     wide = 3 * hidden * sum(map(config.dense_width, config.layers))
     own_values = [layer.is_sliding or not config.denoises for layer in config.layers]  # else keys also serve as values
     heads = sum(
-        hidden * layer.head_dim * (2 * config.num_attention_heads + layer.num_key_value_heads * (1 + own))
-        for layer, own in zip(config.layers, own_values, strict=True)
+        hidden * layer.head_dim * (2 * config.num_attention_heads + layer.num_key_value_heads * (1 + has_values))
+        for layer, has_values in zip(config.layers, own_values, strict=True)
     )
     ends = config.vocab_size * hidden  # the head
     if config.denoises:
@@ -80,8 +80,8 @@ class Pace:
 
     def choose(self, rows: int, most: int) -> int:
         """Returns 1 or ``most``, first those that were not tried."""
-        own = self._seconds.get(rows, {})
-        takes_all = own.get(most, 0.0) <= own.get(1, 0.0)
+        by_threads = self._seconds.get(rows, {})
+        takes_all = by_threads.get(most, 0.0) <= by_threads.get(1, 0.0)
         self._passes += 1
         if self._passes >= self._patience:
             self._passes, self._patience, takes_all = 0, min(MAX_RETRY, 2 * self._patience), not takes_all
@@ -89,11 +89,11 @@ class Pace:
 
     def record(self, rows: int, threads: int, seconds: float) -> None:
         """Records what a pass took. One slow pass among others of the faster number changes nothing."""
-        own = self._seconds.setdefault(rows, {})
-        best = min(own, key=own.__getitem__, default=threads)
-        before = own.get(threads, seconds)
-        own[threads] = 0.85 * before + 0.15 * min(seconds, 2 * before) if threads == best else seconds
-        if min(own, key=own.__getitem__) != best:
+        by_threads = self._seconds.setdefault(rows, {})
+        best = min(by_threads, key=by_threads.__getitem__, default=threads)
+        before = by_threads.get(threads, seconds)
+        by_threads[threads] = 0.85 * before + 0.15 * min(seconds, 2 * before) if threads == best else seconds
+        if min(by_threads, key=by_threads.__getitem__) != best:
             self._passes, self._patience = 0, RETRY
 
 

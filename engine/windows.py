@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 IS_WINDOWS: bool = sys.platform == "win32"
-LONGEST = 247  # characters of a folder's path that need no prefix; a file's may have 259
+MAX_FOLDER_CHARACTERS = 247  # characters of a folder's path that need no prefix; a file's may have 259
 BENEATH = 120  # characters that are left for names in a model's folder
 PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)  # seconds between tries
 
@@ -25,8 +25,8 @@ def why_refused(name: str) -> str:
     """Returns why Windows refuses a file of this name or takes it for something else; empty if it does not."""
     if _DEVICE.fullmatch(name):
         return "it is the name of a device"
-    if found := _REFUSED.search(name):
-        return f"a name must not contain {found[0]!r}"
+    if match := _REFUSED.search(name):
+        return f"a name must not contain {match[0]!r}"
     return "a name must not end with a dot or a space" if name.endswith((".", " ")) else ""
 
 
@@ -39,7 +39,7 @@ def extended(path: str, beneath: int = 0) -> str:
     if path.startswith(("\\\\?\\", "\\\\.\\")):
         return path
     full = ntpath.abspath(path)  # the other form knows neither / nor ..
-    if len(full) + beneath <= LONGEST:
+    if len(full) + beneath <= MAX_FOLDER_CHARACTERS:
         return path
     return f"\\\\?\\UNC\\{full[2:]}" if full.startswith("\\\\") else f"\\\\?\\{full}"
 

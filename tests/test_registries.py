@@ -21,7 +21,7 @@ from engine.decoders import ACCEPTANCE, DECODERS, REMASKING
 from engine.kernels import cpu_decode
 from engine.kernels.table import ROWS, KernelRow, schemes
 from engine.quant import PRECISIONS, SCHEMES
-from engine.server.planning import NAMES, XARGS
+from engine.server.planning import XARG_NAMES, XARGS
 
 ROOT = Path(__file__).resolve().parent.parent
 HAS_TRITON = importlib.util.find_spec("triton") is not None
@@ -100,7 +100,7 @@ def test_settings_keep_their_names_in_the_terminal_and_at_the_server() -> None:
     xargs = {setting: name for name, setting in XARGS.items()}
     found = {name: [one.flag, *filter(None, [xargs.get(name)])] for name, one in OPTIONS.items()}
     assert found == {**found, **wanted}
-    assert NAMES[-1] == "diffusion_threshold"
+    assert XARG_NAMES[-1] == "diffusion_threshold"
 
 
 def test_the_readme_names_the_decoders_and_rules_that_there_are() -> None:

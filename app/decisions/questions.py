@@ -38,7 +38,7 @@ from app.state.decisions.reading import DecisionReading
 from app.state.run.answers import fact_words
 from app.system.i18n import tr
 from engine.tasks.decisions.answers import LabelRead, TypedAnswer
-from engine.tasks.decisions.questions import MAX_TEXT, Option
+from engine.tasks.decisions.questions import MAX_QUESTION_CHARACTERS, Option
 
 LONGEST_NAME = 200  # characters
 
@@ -194,7 +194,7 @@ class QuestionEditor(QWidget):
             self.kind.addItem(tr(KIND_TITLES[kind]), kind)
         self.remove = button(tr("Remove"), tr("Remove the question"))
         self.done = button(tr("Done"), tr("Hide the fields"))
-        self.instructions = _field(tr("Question"), tr("What is asked about the text?"), MAX_TEXT)
+        self.instructions = _field(tr("Question"), tr("What is asked about the text?"), MAX_QUESTION_CHARACTERS)
         self.problem = label("", "error", wrap=True)
         self.add_option = button("", clicked=self._add_option)
         self._options = QWidget()

@@ -11,7 +11,7 @@ from typing import Any
 
 from engine import SafelightError
 from engine.files import parse_json
-from engine.tools.declared import MAX_BYTES, ToolServer, read_servers, servers_to_json
+from engine.tools.declared import MAX_DECLARATION_BYTES, ToolServer, read_servers, servers_to_json
 
 MAX_PARTS = 32  # declarations below each other
 HIDDEN = {"\u00a0": "\\u00a0", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -33,8 +33,8 @@ def read_pasted(text: str) -> tuple[ToolServer, ...]:
         SafelightError: a sentence about the first fault.
     """
     name = "the text"
-    if len(text) > MAX_BYTES:
-        raise SafelightError(f"{name} is longer than {MAX_BYTES:,} characters")
+    if len(text) > MAX_DECLARATION_BYTES:
+        raise SafelightError(f"{name} is longer than {MAX_DECLARATION_BYTES:,} characters")
     if not text.strip():
         return ()
     found: dict[str, ToolServer] = {}

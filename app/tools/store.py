@@ -18,7 +18,7 @@ from app.system.locks import locked
 from engine import SafelightError
 from engine.declared import Form, plain, read
 from engine.files import parse_json, private_folder, read_bytes, write_text
-from engine.tools.declared import MAX_BYTES, MAX_SERVERS, ToolServer, read_servers, servers_to_json
+from engine.tools.declared import MAX_DECLARATION_BYTES, MAX_SERVERS, ToolServer, read_servers, servers_to_json
 from engine.tools.tool import Tool
 
 FILE = "tools.json"
@@ -150,7 +150,7 @@ class ToolStore:
         """Returns what the file holds, or None if there is none or it has a fault, which ``problem`` says."""
         self.problem = ""
         try:
-            data = read_bytes(self.path, MAX_BYTES)
+            data = read_bytes(self.path, MAX_DECLARATION_BYTES)
             found, self.problem = _parsed(data.decode("utf-8-sig"), str(self.path))
         except FileNotFoundError:
             return None
@@ -188,7 +188,7 @@ def _written(servers: tuple[ToolServer, ...], leave: Leave) -> str:
         raise SafelightError(tr("Two servers of tools have one name. Choose another."))
     text = json.dumps(servers_to_json(servers) | {"leave": plain(leave)}, indent=2, ensure_ascii=False) + "\n"
     try:
-        is_read = len(text.encode()) <= MAX_BYTES and _parsed(text, FILE)[0] == (servers, leave)
+        is_read = len(text.encode()) <= MAX_DECLARATION_BYTES and _parsed(text, FILE)[0] == (servers, leave)
     except SafelightError:
         is_read = False
     if not is_read:

@@ -20,7 +20,7 @@ from app.tools.pasted import read_pasted, text_of
 from app.tools.words import plain, sentence
 from engine import SafelightError
 from engine.files import read_text
-from engine.tools.declared import MAX_BYTES, ToolServer
+from engine.tools.declared import MAX_DECLARATION_BYTES, ToolServer
 
 Ask = Callable[[QWidget], str]
 """Asks for a file; returns an empty string if none was chosen."""
@@ -88,7 +88,7 @@ class ToolTextDialog(QDialog):
     @Slot()
     def _open(self) -> None:
         if path := self._ask(self):
-            self._read.ask(functools.partial(read_text, Path(path), MAX_BYTES))
+            self._read.ask(functools.partial(read_text, Path(path), MAX_DECLARATION_BYTES))
 
     @Slot(object)
     def _add(self, text: str) -> None:

@@ -31,7 +31,7 @@ from engine.hub_cache import cache_folder, repo_folder
 from engine.types import Cancel
 
 GIVE_UP = 70.0  # seconds without one of a file, while the library tries again; or for a list, or a head without end
-PIECE = 2**16  # bytes received at once; the library's ten million come in jumps, and the last would be lost
+RECEIVED_BYTES = 2**16  # bytes received at once; the library's ten million come in jumps, and the last would be lost
 POLL_SECONDS = 0.1  # between two reports, and two looks at the flag
 SOON = 0.7  # seconds until a missing answer is reported as waited for
 SPEED_SECONDS = 3.0  # time span over which the speed is measured
@@ -53,7 +53,7 @@ class Client:
         self._stop = stop
         self.record, self.file = Record(repo, "0" * 40, ()), RemoteFile("config.json", 0, "0" * 40)
         self._samples: list[tuple[float, int]] = []  # seconds, bytes
-        constants.DOWNLOAD_CHUNK_SIZE = PIECE
+        constants.DOWNLOAD_CHUNK_SIZE = RECEIVED_BYTES
         logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # the library logs addresses that are signed
         hooks: Any = {"request": [lambda _: self._check()], "response": [hub_http.bounded]}
         set_client_factory(lambda: hub_http.open_client(event_hooks=hooks))
@@ -105,8 +105,8 @@ class Client:
         """Returns the files that a model needs and the cache has not, with sizes and hashes."""
         repo = self.record.repo
         info = self._api.model_info(repo, timeout=hub_http.SECONDS, files_metadata=True)
-        wanted = [each for each in cast(Any, info.siblings) if is_wanted(each.rfilename)]
-        files = [RemoteFile(f.rfilename, f.size, f.lfs.sha256 if f.lfs else f.blob_id) for f in wanted]
+        needed = [each for each in cast(Any, info.siblings) if is_wanted(each.rfilename)]
+        files = [RemoteFile(f.rfilename, f.size, f.lfs.sha256 if f.lfs else f.blob_id) for f in needed]
         if not any(file.name == "config.json" for file in files) or not any(file.is_weights for file in files):
             raise SafelightError(f"{repo} holds no model that Safelight reads: config.json with safetensors")
         whole = Record(repo, cast(str, info.sha), tuple(sorted(files, key=lambda file: (file.is_weights, file.bytes))))

@@ -22,7 +22,7 @@ from engine.hub_cache import repo_folder
 from engine.store_files import DRAFT_FILES, DRAFT_FOLDER
 from engine.text.vocabulary_files import FILES as VOCABULARY
 
-PIECE = 2**22  # bytes read at once
+READ_BYTES = 2**22  # bytes read at once
 HASH = re.compile(r"[0-9a-f]{64}|[0-9a-f]{40}")
 
 
@@ -34,7 +34,7 @@ def matches(path: Path, digest: str, counted: Callable[[int], None]) -> bool:
     with open_regular(path) as opened:
         head = b"blob %d\0" % os.fstat(opened.fileno()).st_size
         state = hashlib.sha256() if len(digest) == 64 else hashlib.sha1(head, usedforsecurity=False)
-        while piece := opened.read(PIECE):
+        while piece := opened.read(READ_BYTES):
             state.update(piece)
             counted(len(piece))
     return state.hexdigest() == digest

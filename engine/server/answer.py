@@ -72,25 +72,25 @@ class Predictions:
 
     def chances(self, tokens: Sequence[int], most: int, model: LoadedModel) -> list[TokenChance]:
         """Returns the first tokens of the block, with at most ``most`` alternatives each."""
-        found = []
+        chances = []
         for place, token in enumerate(tokens):
             ids, shares = (part.tolist() for part in self._rows.get(place, (np.empty(0), np.empty(0))))
             known = {id: math.log(share) if share > 0 else NOT_AMONG_TOP for id, share in zip(ids, shares, strict=True)}
             top = tuple((id, model.piece(id), logprob) for id, logprob in list(known.items())[:most])
-            found.append(TokenChance(token, model.piece(token), known.get(token, NOT_AMONG_TOP), top))
-        return found
+            chances.append(TokenChance(token, model.piece(token), known.get(token, NOT_AMONG_TOP), top))
+        return chances
 
 
 def prompt_chances(scores: PromptScores, model: LoadedModel) -> list[TokenChance]:
     """Returns all tokens of a prompt that was scored."""
     first, *others = scores.tokens.tolist()
-    found = [TokenChance(first, model.piece(first), None)]
-    own = np.maximum(scores.logprobs, NOT_AMONG_TOP).tolist()
+    chances = [TokenChance(first, model.piece(first), None)]
+    own_logprobs = np.maximum(scores.logprobs, NOT_AMONG_TOP).tolist()
     best, shares = scores.top_tokens.tolist(), np.maximum(scores.top_logprobs, NOT_AMONG_TOP).tolist()
-    for token, logprob, ids, logprobs in zip(others, own, best, shares, strict=True):
+    for token, logprob, ids, logprobs in zip(others, own_logprobs, best, shares, strict=True):
         top = tuple((id, model.piece(id), share) for id, share in zip(ids, logprobs, strict=True))
-        found.append(TokenChance(token, model.piece(token), logprob, top))
-    return found
+        chances.append(TokenChance(token, model.piece(token), logprob, top))
+    return chances
 
 
 def _entry(text: str, logprob: float | None) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class ServedAnswer:
     def __init__(self, model: LoadedModel, settings: AnswerSettings, index: int = 0) -> None:
         self._model, self._settings, self.index = model, settings, index
         self._parser = OutputParser(starts_in_thought=settings.starts_in_thought, schemas=settings.schemas)
-        self._stop = StopFinder(settings.stops)
+        self._stop_finder = StopFinder(settings.stops)
         self._written = ""  # all text that the parser has
         self._predictions = Predictions()
         self._block: CanvasStarted | None = None  # that is running
@@ -171,7 +171,7 @@ class ServedAnswer:
     @property
     def stop(self) -> str | None:
         """The stop string that ended the answer."""
-        return self._stop.found
+        return self._stop_finder.stop
 
     @property
     def ending(self) -> dict[str, str]:
@@ -226,19 +226,19 @@ class ServedAnswer:
         tokens = self._settled()[: self._room]
         self._step = None
         self._reason, self.is_complete = "length", True
-        self._take(tokens)
+        self._extend(tokens)
         return self._go_on()
 
     def take_prompt(self) -> list[TokenChance]:
         """Returns the tokens of the prompt, if it was scored and they were not taken before."""
-        taken, self._prompt = self._prompt, []
-        return taken
+        prompt, self._prompt = self._prompt, []
+        return prompt
 
     def take_chances(self) -> list[TokenChance]:
         """Returns the tokens of the content that were added since the last call."""
-        taken, self._chances = self._chances, []
-        self._reported_length += sum(len(chance.text) for chance in taken)
-        return taken
+        chances, self._chances = self._chances, []
+        self._reported_length += sum(len(chance.text) for chance in chances)
+        return chances
 
     def _begin(self) -> list[OutputPart]:
         if not self._settings.max_tokens:
@@ -262,7 +262,7 @@ class ServedAnswer:
         """The most tokens of the running block that the answer may have."""
         return self._settings.max_tokens - len(self.tokens) + self._taken
 
-    def _take(self, tokens: Sequence[int]) -> None:
+    def _extend(self, tokens: Sequence[int]) -> None:
         """Adds the tokens of the running block up to now; some of them may be part of the answer already."""
         self.tokens += tokens[self._taken :]
         self._note_tokens(tokens, self._taken)
@@ -275,7 +275,7 @@ class ServedAnswer:
         tokens = self._settled()[: self._room]
         if len(tokens) - self._taken <= len(self.tokens) // WRITTEN_AT_ONCE:
             return []
-        self._take(tokens)
+        self._extend(tokens)
         return self._go_on()
 
     def _add_block(self, event: CanvasCommitted) -> list[OutputPart]:
@@ -286,7 +286,7 @@ class ServedAnswer:
         if len(tokens) > room or (len(tokens) == room and event.text_length == len(event.tokens)):
             tokens = tokens[:room]
             self._reason, self.is_complete = "length", True
-        self._take(tokens)
+        self._extend(tokens)
         self._taken = 0
         if self._settings.echo is not None and len(self.tokens) < self._settings.max_tokens:
             self._note_end(event)
@@ -343,8 +343,8 @@ class ServedAnswer:
                 break
             match part:
                 case ContentPart():
-                    passed.append(self._content(self._stop.feed(part.text)))
-                    if self._stop.found is not None:
+                    passed.append(self._content(self._stop_finder.feed(part.text)))
+                    if self._stop_finder.stop is not None:
                         self._reason, self.is_complete = "stop", True
                         self._drop_chances()
                         break
@@ -356,8 +356,8 @@ class ServedAnswer:
                     passed.append(part)
         if self._settings.one_call and self._calls:
             self._reason, self.is_complete = "stop", True
-        if at_end and self._stop.found is None:
-            passed.append(self._content(self._stop.finish()))
+        if at_end and self._stop_finder.stop is None:
+            passed.append(self._content(self._stop_finder.finish()))
         return joined(part for part in passed if part != ContentPart(""))
 
     def _content(self, text: str) -> ContentPart:
@@ -377,28 +377,28 @@ class ServedAnswer:
 class StopFinder:
     """Passes text on up to the first stop string; a possible beginning of one is held back.
 
-    The first is the one that is complete first, however the text is cut. ``found`` is the string that ended the text.
+    The first is the one that is complete first, however the text is cut. ``stop`` is the string that ended the text.
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
         self._stops = tuple(stops)
         self._held = ""
-        self.found: str | None = None
+        self.stop: str | None = None
 
     def feed(self, text: str) -> str:
         """Returns the next text as far as it is certain."""
-        if self.found is not None:
+        if self.stop is not None:
             return ""
         whole = self._held + text
         hits = [(place + len(stop), place, stop) for stop in self._stops if (place := whole.find(stop)) >= 0]
         if hits:
-            _, place, self.found = min(hits)
+            _, place, self.stop = min(hits)
             self._held = ""
             return whole[:place]
         begun = (n for stop in self._stops for n in range(1, len(stop)) if whole.endswith(stop[:n]))
-        held = max(begun, default=0)
-        self._held = whole[len(whole) - held :]
-        return whole[: len(whole) - held]
+        waiting = max(begun, default=0)
+        self._held = whole[len(whole) - waiting :]
+        return whole[: len(whole) - waiting]
 
     def finish(self) -> str:
         """Returns the text that was held back, at the end."""

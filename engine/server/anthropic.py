@@ -22,7 +22,7 @@ from engine.server.chat import plan_chat
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError, unread
 from engine.server.messages import arguments_in
-from engine.server.planning import RunPlan, take_any_name
+from engine.server.planning import RunPlan, ignore_name
 from engine.server.schemas import MAX_MESSAGES, MAX_STOPS, MAX_TOOLS, AnyLength, ChatRequest, ModelName, Stop
 from engine.server.serving import AnswerWriter, Choice, RunResponse, event
 from engine.server.strict import RequestBody, Strict, own_tools
@@ -145,9 +145,9 @@ def _format(sent: dict[str, Any] | None) -> dict[str, Any] | None:
 
 def _messages(body: MessagesRequest) -> list[dict[str, Any]]:
     """Returns the messages of a chat: the results of tools are messages of their own there."""
-    found: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     if body.system:
-        found.append({"role": "system", "content": _text_of(body.system, "system", body)})
+        messages.append({"role": "system", "content": _text_of(body.system, "system", body)})
     for place, message in enumerate(body.messages):
         where = f"messages.{place}"
         role, content = message.get("role"), message.get("content")
@@ -156,12 +156,12 @@ def _messages(body: MessagesRequest) -> list[dict[str, Any]]:
         for note in message.keys() - {"role", "content"}:
             body.ignored.add(f"messages.{note}")
         if role == "assistant":
-            found.append(_written(content, where, body))
+            messages.append(_written(content, where, body))
         elif isinstance(content, str) or role == "system":
-            found.append({"role": role, "content": _text_of(content, where, body)})
+            messages.append({"role": role, "content": _text_of(content, where, body)})
         else:
-            found += _sent(content, where, body)
-    return found
+            messages += _sent(content, where, body)
+    return messages
 
 
 def _blocks(content: Any, where: str) -> list[dict[str, Any]]:
@@ -188,8 +188,8 @@ def _sent(content: Any, where: str, body: MessagesRequest) -> list[dict[str, Any
     for place, block in enumerate(_blocks(content, where)):
         spot = f"{where}.content.{place}"
         if block.get("type") == "tool_result":
-            call, said = block.get("tool_use_id"), _result(block, spot, body)
-            results.append({"role": "tool", "tool_call_id": call, "content": said})
+            call, result = block.get("tool_use_id"), _result(block, spot, body)
+            results.append({"role": "tool", "tool_call_id": call, "content": result})
         else:
             parts.append(_part(block, spot, body))
     return [*results, {"role": "user", "content": parts}] if parts else results
@@ -197,9 +197,9 @@ def _sent(content: Any, where: str, body: MessagesRequest) -> list[dict[str, Any
 
 def _result(block: dict[str, Any], where: str, body: MessagesRequest) -> list[dict[str, Any]]:
     """Returns what a tool said, as a chat's parts; an error is named as one."""
-    found: list[dict[str, Any]] = [{"type": "text", "text": "Error:"}] if block.get("is_error") is True else []
-    parts = enumerate(_blocks(block.get("content") or [], where))
-    return found + [_part(part, f"{where}.content.{place}", body) for place, part in parts]
+    parts: list[dict[str, Any]] = [{"type": "text", "text": "Error:"}] if block.get("is_error") is True else []
+    blocks = enumerate(_blocks(block.get("content") or [], where))
+    return parts + [_part(inner, f"{where}.content.{place}", body) for place, inner in blocks]
 
 
 def _part(block: dict[str, Any], where: str, body: MessagesRequest) -> dict[str, Any]:
@@ -229,10 +229,10 @@ def _written(content: Any, where: str, body: MessagesRequest) -> dict[str, Any]:
                 calls.append({"id": block.get("id"), "type": "function", "function": function})
             case _:
                 raise unread(f"A block of type {_kind(block)} is not read in an answer.", spot)
-    found: dict[str, Any] = {"role": "assistant", "content": "".join(texts)}
+    message: dict[str, Any] = {"role": "assistant", "content": "".join(texts)}
     if thoughts:
-        found["reasoning_content"] = "\n".join(thoughts)
-    return found | ({"tool_calls": calls} if calls else {})
+        message["reasoning_content"] = "\n".join(thoughts)
+    return message | ({"tool_calls": calls} if calls else {})
 
 
 def _field(block: dict[str, Any], name: str, where: str, body: MessagesRequest) -> str:
@@ -279,13 +279,13 @@ def error_body(error: ApiError) -> dict[str, Any]:
 def routes(context: ServerContext) -> list[Route]:
     async def answer(request: Request) -> RunResponse:
         async with large_body(request, context, MessagesRequest) as body:
-            found = await asyncio.to_thread(_plan, context, body)
-        return RunResponse(context, (found,), MessagesWriter(found), PATH, is_streamed=bool(body.stream))
+            plan = await asyncio.to_thread(_plan, context, body)
+        return RunResponse(context, (plan,), MessagesWriter(plan), PATH, is_streamed=bool(body.stream))
 
     async def count(request: Request) -> Response:
         async with large_body(request, context, MessagesRequest) as body:
-            found = await asyncio.to_thread(_plan, context, body.model_copy(update={"max_tokens": 0}))
-        return JSONResponse({"input_tokens": found.prompt_tokens})
+            plan = await asyncio.to_thread(_plan, context, body.model_copy(update={"max_tokens": 0}))
+        return JSONResponse({"input_tokens": plan.prompt_tokens})
 
     return [Route(PATH, answer, methods=["POST"]), Route(f"{PATH}/count_tokens", count, methods=["POST"])]
 
@@ -293,7 +293,7 @@ def routes(context: ServerContext) -> list[Route]:
 def _plan(context: ServerContext, body: MessagesRequest) -> RunPlan:
     """Plans the run; a name of Anthropic's models stands for the loaded one, as Claude Code sends several."""
     chat = chat_of(body)
-    take_any_name(chat, "claude")
+    ignore_name(chat, "claude")
     return plan_chat(context, chat)
 
 

@@ -101,8 +101,8 @@ class Gate:
 
     def _check_place(self, scope: Scope, headers: Headers, origin: str | None) -> None:
         host = headers.getlist("host")
-        found = _HOST.fullmatch(host[0]) if len(host) == 1 else None
-        name = found[1].lower() if found else ""
+        match = _HOST.fullmatch(host[0]) if len(host) == 1 else None
+        name = match[1].lower() if match else ""
         if name not in self._hosts and not (self._takes_addresses and _is_address(name)):
             raise ApiError(
                 403,
@@ -180,8 +180,8 @@ async def _refuse(request: Request, error: Exception) -> Response:
 
 async def _refuse_by_status(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    said = SENTENCES.get(error.status_code, str(error.detail))
-    return ApiError(error.status_code, said, headers=error.headers).response
+    message = SENTENCES.get(error.status_code, str(error.detail))
+    return ApiError(error.status_code, message, headers=error.headers).response
 
 
 class _Caught:

@@ -103,7 +103,7 @@ async def read_file(request: Request, context: ServerContext, most: int) -> Asyn
         yield await _read(request, context, most, kind=FILE, room=room)
 
 
-async def _take_room(context: ServerContext, room: AsyncExitStack, size: int) -> None:
+async def _wait_for_room(context: ServerContext, room: AsyncExitStack, size: int) -> None:
     """Waits for room for a body of at most so many bytes; small ones need none.
 
     Raises:
@@ -160,7 +160,7 @@ async def _read(
     if length is not None and (not length.isdecimal() or int(length[:20]) > most):
         raise too_large
     if room is not None:
-        await _take_room(context, room, most if length is None else int(length))
+        await _wait_for_room(context, room, most if length is None else int(length))
     parts, size = [], 0
     ends = asyncio.get_running_loop().time() + context.options.body_seconds
     try:
@@ -189,8 +189,8 @@ def in_words(error: ValidationError, raw: dict[str, Any]) -> ApiError:
 
     Among several it is the deepest, if fields may be of several types; and there one about a value of a type that fits.
     """
-    found = error.errors(include_url=False, include_input=False)[:MAX_ERRORS]
-    first = max(found, key=lambda one: (len(_place(one["loc"], raw)), one["type"] not in TYPES))
+    errors = error.errors(include_url=False, include_input=False)[:MAX_ERRORS]
+    first = max(errors, key=lambda one: (len(_place(one["loc"], raw)), one["type"] not in TYPES))
     kind, known = first["type"], _place(first["loc"], raw)
     field = ".".join([*known, str(first["loc"][-1])] if kind == "missing" else known)[:MAX_FIELD]
     if kind == "extra_forbidden":
@@ -203,14 +203,14 @@ def in_words(error: ValidationError, raw: dict[str, Any]) -> ApiError:
     if kind == "missing":
         return ApiError(400, f"The field {quoted(field)} is missing.", param=field, code="missing_required_parameter")
     if kind in TYPES:
-        here = [TYPES[one["type"]] for one in found if one["type"] in TYPES and _place(one["loc"], raw) == known]
-        said = f"must be {' or '.join(dict.fromkeys(here))}"
+        here = [TYPES[one["type"]] for one in errors if one["type"] in TYPES and _place(one["loc"], raw) == known]
+        problem = f"must be {' or '.join(dict.fromkeys(here))}"
     elif kind in BOUNDS:
-        said = BOUNDS[kind].format(**first["ctx"])
+        problem = BOUNDS[kind].format(**first["ctx"])
     else:  # it may quote the request
-        said = " ".join(str(first["ctx"]["error"]).rstrip(".").split()) if kind == "value_error" else NOT_TAKEN
+        problem = " ".join(str(first["ctx"]["error"]).rstrip(".").split()) if kind == "value_error" else NOT_TAKEN
     where = field if _PLAIN_FIELD.fullmatch(field) else quoted(field)
-    return ApiError(400, f"{where or 'The body'}: {said}.", param=field or None, code="invalid_value")
+    return ApiError(400, f"{where or 'The body'}: {problem}.", param=field or None, code="invalid_value")
 
 
 def _place(place: tuple[int | str, ...], raw: Any) -> list[str]:

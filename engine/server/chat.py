@@ -35,8 +35,8 @@ PATH = "/v1/chat/completions"
 def routes(context: ServerContext) -> list[Route]:
     async def answer(request: Request) -> RunResponse:
         async with large_body(request, context, ChatRequest) as body:
-            found = (await asyncio.to_thread(plan_chat, context, body)).choices(body.n)
-        return RunResponse(context, found, ChatWriter(found, body), PATH, is_streamed=bool(body.stream))
+            plans = (await asyncio.to_thread(plan_chat, context, body)).choices(body.n)
+        return RunResponse(context, plans, ChatWriter(plans, body), PATH, is_streamed=bool(body.stream))
 
     return [Route(PATH, answer, methods=["POST"])]
 
@@ -48,7 +48,7 @@ def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
         ApiError: it cannot be run as requested.
     """
     tools, asked_format, output_format = held_by(body)
-    model, fields = context.begin(body)
+    model, fields = context.model_and_fields(body)
     if tools and not model.reads_tools:
         raise unsupported("This model's chat template does not support tools.", "tools")
     images = SentImages(model, context.pictures)
@@ -90,11 +90,11 @@ class ChatWriter(ChunkWriter):
                         yield self._chunk(answer, {"delta": {"tool_calls": [{"index": index, **call}]}})
 
     def whole(self, choices: Sequence[Choice]) -> dict[str, Any]:
-        found = super().whole(choices) | {"object": "chat.completion"}
-        for choice in found["choices"]:
+        body = super().whole(choices) | {"object": "chat.completion"}
+        for choice in body["choices"]:
             if self._has_logprobs and choice["logprobs"] is None:
                 choice["logprobs"] = {"content": [], "refusal": None}
-        return found
+        return body
 
     def _entry(self, parts: Sequence[OutputPart]) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": joined_text(parts, ContentPart), "refusal": None}

@@ -19,7 +19,7 @@ from engine.server.chunks import ChunkWriter
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError
 from engine.server.formats import contradicting, read_format
-from engine.server.planning import RunPlan, plan, take_any_name
+from engine.server.planning import RunPlan, ignore_name, plan
 from engine.server.schemas import CompletionRequest, FimRequest
 from engine.server.serving import RunResponse
 from engine.service import CompletionRun, GapRun, LoadedModel
@@ -35,8 +35,8 @@ def routes(context: ServerContext) -> list[Route]:
     def route(path: str, kind: type[CompletionRequest], writer: type[CompletionWriter]) -> Route:
         async def answer(request: Request) -> RunResponse:
             body = await read_body(request, context, kind)
-            found = await asyncio.to_thread(plan_completions, context, body)
-            return RunResponse(context, found, writer(found, body), path, is_streamed=bool(body.stream))
+            plans = await asyncio.to_thread(plan_completions, context, body)
+            return RunResponse(context, plans, writer(plans, body), path, is_streamed=bool(body.stream))
 
         return Route(path, answer, methods=["POST"])
 
@@ -51,7 +51,7 @@ def plan_completions(context: ServerContext, body: CompletionRequest) -> tuple[R
     """
     body.seed = body.chosen_seed  # the same for each prompt
     if body.suffix is not None or isinstance(body, FimRequest):
-        take_any_name(body, *EDITOR_MODELS)
+        ignore_name(body, *EDITOR_MODELS)
     return tuple(plan for prompt in body.prompts for plan in _plan(context, body, prompt).choices(body.n))
 
 
@@ -67,7 +67,7 @@ def plan_gap(
     Raises:
         ApiError: they cannot be run as requested.
     """
-    take_any_name(body, *EDITOR_MODELS)
+    ignore_name(body, *EDITOR_MODELS)
     [prompt] = body.prompts
     return _plan(context, body, prompt, files, length).choices(body.n)
 
@@ -83,7 +83,7 @@ def _plan(
     asked_format, scores = read_format(body), body.logprobs if body.echo else None
     if asked_format is not None and body.behind is not None:
         raise contradicting(asked_format.field, "suffix")
-    model, fields = context.begin(body)
+    model, fields = context.model_and_fields(body)
     if not isinstance(prompt, str):
         _check_tokens(prompt, model)
     gap = _gap(model, body, prompt, is_certain=files is not None)
@@ -93,8 +93,8 @@ def _plan(
         text, ids = (prompt, ()) if isinstance(prompt, str) else (model.write(prompt), tuple(prompt))
         if not text:
             raise ApiError(400, "The prompt is empty; send text, or tokens.", param="prompt")
-        held = None if asked_format is None else asked_format.format
-        request = CompletionRun(text=text, ids=ids, prompt_scores=scores, output_format=held, **fields)
+        output_format = None if asked_format is None else asked_format.format
+        request = CompletionRun(text=text, ids=ids, prompt_scores=scores, output_format=output_format, **fields)
         settings = dataclasses.replace(settings, echo=text if body.echo else None)
         return plan(context, body, model, request, longest, settings, "prompt", asked_format)
     if scores is not None:
@@ -118,8 +118,8 @@ def _gap(model: LoadedModel, body: CompletionRequest, prompt: str | list[int], *
         return TextGap(prompt if isinstance(prompt, str) else model.write(prompt), body.behind or "")
     if not isinstance(prompt, str) or (gap := parse(prompt)) is None:
         return None
-    own = (markers for markers in MARKERS if all(len(model.encode(token)) == 1 for token in markers.tokens))
-    return None if any(markers.parse(prompt) for markers in own) else gap  # the model reads it itself, as it is
+    readable = (markers for markers in MARKERS if all(len(model.encode(token)) == 1 for token in markers.tokens))
+    return None if any(markers.parse(prompt) for markers in readable) else gap  # the model reads it itself, as it is
 
 
 class CompletionWriter(ChunkWriter):
@@ -175,5 +175,5 @@ class FimWriter(CompletionWriter):
         return super()._chunk(answer, fields, *ending, **{"object": f"{self.OBJECT}.chunk", **more})
 
     def _entry(self, parts: Sequence[OutputPart]) -> dict[str, Any]:
-        found = super()._entry(parts)
-        return {**found, "message": {"role": "assistant", "content": found["text"], "tool_calls": None}}
+        entry = super()._entry(parts)
+        return {**entry, "message": {"role": "assistant", "content": entry["text"], "tool_calls": None}}

@@ -64,7 +64,7 @@ class ServerContext:
         said = f"The model {quoted(name)} is not loaded; available: {known}."
         raise ApiError(404, said, param="model", code="model_not_found")
 
-    def begin(self, body: SampledRequest) -> tuple[LoadedModel, dict[str, Any]]:
+    def model_and_fields(self, body: SampledRequest) -> tuple[LoadedModel, dict[str, Any]]:
         """Returns the model that a request names, and the fields that its run's request has, whatever its kind.
 
         Raises:

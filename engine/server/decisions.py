@@ -280,11 +280,11 @@ async def decided(
             answers = [answer for reads in all_reads.values() for answer in reads.answers()]
         except SafelightError as error:
             raise ApiError(500, sentence(error)) from None
-        taken = [reads.usage for reads in all_reads.values()]
+        usages = [reads.usage for reads in all_reads.values()]
         usage = DecisionUsage(
-            sum(one.prompt_tokens for one in taken),
-            sum(one.reused_tokens for one in taken),
-            sum(one.answer_tokens for one in taken),
+            sum(one.prompt_tokens for one in usages),
+            sum(one.reused_tokens for one in usages),
+            sum(one.answer_tokens for one in usages),
         )
         run.note_tokens(usage.answer_tokens)
         return answers, usage, run.id
@@ -313,11 +313,11 @@ def _decisions_answer(answer: TypedAnswer) -> dict[str, Any]:
         case OneOf(options=options):
             values = [json.loads(option.name) for option in options]  # in the form in which they were sent
             each = [{"value": value, "probability": share} for value, share in zip(values, shares, strict=True)]
-            found = {"type": "choice", "name": name, "choice": values[answer.best], "probabilities": each}
+            written = {"type": "choice", "name": name, "choice": values[answer.best], "probabilities": each}
         case Score(levels=levels):
             each = [
                 {"value": value, "label": level.name, "probability": share}
                 for value, (level, share) in enumerate(zip(levels, shares, strict=True))
             ]
-            found = {"type": "score", "name": name, "score": answer.score, "probabilities": each}
-    return found | {"confidence": answer.confidence}
+            written = {"type": "score", "name": name, "score": answer.score, "probabilities": each}
+    return written | {"confidence": answer.confidence}

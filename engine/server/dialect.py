@@ -37,7 +37,7 @@ from engine.service.wire import (
     request_from_json,
 )
 from engine.text.vocabulary_files import FILE_BYTES
-from engine.trace.format import MAX_HEADER, MAX_VALUES
+from engine.trace.format import MAX_HEADER, MAX_HEADER_VALUES
 from engine.trace.header import Messages
 
 PREFIX = "/safelight/v1"
@@ -67,7 +67,7 @@ def routes(context: ServerContext) -> list[Route]:
         return await asyncio.to_thread(_tokenizer, named(request))
 
     async def count(request: Request) -> Response:
-        raw = await read_object(request, context, BODY_BYTES, MAX_VALUES)
+        raw = await read_object(request, context, BODY_BYTES, MAX_HEADER_VALUES)
         return JSONResponse({"tokens": await asyncio.to_thread(_count, named(request), raw)})
 
     async def missing(request: Request) -> Response:
@@ -76,10 +76,10 @@ def routes(context: ServerContext) -> list[Route]:
 
     async def picture(request: Request) -> Response:
         async with read_file(request, context, MAX_BYTES) as data:
-            return JSONResponse({"digest": await asyncio.to_thread(_take, context, data)})
+            return JSONResponse({"digest": await asyncio.to_thread(_store, context, data)})
 
     async def run(request: Request) -> ReplyStream:
-        raw = await read_object(request, context, BODY_BYTES, MAX_VALUES)
+        raw = await read_object(request, context, BODY_BYTES, MAX_HEADER_VALUES)
         model = named(request)
         read = await asyncio.to_thread(_read_request, context, model, raw)
         return ReplyStream(context, f"{PREFIX}/run", model.name, read)
@@ -123,12 +123,12 @@ def _missing(context: ServerContext, raw: object) -> list[str]:
     return [digest for digest in dict.fromkeys(asked.digests) if context.pictures.find(digest) is None]
 
 
-def _take(context: ServerContext, data: bytes) -> str:
+def _store(context: ServerContext, data: bytes) -> str:
     """Stores a picture, and returns its digest."""
     if not context.model.capabilities.images:
         raise unsupported(f"The model {context.model.name} cannot see images.")
     with refusing():
-        return context.pictures.take(data).digest
+        return context.pictures.open(data).digest
 
 
 def _read_request(context: ServerContext, model: LoadedModel, raw: object) -> RunRequest:

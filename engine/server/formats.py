@@ -41,12 +41,12 @@ def read_format(body: SampledRequest) -> AskedFormat | None:
         ("guided_regex", "regex", body.guided_regex),
         ("guided_choice", "choices", body.guided_choice),
     )
-    found = [one for one in asked if one[2] is not None]
-    if not found:
+    named = [one for one in asked if one[2] is not None]
+    if not named:
         return None
-    if len(found) > 1:
-        raise contradicting(found[0][0], found[1][0])
-    [(field, kind, value)] = found
+    if len(named) > 1:
+        raise contradicting(named[0][0], named[1][0])
+    [(field, kind, value)] = named
     with refusing(field):
         return AskedFormat(_made(kind, value), field)
 

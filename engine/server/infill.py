@@ -101,16 +101,16 @@ def routes(context: ServerContext) -> list[Route]:
         if body.n_predict == 0:  # it only warms a cache
             model, _ = context.pick(body.model)
             return JSONResponse(_selected(_ended(model), body.response_fields))
-        found = await asyncio.to_thread(_plan, context, body)
-        writer = InfillWriter(found, body)
-        return RunResponse(context, found, writer, PATH, is_streamed=bool(body.stream))
+        plans = await asyncio.to_thread(_plan, context, body)
+        writer = InfillWriter(plans, body)
+        return RunResponse(context, plans, writer, PATH, is_streamed=bool(body.stream))
 
     return [Route(PATH, fill, methods=["POST"])]
 
 
 def _plan(context: ServerContext, body: InfillRequest) -> tuple[RunPlan, ...]:
-    found, limit = plan_gap(context, body.as_fim(), body.files), (body.t_max_predict_ms or 0) / 1000
-    return tuple(plan.with_time(limit) for plan in found) if limit > 0 else found
+    plans, limit = plan_gap(context, body.as_fim(), body.files), (body.t_max_predict_ms or 0) / 1000
+    return tuple(plan.with_time(limit) for plan in plans) if limit > 0 else plans
 
 
 class InfillWriter(AnswerWriter):
@@ -132,10 +132,10 @@ class InfillWriter(AnswerWriter):
         yield event(error.body)
 
     def whole(self, choices: Sequence[Choice]) -> dict[str, Any] | list[dict[str, Any]]:
-        found = [
+        answers = [
             _selected(self._last(joined_text(parts, ContentPart), answer), self._fields) for parts, answer in choices
         ]
-        return found[0] if len(found) == 1 else found
+        return answers[0] if len(answers) == 1 else answers
 
     def _last(self, content: str, answer: ServedAnswer) -> dict[str, Any]:
         plan = self._plans[answer.index]
@@ -175,13 +175,13 @@ def _ended(model: LoadedModel, plan: RunPlan | None = None) -> dict[str, Any]:
     }
 
 
-def _selected(found: dict[str, Any], paths: Sequence[str] | None) -> dict[str, Any]:
+def _selected(answer: dict[str, Any], paths: Sequence[str] | None) -> dict[str, Any]:
     """Returns the fields that a client names, by their paths with slashes; all of them if it names none."""
     if not paths:
-        return found
+        return answer
     selected: dict[str, Any] = {}
     for path in paths:
-        value: Any = found
+        value: Any = answer
         for name in path.split("/"):
             value = value.get(name) if isinstance(value, dict) else None
         if value is not None:

@@ -23,9 +23,9 @@ def routes(context: ServerContext) -> list[Route]:
         return JSONResponse({"status": "ok"})
 
     async def models(_request: Request) -> Response:
-        found = _models(context)
-        ends = {"first_id": next(iter(found), None), "last_id": next(reversed(found), None)}
-        return JSONResponse({"object": "list", "data": list(found.values()), "has_more": False, **ends})
+        entries = _models(context)
+        ends = {"first_id": next(iter(entries), None), "last_id": next(reversed(entries), None)}
+        return JSONResponse({"object": "list", "data": list(entries.values()), "has_more": False, **ends})
 
     async def model(request: Request) -> Response:
         name = request.path_params["name"]

@@ -16,8 +16,8 @@ from engine.server.errors import ApiError, too_many
 from engine.trace.format import MAX_PICTURED
 
 Item = dict[str, Any]
-MAX_BYTES = 32 * 2**20  # of all that is kept, as JSON
-MAX_KEPT = 1_000  # responses
+MAX_KEPT_BYTES = 32 * 2**20  # of all that is kept, as JSON
+MAX_RESPONSES = 1_000  # responses
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Conversation:
     @property
     def output(self) -> Sequence[Item]:
         """The response's own items."""
-        found: Sequence[Item] = self.response["output"]
-        return found
+        items: Sequence[Item] = self.response["output"]
+        return items
 
 
 class KeptResponses:
@@ -41,7 +41,7 @@ class KeptResponses:
     ``most`` bytes in all. From any thread.
     """
 
-    def __init__(self, most: int = MAX_BYTES) -> None:
+    def __init__(self, most: int = MAX_KEPT_BYTES) -> None:
         self._most, self._size = most, 0
         self._lock = threading.Lock()
         self._conversations: OrderedDict[str, Conversation] = OrderedDict()
@@ -53,8 +53,8 @@ class KeptResponses:
         Raises:
             ApiError: a response or an item that is named is not kept.
         """
-        own: Sequence[Item] = [{"role": "user", "content": sent}] if isinstance(sent, str) else sent
-        items = [self._found(item, place) for place, item in enumerate(own)]
+        sent_items: Sequence[Item] = [{"role": "user", "content": sent}] if isinstance(sent, str) else sent
+        items = [self._resolved(item, place) for place, item in enumerate(sent_items)]
         if previous is not None:
             items = [*self._before(previous), *items]
         return Conversation(items, _bytes(items))
@@ -69,7 +69,7 @@ class KeptResponses:
             self._conversations[name] = kept
             self._items |= {item["id"]: (name, item) for item in kept.output}
             self._size += kept.size
-            while self._size > self._most or len(self._conversations) > MAX_KEPT:
+            while self._size > self._most or len(self._conversations) > MAX_RESPONSES:
                 self._drop(next(iter(self._conversations)))
 
     def find(self, response: str) -> Item:
@@ -105,10 +105,10 @@ class KeptResponses:
             if response not in self._conversations:
                 raise _not_kept("response", "previous_response_id", "previous_response_not_found")
             self._conversations.move_to_end(response)
-            found = self._conversations[response]
-            return [*found.items, *found.output]
+            conversation = self._conversations[response]
+            return [*conversation.items, *conversation.output]
 
-    def _found(self, item: Item, place: int) -> Item:
+    def _resolved(self, item: Item, place: int) -> Item:
         """Returns an item, or the one that it names."""
         if item.get("type") != "item_reference":
             return item
@@ -159,7 +159,7 @@ class ServedPictures:
                 self._recent.move_to_end(digest)
             return picture
 
-    def take(self, data: bytes) -> Picture:
+    def open(self, data: bytes) -> Picture:
         """Returns the picture of these bytes. Slow: it is decoded, unless it is known.
 
         Raises:

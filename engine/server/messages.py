@@ -88,7 +88,7 @@ class SentImages:
         self._sent.append(sent)
         if sent.url not in self._opened:
             with refusing(sent.where):
-                picture = self._pictures.take(_data_of(sent))
+                picture = self._pictures.open(_data_of(sent))
             self._pixels += picture.width * picture.height
             if self._pixels > MAX_PIXELS:
                 said = f"The images have more than {MAX_PIXELS // 10**6} million pixels; make them smaller."
@@ -109,10 +109,10 @@ class SentImages:
         """
         asked: int | None = None
         for sent in self._sent:
-            wanted = BUDGETS[sent.detail]
-            if wanted is not None and asked not in (None, wanted):
+            tokens = BUDGETS[sent.detail]
+            if tokens is not None and asked not in (None, tokens):
                 raise unsupported("All images must have the same detail.", sent.where)
-            asked = asked or wanted
+            asked = asked or tokens
         return config if asked is None else config.replace(image_tokens=asked)
 
 
@@ -154,14 +154,14 @@ def read_messages(sent: Sequence[ChatMessage], images: SentImages, ignored: Igno
     Raises:
         ApiError: a part is no text and no image, or an image is none; or the model does not see a user's.
     """
-    found: list[Message] = []
+    messages: list[Message] = []
     names: dict[str, str] = {}  # of the functions called, by the call's id
     waiting: list[dict[str, Any]] = []  # images of the last results
     for place, message in enumerate(sent):
         where = f"messages.{place}"
         _check_fields(message, where)
         if waiting and message.role not in ("tool", "user"):
-            found.append({"role": "user", "content": "", "images": waiting})
+            messages.append({"role": "user", "content": "", "images": waiting})
             waiting = []
         read: dict[str, Any] = {
             "role": "system" if message.role == "developer" else message.role,
@@ -180,8 +180,8 @@ def read_messages(sent: Sequence[ChatMessage], images: SentImages, ignored: Igno
         if message.role == "tool":
             call = message.tool_call_id or ""
             read |= {"tool_call_id": call, "name": names.get(call) or message.name or "tool"}  # its call may be cut off
-        found.append(read)
-    return (*found, {"role": "user", "content": "", "images": waiting}) if waiting else tuple(found)
+        messages.append(read)
+    return (*messages, {"role": "user", "content": "", "images": waiting}) if waiting else tuple(messages)
 
 
 def _read_content(message: ChatMessage, where: str, sent: SentImages, ignored: Ignored) -> dict[str, Any]:
@@ -242,7 +242,7 @@ def _read_call(call: ToolCallSent) -> dict[str, Any]:
 def arguments_in(text: str) -> dict[str, Any] | None:
     """Returns a call's arguments; None if the text is no JSON object, as where it was cut off."""
     try:
-        found = parse_json(text or "{}", "the arguments of a call")
+        arguments = parse_json(text or "{}", "the arguments of a call")
     except SafelightError:
         return None
-    return found if isinstance(found, dict) else None
+    return arguments if isinstance(arguments, dict) else None

@@ -76,8 +76,8 @@ class AnswerRequest(ModelRequest):
         """Returns the fields of OpenAI's requests."""
         options = self.options or OllamaOptions()
         length = options.num_predict
-        found: dict[str, Any] = {name: getattr(options, name) for name in _AS_IN_CHATS.split()}
-        return found | {
+        fields: dict[str, Any] = {name: getattr(options, name) for name in _AS_IN_CHATS.split()}
+        return fields | {
             "model": self.chosen,
             "stream": self.stream is not False,
             "max_tokens": -1 if length == UNLIMITED else length,
@@ -160,7 +160,7 @@ def _messages(body: OllamaChat | OllamaGenerate) -> list[dict[str, Any]]:
     if isinstance(body, OllamaGenerate):
         system = [{"role": "system", "content": body.system}] if body.system else []
         return [*system, _with_images("user", body.prompt or "", body.images)]
-    found: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     waiting: list[dict[str, Any]] = []  # calls without a result
     for place, message in enumerate(body.messages):
         one = _with_images(message.role, message.content or "", message.images)
@@ -177,8 +177,8 @@ def _messages(body: OllamaChat | OllamaGenerate) -> list[dict[str, Any]]:
             call = next(chain(of_id, of_name, waiting), None)
             one |= {"tool_call_id": "" if call is None else call["id"], "name": message.tool_name}
             waiting = [other for other in waiting if other is not call]
-        found.append(one)
-    return found
+        messages.append(one)
+    return messages
 
 
 def _with_images(role: str, text: str, images: Sequence[str] | None) -> dict[str, Any]:
@@ -215,16 +215,16 @@ def routes(context: ServerContext) -> list[Route]:
         async with large_body(request, context, OllamaChat) as body:
             if not body.messages:
                 return _loaded(context, body, {"message": {"role": "assistant", "content": ""}})
-            found = await asyncio.to_thread(_plan, context, body)
-        return RunResponse(context, (found,), ChatLines(found), "/api/chat", is_streamed=body.stream is not False)
+            plan = await asyncio.to_thread(_plan, context, body)
+        return RunResponse(context, (plan,), ChatLines(plan), "/api/chat", is_streamed=body.stream is not False)
 
     async def generate(request: Request) -> RunResponse | Response:
         async with large_body(request, context, OllamaGenerate) as body:
             if not body.prompt and not body.images:
                 return _loaded(context, body, {"response": ""})
-            found = await asyncio.to_thread(_plan, context, body)
-        writer = GenerateLines(found)
-        return RunResponse(context, (found,), writer, "/api/generate", is_streamed=body.stream is not False)
+            plan = await asyncio.to_thread(_plan, context, body)
+        writer = GenerateLines(plan)
+        return RunResponse(context, (plan,), writer, "/api/generate", is_streamed=body.stream is not False)
 
     async def show(request: Request) -> Response:
         body = await read_body(request, context, ModelRequest)
@@ -265,8 +265,8 @@ def routes(context: ServerContext) -> list[Route]:
 
 def _plan(context: ServerContext, body: OllamaChat | OllamaGenerate) -> RunPlan:
     if isinstance(body, OllamaGenerate) and (body.raw or body.suffix):
-        [found] = plan_completions(context, completion_of(body))
-        return found
+        [plan] = plan_completions(context, completion_of(body))
+        return plan
     return plan_chat(context, chat_of(body))
 
 
@@ -318,8 +318,8 @@ class ChatLines(LineWriter):
             for part in parts
             if isinstance(part, ToolCallPart)
         ]
-        said = {"role": "assistant", "content": joined_text(parts, ContentPart), **_thinking(parts)}
-        return {"message": said | ({"tool_calls": calls} if calls else {})}
+        message = {"role": "assistant", "content": joined_text(parts, ContentPart), **_thinking(parts)}
+        return {"message": message | ({"tool_calls": calls} if calls else {})}
 
 
 class GenerateLines(LineWriter):
@@ -340,8 +340,8 @@ def _head(model: str) -> dict[str, Any]:
 
 
 def _logprobs_of(answer: ServedAnswer) -> dict[str, Any]:
-    found = [chance.as_chat() for chance in answer.take_chances()]
-    return {"logprobs": found} if found else {}
+    chances = [chance.as_chat() for chance in answer.take_chances()]
+    return {"logprobs": chances} if chances else {}
 
 
 def _figures(answer: ServedAnswer) -> dict[str, Any]:

@@ -37,7 +37,7 @@ PREFIX = "diffusion_"
 XARGS = {PREFIX + option.xarg: name for name, option in declared(GenerationConfig, CliOption).items() if option.xarg}
 """The settings by the names that ``vllm_xargs`` have for them: vLLM's for canvas and steps, mlx-vlm's for the rule."""
 THRESHOLD, CANVAS_LENGTH = PREFIX + "threshold", PREFIX + "canvas_length"  # the former is the acceptance rule's
-NAMES = (*XARGS, THRESHOLD)
+XARG_NAMES = (*XARGS, THRESHOLD)
 
 Changes = dict[str, tuple[Any, str, str]]
 """Values by setting, each with the name that the request has for it, and the field that is at fault if it is wrong."""
@@ -131,7 +131,7 @@ def plan(
     )
 
 
-def take_any_name(body: SampledRequest, *beginnings: str) -> None:
+def ignore_name(body: SampledRequest, *beginnings: str) -> None:
     """Passes over the name of somebody else's model, which a client sends whatever is loaded."""
     if body.model is not None and body.model.startswith(beginnings):
         body.ignored.add("model")
@@ -209,10 +209,10 @@ def config_of(
         body.ignored.add("thinking_token_budget")
         asked["thinking_tokens"] = None
     config = config.replace(**asked)
-    given = (body.diffusion_sampler, body.diffusion_min_canvas_length, body.threshold)  # as mlx-vlm has them
+    values = (body.diffusion_sampler, body.diffusion_min_canvas_length, body.threshold)  # as mlx-vlm has them
     names = (PREFIX + "sampler", PREFIX + "min_canvas_length", THRESHOLD)
-    own = {name: value for name, value in zip(names, given, strict=True) if value is not None}
-    changes = _drawn(body, config) | _of_xargs(config, own | (body.vllm_xargs or {}), model)
+    mlx_names = {name: value for name, value in zip(names, values, strict=True) if value is not None}
+    changes = _drawn(body, config) | _of_xargs(config, mlx_names | (body.vllm_xargs or {}), model)
     if top_logprobs is not None:
         changes["top_k"] = (max(config.top_k, top_logprobs, 1), "top_logprobs", "top_logprobs")
     try:
@@ -235,8 +235,8 @@ def _decoding(body: SampledRequest, model: LoadedModel, asked_format: AskedForma
             raise unsupported("This model cannot follow a format; describe it in the prompt.", asked_format.field)
         with refusing(asked_format.field, UNSUPPORTED):
             decoder, is_named = formatting(asked, model.decoders), False
-    found: dict[str, Any] = {"decoder": "" if decoder == BLOCK_DIFFUSION and not is_named else decoder}
-    return found | ({"token_thoughts": True} if body.token_thoughts else {})
+    fields: dict[str, Any] = {"decoder": "" if decoder == BLOCK_DIFFUSION and not is_named else decoder}
+    return fields | ({"token_thoughts": True} if body.token_thoughts else {})
 
 
 def _drawn(body: SampledRequest, config: GenerationConfig) -> Changes:
@@ -264,8 +264,8 @@ def _of_xargs(config: GenerationConfig, xargs: Mapping[str, Any], model: LoadedM
     Raises:
         ApiError: an unknown name, or a value that does not fit the model.
     """
-    if unknown := [name for name in xargs if name not in NAMES]:
-        known = ", ".join(NAMES)
+    if unknown := [name for name in xargs if name not in XARG_NAMES]:
+        known = ", ".join(XARG_NAMES)
         raise ApiError(400, f"vllm_xargs: {quoted(unknown[0])} is not known; use {known}.", param="vllm_xargs")
     if not config.denoises and xargs.keys() - {CANVAS_LENGTH}:
         raise unsupported(f"Of vllm_xargs, this decoder only takes {CANVAS_LENGTH}.", "vllm_xargs")
@@ -274,13 +274,13 @@ def _of_xargs(config: GenerationConfig, xargs: Mapping[str, Any], model: LoadedM
     rule = ACCEPTANCE[sampler if isinstance(sampler, str) and sampler in ACCEPTANCE else config.acceptance]
     most = {"max_denoising_steps": config.max_denoising_steps, "accept_probability": 1}
     most |= dict.fromkeys(("canvas_length", "smallest_canvas"), model.canvas_length)
-    found: Changes = {}
+    changes: Changes = {}
     for name, value in values.items():
         field, param = XARGS.get(name) or rule.threshold, f"vllm_xargs.{name}"
         if field in most and isinstance(value, int | float) and value > most[field]:
             raise ApiError(400, f"{name} must be at most {most[field]}, not {value}.", param=param)
-        found[field] = value, name, param
-    return found
+        changes[field] = value, name, param
+    return changes
 
 
 def _read(value: Any) -> Any:

@@ -240,8 +240,8 @@ class GrowingItem:
             arguments = (self.text or "{}") if is_begun else ""
             space = {} if self._namespace is None else {"namespace": self._namespace}
             return {**base, "call_id": self._call_id, "name": self._name, **space, "arguments": arguments}
-        own: dict[str, Any] = {"role": "assistant"} if self.kind == "message" else {"summary": []}
-        return {**base, **own, "content": [self._part(self.text)] if is_begun else []}
+        fields: dict[str, Any] = {"role": "assistant"} if self.kind == "message" else {"summary": []}
+        return {**base, **fields, "content": [self._part(self.text)] if is_begun else []}
 
     def begin(self) -> Iterator[ItemEvent]:
         yield "output_item.added", {"output_index": self.index, "item": self.json("in_progress")}

@@ -141,15 +141,15 @@ def in_namespace(namespace: str, name: str) -> str:
 
 def _without_namespaces(tools: Any) -> Any:
     """Returns tools, with those of namespaces in the place of these; what is malformed stays, to be refused."""
-    found = list[Any]()
+    flat = list[Any]()
     for tool in tools if isinstance(tools, list) else ():
         inner = tool.get("tools") if isinstance(tool, dict) and tool.get("type") == "namespace" else None
         name = tool.get("name") if inner is not None else None
         if not isinstance(name, str) or not isinstance(inner, list) or not all(map(_is_function, inner)):
-            found.append(tool)
+            flat.append(tool)
             continue
-        found += [{**one, "name": in_namespace(name, one["name"]), "namespace": name} for one in inner]
-    return found if isinstance(tools, list) else tools
+        flat += [{**one, "name": in_namespace(name, one["name"]), "namespace": name} for one in inner]
+    return flat if isinstance(tools, list) else tools
 
 
 def _is_function(tool: Any) -> bool:
@@ -240,11 +240,11 @@ def _messages(body: ResponsesRequest) -> list[dict[str, Any]]:
 
     Everything that the model wrote in one turn, thought, text and calls, is one message.
     """
-    found: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     if body.instructions:
-        found.append({"role": "system", "content": body.instructions})
+        messages.append({"role": "system", "content": body.instructions})
     if isinstance(body.input, str):
-        return [*found, {"role": "user", "content": body.input}]
+        return [*messages, {"role": "user", "content": body.input}]
     for place, item in enumerate(body.input):
         where = f"input.{place}"
         match item.get("type", "message"):
@@ -262,12 +262,12 @@ def _messages(body: ResponsesRequest) -> list[dict[str, Any]]:
                 message = {"role": "assistant", "reasoning_content": thought}
             case kind:
                 raise ApiError(400, f"An item of type {str(kind)[:60]!r} is not supported.", param=f"{where}.type")
-        last = found[-1] if found else None
+        last = messages[-1] if messages else None
         if message["role"] == "assistant" and last is not None and _goes_on(last, message):
             last |= {**message, "tool_calls": [*last.get("tool_calls", ()), *message.get("tool_calls", ())] or None}
         else:
-            found.append(message)
-    return found
+            messages.append(message)
+    return messages
 
 
 def _goes_on(last: dict[str, Any], message: dict[str, Any]) -> bool:
@@ -284,15 +284,15 @@ def _shown(content: Any, where: str) -> str | list[dict[str, Any]]:
     parts = content if isinstance(content, list) else ()
     if not any(_is_image(part) for part in parts):
         return _content(content, where)
-    found: list[dict[str, Any]] = []
+    shown: list[dict[str, Any]] = []
     for place, part in enumerate(parts):
         param = f"{where}.content.{place}"
         if _is_image(part):
             sent = input_image(part, param)
-            found.append({"type": "image_url", "image_url": {"url": sent.url, "detail": sent.detail}})
+            shown.append({"type": "image_url", "image_url": {"url": sent.url, "detail": sent.detail}})
         else:
-            found.append({"type": "text", "text": _part_text(part, param)})
-    return found
+            shown.append({"type": "text", "text": _part_text(part, param)})
+    return shown
 
 
 def _is_image(part: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
-from engine.config import LARGEST_SEED, MAX_CANVAS, MAX_POSITIONS, MAX_TOKENS
+from engine.config import LARGEST_SEED, MAX_CANVAS, MAX_POSITIONS, MAX_VOCABULARY
 from engine.server.errors import ApiError
 from engine.server.strict import PassedOver, RequestBody, Strict, ignored_in
 
@@ -25,7 +25,7 @@ MAX_TOP_LOGPROBS = 20
 GAP_TOKENS = 128  # the longest text of a gap if a request does not say
 NO_SUFFIX = (None, "", "<|endoftext|>")  # nothing follows; the last is Continue's
 UNNAMED = ("", "dummy")  # model names from clients that have none; the second is huggingface_hub's
-TokenId = Annotated[int, Field(ge=0, le=MAX_TOKENS)]
+TokenId = Annotated[int, Field(ge=0, le=MAX_VOCABULARY)]
 Stop = Annotated[str, Field(max_length=256)]
 
 
@@ -287,12 +287,12 @@ class ChatRequest(SampledRequest):
         """
         options, effort = self.chat_template_kwargs, self.reasoning_effort
         enabled = options.enable_thinking if options is not None else None
-        wanted = None if effort is None else effort not in ("none", "minimal")
-        if enabled is not None and wanted is not None and enabled != wanted:
+        by_effort = None if effort is None else effort not in ("none", "minimal")
+        if enabled is not None and by_effort is not None and enabled != by_effort:
             raise ApiError(
                 400, "reasoning_effort and enable_thinking contradict each other; give one.", param="reasoning_effort"
             )
-        return bool(enabled or wanted)
+        return bool(enabled or by_effort)
 
 
 class CompletionRequest(SampledRequest):

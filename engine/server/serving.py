@@ -294,9 +294,9 @@ class RunResponse:
         parts: list[list[OutputPart]] = [[] for _ in answers]
         async for news in self._answering.advance(run, None):
             if news is not None:
-                answer, _, found = news
-                parts[answer.index] += found
-        return self._writer.whole([(joined(own), answer) for own, answer in zip(parts, answers, strict=True)])
+                answer, _, new_parts = news
+                parts[answer.index] += new_parts
+        return self._writer.whole([(joined(one), answer) for one, answer in zip(parts, answers, strict=True)])
 
     async def _stream(self, run: ServedRun) -> AsyncGenerator[bytes, None]:
         writer, answers, is_begun = self._writer, self._answering.answers, False

@@ -55,10 +55,10 @@ class Strict(BaseModel):
         if not isinstance(raw, dict):
             return raw
         fields = {field.alias or name for name, field in cls.model_fields.items()}
-        found = {}
+        kept = {}
         for name, value in raw.items():
             if name in fields:
-                found[name] = value
+                kept[name] = value
             elif value is None or name in cls.UNUSED or value in cls.PASSED_OVER.get(name, ()):
                 continue
             elif name in cls.NEUTRAL:
@@ -66,10 +66,10 @@ class Strict(BaseModel):
                 if value not in neutral:
                     raise unsupported(f"{name} only takes its neutral value: {instead}.", (cls.PLACE or "") + name)
             elif cls.PLACE is None:
-                found[name] = value  # which is refused
+                kept[name] = value  # which is refused
             else:
                 ignored_in(info).add(cls.PLACE + name)
-        return found
+        return kept
 
 
 class RequestBody(Strict):

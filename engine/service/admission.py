@@ -21,7 +21,7 @@ class CachePool:
     def __init__(self) -> None:
         self._idle: list[KVCache] = []
 
-    def take(self, model: Model, prompt: Sequence[int]) -> KVCache:
+    def lend(self, model: Model, prompt: Sequence[int]) -> KVCache:
         """Returns the cache that holds most of a prompt's beginning, else a new one; at most one run has it."""
         if not self._idle:
             return model.new_cache()
@@ -75,7 +75,7 @@ class Admission:
             self._asked = run_id, need()
         return self._makes_room(self._asked[1] + sum(map(self._outstanding, self._needs)), free)
 
-    def begin(self, run_id: str, need: int) -> None:
+    def reserve(self, run_id: str, need: int) -> None:
         """Counts a run that takes at most ``need`` bytes."""
         self._needs[run_id] = need
 
@@ -97,5 +97,5 @@ class Admission:
 
     def _outstanding(self, run_id: str) -> int:
         """Returns the bytes that a run may still take."""
-        held = self._held.get(run_id)
-        return max(0, self._needs[run_id] - (0 if held is None else held.device_bytes))
+        cache = self._held.get(run_id)
+        return max(0, self._needs[run_id] - (0 if cache is None else cache.device_bytes))

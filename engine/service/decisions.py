@@ -14,7 +14,7 @@ from engine.pictures import BLIND, Picture
 from engine.service.replies import LoadedModel, RunAdvanced, RunEnded, RunReply
 from engine.service.requests import DecisionRun
 from engine.tasks.decisions.answers import LabelRead, TypedAnswer, answer_of
-from engine.tasks.decisions.layout import WIDTH, CanvasTokens, Layout, layout_of, split
+from engine.tasks.decisions.layout import CANVAS_UNIT, CanvasTokens, Layout, layout_of, split
 from engine.tasks.decisions.questions import MAX_QUESTIONS, Decision, Question
 from engine.tasks.decisions.wording import CLOSING, Encode, Labels, asked, user_text
 from engine.text.message import Message, message_of
@@ -148,11 +148,11 @@ class DecisionReads:
             raise SafelightError(self.message)
         if not self._reads:
             raise SafelightError("the decision was stopped before it was read")
-        found = []
+        answers = []
         for place, question in enumerate(self._questions):
             reads = [LabelRead(tuple(one.logprobs[place].tolist()), one.argmax_is_label[place]) for one in self._reads]
-            found.append(answer_of(question, reads, temperature))
-        return tuple(found)
+            answers.append(answer_of(question, reads, temperature))
+        return tuple(answers)
 
     @property
     def usage(self) -> DecisionUsage:
@@ -165,7 +165,7 @@ class DecisionReads:
 TURN_END = "<turn|>"
 NO_INSTRUCTIONS = "this model reads no system message; put the instructions into the state or the questions"
 MASKED_CANVAS = 256  # tokens of a canvas of masks; models that write over them were trained with any number
-MAX_KEPT = 1_024  # short texts whose tokens are in memory
+MAX_KEPT_TEXTS = 1_024  # short texts whose tokens are in memory
 
 
 @dataclass(frozen=True)
@@ -182,14 +182,14 @@ class Deciding:
         Raises:
             SafelightError: it has no single tokens for yes and no, no token that ends a turn, or too short a canvas.
         """
-        if canvas_length < WIDTH:
-            raise SafelightError(f"this model's canvas has {canvas_length} tokens; decisions take {WIDTH}")
+        if canvas_length < CANVAS_UNIT:
+            raise SafelightError(f"this model's canvas has {canvas_length} tokens; decisions take {CANVAS_UNIT}")
         if not defaults.eos_token_ids:
             raise SafelightError("this model has no token that ends a turn; it cannot decide")
         turn = list(encode(TURN_END))
         is_end = len(turn) == 1 and turn[0] in defaults.eos_token_ids
         end = turn[0] if is_end else defaults.eos_token_ids[0]
-        kept = functools.lru_cache(MAX_KEPT)(lambda text: tuple(encode(text)))  # labels and numbers come again
+        kept = functools.lru_cache(MAX_KEPT_TEXTS)(lambda text: tuple(encode(text)))  # labels and numbers come again
         return Deciding(Labels.from_tokenizer(kept), CanvasTokens(kept, end, defaults.pad_token_id, canvas_length))
 
     def layout(self, decision: Decision) -> Layout:

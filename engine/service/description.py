@@ -133,8 +133,8 @@ def deciding_of(model: Model) -> Deciding:
     Raises:
         SafelightError: it cannot decide.
     """
-    own = model.family.decoders[0]
-    if not able(own, "decides"):
+    decoder = model.family.decoders[0]
+    if not able(decoder, "decides"):
         raise SafelightError("this model does not denoise, and a decision is read from a denoising step; load another")
-    length = canvas_of(model.config.canvas_length, own)
+    length = canvas_of(model.config.canvas_length, decoder)
     return Deciding.from_tokenizer(model.tokenizer.encode, model.generation_defaults, length)

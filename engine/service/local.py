@@ -155,9 +155,9 @@ class LocalBackend:
 
     @staticmethod
     def _memory(model: Model) -> Iterator[MemoryUsed]:
-        found = model.device_memory()
-        if found is not None:
-            yield MemoryUsed(*found)
+        used = model.device_memory()
+        if used is not None:
+            yield MemoryUsed(*used)
 
     def _adapter_of(self, request: RunRequest) -> str | None:
         """Returns the adapter of a run, a folder or an id; None: none."""
@@ -195,8 +195,8 @@ class LocalBackend:
         ids: Sequence[int] = header.prompt_ids or model.chat_ids(header.messages, enable_thinking=header.think)
         if image_digests(header.messages):
             ids = model.with_images(ids, header.messages, request.trace.pictures, header.config.image_tokens)
-        cache = self._caches.take(model, ids)
-        found = influence(
+        cache = self._caches.lend(model, ids)
+        measured = influence(
             model,
             ids,
             [event.tokens for event in request.trace.committed if event.block_index < request.block],
@@ -208,7 +208,7 @@ class LocalBackend:
             masks=max(0, masks) if model.config.reads_whole else 0,
         )
         self._caches.give_back(cache)
-        return found
+        return measured
 
     def admits(self, request: RunRequest, running: Sequence[RunRequest]) -> bool:
         model = self._model
@@ -239,9 +239,9 @@ class LocalBackend:
             self._put_adapter(model, self._adapter_of(request))
             task = with_decoder(model, self._prepared(model, request))
             need = self.run_bytes(model, len(task.ids), task.request.config, self._admission.running)
-            self._admission.begin(request.run_id, need)  # before the next run is admitted
+            self._admission.reserve(request.run_id, need)  # before the next run is admitted
             answer = yield from answer_of_task(model, task)
-            record = self._recorder.begin(task, model.tokenizer)
+            record = self._recorder.record(task, model.tokenizer)
             yield from self._recorder.take_warnings()
             yield RunStarted(request.run_id, record.trace)
             # The record asks for more candidates than the request may.
@@ -277,7 +277,7 @@ class LocalBackend:
                 yield RunAdvanced(request.run_id, event)
                 return
             task = seen
-        cache, total, is_long = self._caches.take(model, task.ids), len(task.ids), None
+        cache, total, is_long = self._caches.lend(model, task.ids), len(task.ids), None
         self._admission.hold(request.run_id, cache, lambda: self.spare_bytes(model))
         is_sound = False
         try:

@@ -99,12 +99,12 @@ def hole_tokens(hole: Hole, encode: Encode) -> int | None:
 
 def _changes(cells: Cells, length: int, free: range) -> list[Fork]:
     """Returns a change for each canvas that holds given tokens: those in ``free`` only begin there, others stay."""
-    found = []
+    changes = []
     for block in range(-(-len(cells) // length)):
         start = block * length
-        given = [(at, token) for at, token in enumerate(cells[start : start + length]) if token is not None]
-        edits = tuple(cell for cell in given if start + cell[0] in free)
-        pinned = tuple(cell for cell in given if start + cell[0] not in free)
-        if given:
-            found.append(Fork(block, 0, pinned=pinned, edits=edits))
-    return found
+        written = [(at, token) for at, token in enumerate(cells[start : start + length]) if token is not None]
+        edits = tuple(cell for cell in written if start + cell[0] in free)
+        pinned = tuple(cell for cell in written if start + cell[0] not in free)
+        if written:
+            changes.append(Fork(block, 0, pinned=pinned, edits=edits))
+    return changes

@@ -163,15 +163,15 @@ class Racing:
         known = dict(self._siblings)
         if present is not None and not present.parts:
             known[present.path_or_id, present.adapter or ""] = Runner(self._backend, present)
-        wanted = {lane.key: lane for lane in request.lanes}
+        by_key = {lane.key: lane for lane in request.lanes}
         for lane in request.lanes:
             if is_remote(lane.model):
                 raise SafelightError(
                     Sentence("{model} runs on another machine; choose models on this one.", model=lane.title)
                 )
-        for key in [key for key in self._siblings if key not in wanted]:
+        for key in [key for key in self._siblings if key not in by_key]:
             self._siblings.pop(key).backend.unload()
-        for key, lane in wanted.items():
+        for key, lane in by_key.items():
             if key not in known:
                 runner = self._load(lane, request, put)
                 if runner is None:

@@ -26,7 +26,7 @@ from engine.text.message import image_of
 
 CANDIDATES = 10  # reported for each position and step: all that can stand in a cell
 SEED = 0  # of the noise: fixed, so that a picture is always read the same
-MAX_TOKENS = 16  # of a row: nine cells and the end token
+MAX_ROW_TOKENS = 16  # of a row: nine cells and the end token
 
 
 def read_board(
@@ -75,7 +75,7 @@ def read_rows(runner: Runner, picture: Picture, cancel: threading.Event) -> Iter
         SafelightError: one cannot be read, or the model cannot see.
     """
     model = runner.model
-    config = model.defaults.replace(image_tokens=IMAGE_TOKENS, top_k=CANDIDATES, max_new_tokens=MAX_TOKENS)
+    config = model.defaults.replace(image_tokens=IMAGE_TOKENS, top_k=CANDIDATES, max_new_tokens=MAX_ROW_TOKENS)
     for number, question in enumerate(ROW_QUESTIONS, start=1):
         asked = ({"role": "user", "content": question, "images": [image_of(picture)]},)
         request = ChatRun(config, SEED, asked, keep=False, pictures=(picture,), cancel=cancel)

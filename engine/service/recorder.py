@@ -83,7 +83,7 @@ class Recorder:
             name, fingerprint = ("", "") if adapter is None else (adapter.title, adapter.fingerprint)
             self.model = dataclasses.replace(self.model, adapter=name, adapter_fingerprint=fingerprint)
 
-    def begin(self, task: RunTask, tokenizer: Tokenizer) -> RunRecord:
+    def record(self, task: RunTask, tokenizer: Tokenizer) -> RunRecord:
         """Begins recording a run. For a fork, copies the blocks before the change from the source."""
         request, prompt_ids = task.request, tuple(int(token) for token in task.ids)
         if isinstance(request, ContinuedRun):

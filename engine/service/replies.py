@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from engine.catalog import Traits
-from engine.config import MAX_CANVAS, MAX_POSITIONS, MAX_THREADS, MAX_TOKENS
+from engine.config import MAX_CANVAS, MAX_POSITIONS, MAX_THREADS, MAX_VOCABULARY
 from engine.declared import LOCAL, many, real, text, whole
 from engine.errors import SafelightError, Sentence, spoken
 from engine.events import Event, Influence, PromptScores
@@ -51,7 +51,7 @@ class LoadedModel:
     parameter_count: Annotated[int, whole(0, MAX_PARAMETERS)]
     device: Name
     load_seconds: Annotated[float, real(0)]
-    vocab_size: Annotated[int, whole(1, MAX_TOKENS)]
+    vocab_size: Annotated[int, whole(1, MAX_VOCABULARY)]
     piece: Callable[[int], str] = field(metadata=LOCAL)
     is_special: Callable[[int], bool] = field(metadata=LOCAL)
     decode: Callable[[Iterable[int]], Reply] = field(metadata=LOCAL)

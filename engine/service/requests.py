@@ -168,8 +168,8 @@ class ForkRun(ContinuedRun):
     @property
     def place(self) -> tuple[int, int]:
         """That of the first change that the source was not made with."""
-        made = self.source.header.changes
-        fresh = [change for place, change in enumerate(self.changes) if made[place : place + 1] != (change,)]
+        source_changes = self.source.header.changes
+        fresh = [change for place, change in enumerate(self.changes) if source_changes[place : place + 1] != (change,)]
         return (fresh[0] if fresh else self.changes[-1]).place
 
 

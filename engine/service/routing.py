@@ -34,21 +34,21 @@ class BackendRouter:
 
     def load(self, request: LoadRequest, report: Callable[[LoadReply], None]) -> None:
         """Loads a model as ``Backend.load`` does; the other backend's model is unloaded once this one is there."""
-        wanted = self._backend_of(request.path_or_id)
-        is_other = wanted is not self.active
+        chosen = self._backend_of(request.path_or_id)
+        is_other = chosen is not self.active
 
         def pass_on(reply: LoadReply) -> None:
             if isinstance(reply, ModelLoaded):
                 if is_other:
                     self.active.unload()
-                self.active, self._has_model = wanted, True
+                self.active, self._has_model = chosen, True
             elif isinstance(reply, LoadFailed):
                 if is_other:
                     reply = dataclasses.replace(reply, kept=self._has_model)
                 self._has_model = reply.kept
             report(reply)
 
-        wanted.load(request, pass_on)
+        chosen.load(request, pass_on)
 
     def unload(self) -> ModelUnloaded:
         self._has_model = False

@@ -110,15 +110,15 @@ def _with_outline(model: Model, task: RunTask, request: ChatRun) -> RunTask:
     what = "revising a text" if request.noise else "filling in gaps"
     require_able(request.config, model.family.decoders, what)
 
-    own = model.config
+    model_config = model.config
     config, changes = outlined(
         request.outline,
         request.noise,
         request.config,
-        own.canvas_length,
+        model_config.canvas_length,
         model.tokenizer.encode_inert,
         request.seed,
-        own.max_position_embeddings - len(task.ids),
+        model_config.max_position_embeddings - len(task.ids),
     )
     return dataclasses.replace(task.with_request(config=config), changes=changes)
 
@@ -154,10 +154,10 @@ def _messages_that_fit(model: Model, request: ChatRun) -> tuple[Message, ...]:
     """
 
     count = functools.partial(count_tokens, model, tools=request.tools, image_tokens=request.config.image_tokens)
-    found = fit(request.messages, count, model.config.max_position_embeddings, request.reserve)
-    if found.problem:
-        raise RunRefusedError(found.problem)
-    return tuple(dict(message) for message in found.kept)
+    selection = fit(request.messages, count, model.config.max_position_embeddings, request.reserve)
+    if selection.problem:
+        raise RunRefusedError(selection.problem)
+    return tuple(dict(message) for message in selection.kept)
 
 
 def with_decoder(model: Model, task: RunTask) -> RunTask:
@@ -214,12 +214,12 @@ def with_images(model: Model, task: RunTask) -> Generator[PassWanted, None, RunT
     request = task.request
     reading = model.seeing(task.ids, task.messages, request.pictures, request.config.image_tokens)
     while not request.cancel.is_set():
-        wanted = ReadImages(reading)
-        yield PassWanted(wanted)
-        if wanted.failure is not None:
-            raise wanted.failure
-        if wanted.prompt is not None:
-            return dataclasses.replace(task, ids=wanted.prompt)
+        image_pass = ReadImages(reading)
+        yield PassWanted(image_pass)
+        if image_pass.failure is not None:
+            raise image_pass.failure
+        if image_pass.prompt is not None:
+            return dataclasses.replace(task, ids=image_pass.prompt)
     return None
 
 

@@ -298,9 +298,9 @@ class Scheduler:
 
     def _going(self) -> list[_Run]:
         """Returns the runs that advance now, in order: a run whose client takes no replies has no place."""
-        found = [run for run in self._active if not run.is_paused]
-        ending = [run for run in found[self._places :] if run.request.cancel.is_set()]
-        return found[: self._places] + ending
+        going = [run for run in self._active if not run.is_paused]
+        ending = [run for run in going[self._places :] if run.request.cancel.is_set()]
+        return going[: self._places] + ending
 
     def _admit(self) -> None:
         """Begins the waiting requests, in turn, as far as there are places."""

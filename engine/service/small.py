@@ -148,8 +148,8 @@ def prepared(model: LoadedModel, request: Asked) -> tuple[LoadedModel, Asked]:
     if model.parts and not isinstance(request, ContinuedRun):
         fields = (field.name for field in dataclasses.fields(request.config))
         asked = {name: getattr(request.config, name) for name in fields}
-        own = {name: value for name, value in asked.items() if value != getattr(model.defaults, name)}
-        changes["config"] = part.defaults.replace(**own)
+        changed = {name: value for name, value in asked.items() if value != getattr(model.defaults, name)}
+        changes["config"] = part.defaults.replace(**changed)
     if isinstance(request, ChatRun) and not isinstance(request, PuzzleRun) and not request.outline:
         changes |= _as_read(part, request)
     return part, dataclasses.replace(request, prepared_for=part.path_or_id, **changes)
@@ -158,12 +158,12 @@ def prepared(model: LoadedModel, request: Asked) -> tuple[LoadedModel, Asked]:
 def _as_read(part: LoadedModel, request: ChatRun) -> dict[str, Any]:
     """Returns the fields of a chat that its model reads in other words."""
     adapter = part.adapter if request.adapter is None else request.adapter
-    said, outline = parse(request.messages[-1]["content"]) if part.path_or_id == GAPS and not adapter else ("", ())
+    text, outline = parse(request.messages[-1]["content"]) if part.path_or_id == GAPS and not adapter else ("", ())
     if not outline:
         return {"messages": worded(part.path_or_id, request.messages, adapter)}
     if request.is_held:
         raise SafelightError("a gap cannot be filled in a format; leave out one of the two")
-    question = {"role": "user", "content": said or INSTRUCTION}
+    question = {"role": "user", "content": text or INSTRUCTION}
     return {"messages": (question,), "outline": outline, "tools": (), "output_format": None, "think": False}
 
 
@@ -214,9 +214,9 @@ class SmallBackend:
         if request.cancel.is_set():
             return
         report(LoadStarted(request.title))
-        runners, wanted = dict[str, Runner](), [one for one in catalog.PARTS if one != TALK.id or TALK.is_here]
-        for place, part in enumerate(wanted):
-            before = place / len(wanted)
+        runners, parts = dict[str, Runner](), [one for one in catalog.PARTS if one != TALK.id or TALK.is_here]
+        for place, part in enumerate(parts):
+            before = place / len(parts)
             report(LoadProgress("Reading the weights", before))
             load = LoadRequest(part, catalog.title(part), request.threads, cancel=request.cancel)
             try:
@@ -290,8 +290,8 @@ def _as_one(request: LoadRequest, parts: Mapping[str, LoadedModel]) -> LoadedMod
     usual, tasks, every = parts[usual_part()], parts[MINI], tuple(parts.values())
 
     def prompt_ids(asked: RunRequest) -> list[int]:
-        part, own = prepared(model, asked)
-        return part.prompt_ids(own)
+        part, prepared_request = prepared(model, asked)
+        return part.prompt_ids(prepared_request)
 
     def count(messages: Sequence[Message], *more: Any) -> int:
         return usual.count_tokens(worded(usual.path_or_id, messages), *more)

@@ -101,7 +101,7 @@ def _refuse(_given: object) -> NoReturn:
 
 
 MAX_MESSAGES = 4_096
-MAX_CHARACTERS = 2**21  # characters of a message, which a tokenizer reads at once
+MAX_TEXT_CHARACTERS = 2**21  # characters of a message, which a tokenizer reads at once
 MAX_DIGESTS = 4_096
 Digests: Any = Annotated[tuple[Digest, ...], many(MAX_DIGESTS)]
 
@@ -115,10 +115,10 @@ def sent_before(digests: Iterable[str], find: FindPicture) -> tuple[Picture, ...
     Raises:
         SafelightError: one is missing.
     """
-    found = tuple(map(find, dict.fromkeys(digests)))
-    if None in found:
+    pictures = tuple(map(find, dict.fromkeys(digests)))
+    if None in pictures:
         raise SafelightError("a picture of this run is not on the server; send the run again")
-    return tuple(picture for picture in found if picture is not None)
+    return tuple(picture for picture in pictures if picture is not None)
 
 
 def shown_in(messages: Iterable[Message], find: FindPicture) -> tuple[Picture, ...]:
@@ -147,9 +147,9 @@ def request_to_json(request: RunRequest) -> dict[str, Any]:
     if kind is None:
         raise SafelightError("only the machine that runs the model goes on from a recorded run, or from a text")
     usual = {one.name: plain(one.default) for one in dataclasses.fields(request) if one.default is not MISSING}
-    found = {name: value for name, value in plain(request).items() if value != usual.get(name, MISSING)}
+    changed = {name: value for name, value in plain(request).items() if value != usual.get(name, MISSING)}
     shown = {"pictures": [picture.digest for picture in request.pictures]} if isinstance(request, DecisionRun) else {}
-    return {"kind": kind, **found, **shown}
+    return {"kind": kind, **changed, **shown}
 
 
 def request_from_json(raw: Any, find: FindPicture) -> RunRequest:
@@ -161,16 +161,16 @@ def request_from_json(raw: Any, find: FindPicture) -> RunRequest:
     kind = raw.get("kind") if isinstance(raw, Mapping) else None
     if not isinstance(kind, str) or kind not in KINDS:
         raise SafelightError(f"a run's kind must be one of {', '.join(KINDS)}, not {quoted(kind)}")
-    given = {name: value for name, value in raw.items() if name not in ("kind", "pictures")}
-    found = read_fields(KINDS[kind], given, f"a run of kind {kind}", is_strict=True)
+    sent = {name: value for name, value in raw.items() if name not in ("kind", "pictures")}
+    fields = read_fields(KINDS[kind], sent, f"a run of kind {kind}", is_strict=True)
     if unknown := unknown_settings(raw["config"]):
         raise SafelightError(f"the settings {quoted(', '.join(unknown), 200)} are not known; leave them out")
     if kind == "decision":
         pictures = sent_before(read(Digests, raw.get("pictures", []), "pictures"), find)
     else:
-        check_conversation(found["messages"], found.get("outline", ()))
-        pictures = shown_in(found["messages"], find)
-    return KINDS[kind](**found, pictures=pictures)
+        check_conversation(fields["messages"], fields.get("outline", ()))
+        pictures = shown_in(fields["messages"], find)
+    return KINDS[kind](**fields, pictures=pictures)
 
 
 def check_conversation(messages: Sequence[Message], outline: Outline = ()) -> None:
@@ -182,8 +182,8 @@ def check_conversation(messages: Sequence[Message], outline: Outline = ()) -> No
     many(MAX_MESSAGES, fewest=1)("messages", messages)
     texts = [text for message in messages for text in message.values() if isinstance(text, str)]
     texts.append("".join(part if isinstance(part, str) else part.like for part in outline))
-    if any(len(text) > MAX_CHARACTERS for text in texts):
-        raise SafelightError(f"a text has more than {MAX_CHARACTERS:,} characters; shorten it")
+    if any(len(text) > MAX_TEXT_CHARACTERS for text in texts):
+        raise SafelightError(f"a text has more than {MAX_TEXT_CHARACTERS:,} characters; shorten it")
 
 
 CONTENT_TYPE = "application/vnd.safelight.run"
@@ -238,7 +238,7 @@ class ReplyReader:
             SafelightError: this is not the stream of a run.
         """
         self._bytes += data
-        found: list[TraceHeader | Event | Ended] = []
+        parts: list[TraceHeader | Event | Ended] = []
         place = 0
         try:
             while len(self._bytes) - place >= HEAD.size:
@@ -249,18 +249,18 @@ class ReplyReader:
                 if len(self._bytes) < head.end:
                     break
                 part = self._part(head, bytes(self._bytes[head.start : head.end]))
-                found += [] if part is None else [part]
+                parts += [] if part is None else [part]
                 place = head.end
             if self.is_over and len(self._bytes) > place:
                 raise PayloadError("it continues after its end")
         except PayloadError as error:
             raise SafelightError(f"the server's answer cannot be read: {error}; try again") from None
         del self._bytes[:place]
-        return found
+        return parts
 
     def _most(self, kind: bytes) -> int:
-        own = {_BEGIN: MAX_HEADER, _END: MAX_WHY}
-        return own.get(kind) or (self._codec.most.get(kind, MAX_UNKNOWN) if self._codec is not None else MAX_UNKNOWN)
+        fixed = {_BEGIN: MAX_HEADER, _END: MAX_WHY}
+        return fixed.get(kind) or (self._codec.most.get(kind, MAX_UNKNOWN) if self._codec is not None else MAX_UNKNOWN)
 
     def _check(self, head: Head) -> None:
         """Checks a record's header before its payload is read."""

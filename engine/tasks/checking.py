@@ -9,7 +9,7 @@ from engine.tasks import wording
 from engine.tasks.skills.skill import plain
 from engine.tools.example_tools import calculate
 
-LONGEST = 200  # characters of a prompt that is checked
+MAX_PROMPT_CHARACTERS = 200  # characters of a prompt that is checked
 _SUM = re.compile(r"(?:(?:what is|how much is|calculate|compute|solve):? )?([-(\d][-\d .()+*/]*[\d)])(?: ?=)?")
 _SIGNS = (
     (r"\bplus\b", "+"),
@@ -28,11 +28,11 @@ _DATE = re.compile(r"\d{4}-\d\d?-\d\d?")
 def missing(prompt: str, answer: str) -> str:
     """Returns the result that belongs into an answer and is not in it; empty if it is there, or no program knows it."""
     right = _sum(prompt) or _sorted(prompt)
-    wanted = [item.casefold() for item in right]
+    expected = [item.casefold() for item in right]
     answer = re.sub(r"(?<=\d),(?=\d{3}\b)", "", answer)
-    found = [item for item in (found.casefold() for found in _ITEM.findall(answer)) if item in wanted]
-    is_there = any(found[place : place + len(wanted)] == wanted for place in range(len(found)))
-    return "" if is_there else (" " if wanted and wanted[0].lstrip("-").isdigit() else ", ").join(right)
+    items = [item for item in map(str.casefold, _ITEM.findall(answer)) if item in expected]
+    is_there = any(items[place : place + len(expected)] == expected for place in range(len(items)))
+    return "" if is_there else (" " if expected and expected[0].lstrip("-").isdigit() else ", ").join(right)
 
 
 def _sum(prompt: str) -> list[str]:
@@ -40,21 +40,21 @@ def _sum(prompt: str) -> list[str]:
     text = _bare(wording.normal(prompt))
     for pattern, sign in _SIGNS:
         text = re.sub(pattern, sign, text)
-    found = _SUM.fullmatch(" ".join(text.split()))
-    if found is None or _DATE.fullmatch(found[1]) or not re.search(r"\d ?\)* ?[-+*/]", found[1]):
+    match = _SUM.fullmatch(" ".join(text.split()))
+    if match is None or _DATE.fullmatch(match[1]) or not re.search(r"\d ?\)* ?[-+*/]", match[1]):
         return []
     try:
-        return [calculate(found[1])]
+        return [calculate(match[1])]
     except SafelightError:
         return []
 
 
 def _sorted(prompt: str) -> list[str]:
     """Returns the items that a prompt wants to be sorted, in order; nothing if it wants something else."""
-    found = _SORT.fullmatch(_bare(wording.normal(prompt)))
-    if found is None:
+    match = _SORT.fullmatch(_bare(wording.normal(prompt)))
+    if match is None:
         return []
-    kind, colon, listed = found.groups()
+    kind, colon, listed = match.groups()
     original = plain(wording.simple(prompt))[-len(listed) :]  # with its capital letters
     between = r",? and |, ?" if re.search(r",| and ", listed) else r"\s+"
     items = re.split(between, original if original.lower() == listed else listed)
@@ -67,4 +67,4 @@ def _sorted(prompt: str) -> list[str]:
 
 def _bare(prompt: str) -> str:
     """Returns a prompt in small letters, without courtesy and the mark at its end; empty if it is too long."""
-    return plain(wording.simple(prompt)).lower() if len(prompt) <= LONGEST else ""
+    return plain(wording.simple(prompt)).lower() if len(prompt) <= MAX_PROMPT_CHARACTERS else ""

@@ -164,7 +164,7 @@ class TooManyGuessesError(Exception):
 
 
 def _search(
-    candidates: list[int], limit: int, found: list[str], rng: random.Random | None, budget: Iterator[int]
+    candidates: list[int], limit: int, solved: list[str], rng: random.Random | None, budget: Iterator[int]
 ) -> None:
     if not _hidden_singles(candidates):
         return
@@ -176,7 +176,7 @@ def _search(
             if left == 2:
                 break
     if best < 0:
-        found.append("".join(DIGITS[value.bit_length() - 1] for value in candidates))
+        solved.append("".join(DIGITS[value.bit_length() - 1] for value in candidates))
         return
     if next(budget, None) is None:
         raise TooManyGuessesError
@@ -186,8 +186,8 @@ def _search(
     for bit in bits:
         branch = candidates.copy()
         if _assign(branch, best, bit):
-            _search(branch, limit, found, rng, budget)
-            if len(found) >= limit:
+            _search(branch, limit, solved, rng, budget)
+            if len(solved) >= limit:
                 return
 
 
@@ -197,11 +197,11 @@ def solutions(board: str, limit: int = 2, rng: random.Random | None = None, gues
     Raises:
         TooManyGuessesError: more than ``guesses`` were needed; None allows any number.
     """
-    found: list[str] = []
+    solved: list[str] = []
     candidates = _initial(board)
     if candidates is not None:
-        _search(candidates, limit, found, rng, count() if guesses is None else iter(range(guesses)))
-    return found
+        _search(candidates, limit, solved, rng, count() if guesses is None else iter(range(guesses)))
+    return solved
 
 
 @dataclass(frozen=True)
@@ -261,14 +261,14 @@ def dig(solution: str, target: int, rng: random.Random) -> Puzzle:
         others = _initial("".join(board))
         assert others is not None
         others[cell] &= ~(1 << (ord(digit) - 49))
-        found: list[str] = []
+        solved: list[str] = []
         for bit in [1 << d for d in range(9) if others[cell] >> d & 1]:
             branch = others.copy()
             if _assign(branch, cell, bit):
-                _search(branch, 1, found, None, count())
-            if found:
+                _search(branch, 1, solved, None, count())
+            if solved:
                 break
-        if found:
+        if solved:
             board[cell] = digit
         else:
             left -= 1

@@ -52,7 +52,7 @@ def normal(prompt: str) -> str:
         text = re.sub(r"(?<=[\d)])\s*([-+*/])\s*(?=[\d(-])", r" \1 ", text)
     elif kind != "count_words":
         name = re.compile(r"(?<= in | of ).+|^.+(?=: )")
-        text = name.sub(lambda found: found[0].title() if found[0].islower() else found[0], text)
+        text = name.sub(lambda match: match[0].title() if match[0].islower() else match[0], text)
     text = text[:1].upper() + text[1:]
     if kind == "count_words":
         return text

@@ -19,7 +19,7 @@ from engine.text.schema_parts import KINDS, changed, looked_up
 from engine.text.template_sandbox import MAX_SOURCE, Rendering, compile_template, names_in, render
 
 MAX_DEPTH = 32  # of objects and lists in messages and tools
-MAX_VALUES, MAX_CHARACTERS = 500_000, 2**28
+MAX_CHAT_VALUES, MAX_CHAT_CHARACTERS = 500_000, 2**28
 """Bounds of all messages; far more than any context has."""
 MAX_TOOL_VALUES, MAX_TOOL_CHARACTERS = 20_000, 2**20
 """Bounds of all tools; a hundred usual tools have a tenth of it."""
@@ -143,12 +143,12 @@ class ChatTemplate:
             is_known = text.isidentifier() and text in self.names  # the template looks for it: a role, a type, a key
             return text if inert is None or is_known else inert(text)
 
-        said = TemplateValues("the messages", MAX_VALUES, MAX_CHARACTERS, changed)
-        offered = TemplateValues("the tools", MAX_TOOL_VALUES, MAX_TOOL_CHARACTERS, changed)
-        values = {"messages": said.copied(list(map(in_parts, messages))), "add_generation_prompt": True}
+        message_values = TemplateValues("the messages", MAX_CHAT_VALUES, MAX_CHAT_CHARACTERS, changed)
+        tool_values = TemplateValues("the tools", MAX_TOOL_VALUES, MAX_TOOL_CHARACTERS, changed)
+        values = {"messages": message_values.copied(list(map(in_parts, messages))), "add_generation_prompt": True}
         if tools:
-            values["tools"] = offered.copied(tools)
-        characters = said.characters + offered.characters
+            values["tools"] = tool_values.copied(tools)
+        characters = message_values.characters + tool_values.characters
         rendering = Rendering(LARGEST + LARGEST_PER_CHARACTER * characters, inert or str)
         return render(self._template, rendering, {**values, **self._tokens, **options})
 
@@ -209,14 +209,14 @@ _LEFT_OUT = ("$ref", "$defs", "definitions", "anyOf", "oneOf", "allOf", "const")
 
 def plain_declarations(tools: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Returns tools as OpenAI describes them, with the schemas of their parameters in plain form."""
-    found, left = list[Mapping[str, Any]](), MAX_SCHEMAS
+    declarations, left = list[Mapping[str, Any]](), MAX_SCHEMAS
     for tool in tools:
         function = tool.get("function")
         if isinstance(function, Mapping) and isinstance(function.get("parameters"), Mapping):
             plain = _PlainSchema(function["parameters"], left)
             tool, left = {**tool, "function": {**function, "parameters": plain.whole}}, plain.left
-        found.append(tool)
-    return found
+        declarations.append(tool)
+    return declarations
 
 
 class _PlainSchema:
@@ -231,13 +231,13 @@ class _PlainSchema:
         if not isinstance(schema, Mapping) or depth > _DEEPEST:
             return schema
         self.left -= bool(within)
-        found, is_nullable = dict[str, Any](), schema.get("nullable") is True
+        merged, is_nullable = dict[str, Any](), schema.get("nullable") is True
         reference = schema.get("$ref")
         is_open = self.left > 0 and depth <= MAX_REFERRED and len(within) < _DEEPEST and reference not in within
         if isinstance(reference, str) and is_open:
-            found = _merged(found, self._plain(looked_up(self._root, reference), (*within, reference), depth))
+            merged = _merged(merged, self._plain(looked_up(self._root, reference), (*within, reference), depth))
         for one in _listed(schema, "allOf"):
-            found = _merged(found, self._plain(one, within, depth + 1))
+            merged = _merged(merged, self._plain(one, within, depth + 1))
         for name in ("anyOf", "oneOf"):
             plain = [self._plain(one, within, depth + 1) for one in _listed(schema, name)]
             choices = [one for one in plain if isinstance(one, dict)]
@@ -245,13 +245,13 @@ class _PlainSchema:
             is_nullable = is_nullable or len(others) < len(choices)
             if others and all("enum" in one for one in others):
                 others[0] = {**others[0], "enum": [value for one in others for value in one["enum"]]}
-            found = _merged(found, others[0] if others else {})
+            merged = _merged(merged, others[0] if others else {})
         own = {name: value for name, value in schema.items() if name not in _LEFT_OUT}
         own = changed(own, lambda inner: self._plain(inner, within, depth + 1))
         if "const" in schema:
             own.setdefault("enum", [schema["const"]])
-        found = _typed(_merged(found, own))
-        return {**found, "nullable": True} if is_nullable else found
+        merged = _typed(_merged(merged, own))
+        return {**merged, "nullable": True} if is_nullable else merged
 
 
 def _listed(schema: Mapping[str, Any], name: str) -> list[Any]:
@@ -273,16 +273,16 @@ def _merged(first: dict[str, Any], second: Any) -> dict[str, Any]:
 
 def _typed(schema: dict[str, Any]) -> dict[str, Any]:
     """Returns a schema with one type, that of its values if it names none; null among them makes it nullable."""
-    found, kind, values = dict(schema), schema.get("type"), _listed(schema, "enum")
+    typed, kind, values = dict(schema), schema.get("type"), _listed(schema, "enum")
     if isinstance(kind, list):
         kinds = [one for one in kind if one != "null"]
-        found |= {"type": kinds[0] if kinds else "null"} | (
+        typed |= {"type": kinds[0] if kinds else "null"} | (
             {"nullable": True} if len(kinds) < len(kind) and kinds else {}
         )
     elif kind is None and (named := [value for value in values if type(value) in KINDS]):
-        found["type"] = "number" if {*map(type, named)} == {int, float} else KINDS[type(named[0])]
+        typed["type"] = "number" if {*map(type, named)} == {int, float} else KINDS[type(named[0])]
     elif kind is None and ("properties" in schema or "items" in schema):
-        found["type"] = "object" if "properties" in schema else "array"
+        typed["type"] = "object" if "properties" in schema else "array"
     if None in values and any(value is not None for value in values):
-        found |= {"enum": [value for value in values if value is not None], "nullable": True}
-    return found
+        typed |= {"enum": [value for value in values if value is not None], "nullable": True}
+    return typed

@@ -53,9 +53,9 @@ def fit(messages: Sequence[Message], count: Count, limit: int, reserve: int) -> 
     tokens = least
     while enough - too_few > 1:
         middle = (too_few + enough) // 2
-        found = count(without(middle))
-        if found <= room:
-            enough, tokens = middle, found
+        needed = count(without(middle))
+        if needed <= room:
+            enough, tokens = middle, needed
         else:
             too_few = middle
     return Fit(without(enough), enough, tokens, limit, reserve)

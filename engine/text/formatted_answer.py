@@ -117,10 +117,10 @@ class FormattedAnswer:
 
     def allowed(self) -> NDArray[np.bool_]:
         """Returns the mask (V,) of tokens that may come next, if there is a choice."""
-        found = self._state.allowed()
+        mask = self._state.allowed()
         if self._may_think:
-            found[list(self._opens)] = True
-        return found
+            mask[list(self._opens)] = True
+        return mask
 
     def closing(self, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Returns those of the allowed tokens (V,) that bring the answer to its end; all, if none is known."""

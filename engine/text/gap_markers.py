@@ -116,8 +116,8 @@ class GapMarkers:
             return "", (GapFile("", head),) if head.strip() else ()
         _, *parts = head.split(self.file, MAX_FILES)
         pairs = [part.partition("\n") for part in parts]
-        own = pairs.pop() if not pairs[-1][2].strip() else None
-        return own[0].strip() if own else "", tuple(GapFile(path.strip(), text) for path, _, text in pairs)
+        own_file = pairs.pop() if not pairs[-1][2].strip() else None
+        return own_file[0].strip() if own_file else "", tuple(GapFile(path.strip(), text) for path, _, text in pairs)
 
 
 _REPOSITORY = "repository"  # the name of one that is not known

@@ -17,14 +17,14 @@ from engine.errors import SafelightError, quoted
 from engine.text.token_bytes import BYTE_LEVEL
 from engine.text.vocabulary_files import LING, LLAMA3, O200K, QWEN2, QWEN3_5, TEKKEN
 
-LONGEST = 1_024  # characters of a token, each of whose splits is looked at
+MAX_TOKEN_CHARACTERS = 1_024  # characters of a token, each of whose splits is looked at
 PREFIX = "tokenizer.ggml."
 ON_CHARACTERS, ON_BYTES = ("gemma4", "llama"), "gpt2"  # values of ``tokenizer.ggml.model``
 UNKNOWN, CONTROL, USER_DEFINED, BYTE = 2, 3, 4, 6  # values of ``tokenizer.ggml.token_type``
 SPACE = "\u2581"  # stands for a space in a vocabulary that has it
 MARKS = ("<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", "<|tool_response>", "<tool_response|>", '<|"|>')
 """Control tokens that Gemma 4's files call user-defined, so that llama.cpp shows them."""
-NAMED = {"bos": "bos_token", "eos": "eos_token", "unknown": "unk_token", "padding": "pad_token"}
+SPECIAL_TOKENS = {"bos": "bos_token", "eos": "eos_token", "unknown": "unk_token", "padding": "pad_token"}
 
 
 _FUSE = {"type": "Fuse"}
@@ -48,8 +48,8 @@ PRE: dict[str, tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]] = {
 
 def tokenizer_files(values: Mapping[str, Any]) -> dict[str, bytes]:
     """Returns ``tokenizer.json`` and the small files of ``tokenizer_of``; arguments and errors as there."""
-    made, small = tokenizer_of(values)
-    return {"tokenizer.json": _json(made), **small}
+    content, small = tokenizer_of(values)
+    return {"tokenizer.json": _json(content), **small}
 
 
 def tokenizer_of(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -66,14 +66,14 @@ def tokenizer_of(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, b
     if model != ON_BYTES and model not in ON_CHARACTERS:
         raise SafelightError(f"has a tokenizer of the kind {quoted(model)}, whose rules are not in the file")
     tokens = _strings(values, "tokens")
-    if max(map(len, tokens), default=0) > LONGEST:
-        raise SafelightError(f"has a tokenizer with a token of more than {LONGEST:,} characters")
-    known = {name: token for key, name in NAMED.items() if (token := _named(values, key, tokens)) is not None}
+    if max(map(len, tokens), default=0) > MAX_TOKEN_CHARACTERS:
+        raise SafelightError(f"has a tokenizer with a token of more than {MAX_TOKEN_CHARACTERS:,} characters")
+    known = {name: token for key, name in SPECIAL_TOKENS.items() if (token := _named(values, key, tokens)) is not None}
     make = _on_bytes if model == ON_BYTES else _on_characters
-    made = make(values, tokens, known.get("unk_token")) | {"post_processor": _post_processor(values, known)}
+    content = make(values, tokens, known.get("unk_token")) | {"post_processor": _post_processor(values, known)}
     files = {"tokenizer_config.json": _json({"tokenizer_class": "PreTrainedTokenizerFast", **known})}
     template = values.get("tokenizer.chat_template")
-    return made, files | ({"chat_template.jinja": template.encode()} if isinstance(template, str) else {})
+    return content, files | ({"chat_template.jinja": template.encode()} if isinstance(template, str) else {})
 
 
 def _post_processor(values: Mapping[str, Any], known: Mapping[str, str]) -> dict[str, Any] | None:
@@ -187,35 +187,35 @@ def _merges(
 
 def _pairs(values: Mapping[str, Any], vocabulary: dict[str, int]) -> list[tuple[str, str]]:
     """Returns the merges. Their halves, and those joined, are tokens."""
-    found = list[tuple[str, str]]()
+    pairs = list[tuple[str, str]]()
     for merge in _strings(values, "merges"):
         left, _, right = merge.partition(" ")
         if left not in vocabulary or right not in vocabulary or left + right not in vocabulary:
             raise SafelightError(f"has a tokenizer with the merge {quoted(merge)}, which is not one of its tokens")
-        found.append((left, right))
-    return found
+        pairs.append((left, right))
+    return pairs
 
 
 def merges_from(vocabulary: dict[str, int], scores: list[float], without: set[str]) -> list[tuple[str, str]]:
     """Returns the merges of a SentencePiece vocabulary: every split of a token in two, the highest scores first."""
-    found = []
+    merges = []
     for token, index in vocabulary.items():
         if token in without:
             continue
         halves = [(token[:cut], token[cut:]) for cut in range(1, len(token))]
         known = [(left, right) for left, right in halves if left in vocabulary and right in vocabulary]
-        made = [pair for pair in known if not without.intersection(pair)]
-        made.sort(key=lambda pair: (vocabulary[pair[0]], vocabulary[pair[1]]))
-        found += [(scores[index], len(left), len(right), left, right) for left, right in made]
-    found.sort(key=lambda entry: entry[:3], reverse=True)
-    return [entry[3:] for entry in found]
+        pairs = [pair for pair in known if not without.intersection(pair)]
+        pairs.sort(key=lambda pair: (vocabulary[pair[0]], vocabulary[pair[1]]))
+        merges += [(scores[index], len(left), len(right), left, right) for left, right in pairs]
+    merges.sort(key=lambda entry: entry[:3], reverse=True)
+    return [entry[3:] for entry in merges]
 
 
 def _strings(values: Mapping[str, Any], name: str) -> list[str]:
-    found = values.get(PREFIX + name)
-    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+    strings = values.get(PREFIX + name)
+    if not isinstance(strings, list) or not all(isinstance(item, str) for item in strings):
         raise SafelightError(f"has no tokenizer ({PREFIX}{name})")
-    return found
+    return strings
 
 
 def _named(values: Mapping[str, Any], key: str, tokens: list[str]) -> str | None:

@@ -128,14 +128,14 @@ class GrammarState:
 
     def forced(self) -> list[int]:
         """Returns the tokens that must come next, as far as there is no choice; not taken yet."""
-        found = list[int]()
+        ids = list[int]()
         if not self.has_ended:
             try:
-                found = self._matchers[0].forced() if self._matchers else []
+                ids = self._matchers[0].forced() if self._matchers else []
             except MatchingEndedError as error:
                 self._fail(str(error))
             self._keep(self._matchers)
-        return found[: next((place for place, token in enumerate(found) if token >= self._tokens.size), len(found))]
+        return ids[: next((place for place, token in enumerate(ids) if token >= self._tokens.size), len(ids))]
 
     def allowed(self) -> NDArray[np.bool_]:
         """Returns the mask (V,) of tokens that may come next.
@@ -144,25 +144,25 @@ class GrammarState:
         where only the tight form has one, so that values are the model's own: a vocabulary has `` -`` and nothing like
         `` 3``, and behind ``2.5`` a line may end. Elsewhere white space is not needed, and could go on for ever.
         """
-        found = self._first_mask()
+        mask = self._first_mask()
         if self._json is None or self._place.string:
-            return found
+            return mask
         if self._place.tail[-1:] in _BLANKS_BEHIND:
             for loose in self._matchers[1:]:
-                found |= self._mask(loose)
-        elif (found & ~self._json.blank).any():
-            found &= ~self._json.blank
-        return found
+                mask |= self._mask(loose)
+        elif (mask & ~self._json.blank).any():
+            mask &= ~self._json.blank
+        return mask
 
     def _first_mask(self) -> NDArray[np.bool_]:
         """Returns the mask (V,) of the first matcher that does not fail at it."""
-        found = np.zeros(self._tokens.size, dtype=np.bool_)
-        while self._matchers and not found.any():
-            found = self._mask(self._matchers[0])
+        mask = np.zeros(self._tokens.size, dtype=np.bool_)
+        while self._matchers and not mask.any():
+            mask = self._mask(self._matchers[0])
             if not self._matchers or not self._matchers[0].error:
                 break
             self._keep(self._matchers)
-        return found
+        return mask
 
     def _mask(self, matcher: Matcher) -> NDArray[np.bool_]:
         try:
@@ -189,11 +189,11 @@ class GrammarState:
     def _nearer(self, allowed: NDArray[np.bool_], wanted: Sequence[int]) -> NDArray[np.bool_]:
         """Returns the allowed tokens (V,) that begin the shortest path to a wanted one; all, if it is not found."""
         try:
-            found = self._matchers[0].nearest(wanted)
+            nearest = self._matchers[0].nearest(wanted)
         except MatchingEndedError as error:
             self._fail(str(error))
             return np.zeros_like(allowed)
-        mask = self._tokens.only(token for token in found if token < self._tokens.size) & allowed
+        mask = self._tokens.only(token for token in nearest if token < self._tokens.size) & allowed
         return mask if mask.any() else allowed
 
     @property
@@ -216,11 +216,11 @@ class GrammarState:
 
     def _keep(self, matchers: Sequence[Matcher]) -> bool:
         """Keeps the matchers that have not failed; False if none is left."""
-        found = [matcher for matcher in matchers if not matcher.error]
-        if not found and self._matchers:
+        intact = [matcher for matcher in matchers if not matcher.error]
+        if not intact and self._matchers:
             self._fail(next((reason(one.error) for one in self._matchers if one.error), "nothing may follow"))
-        self._matchers = found
-        return bool(found)
+        self._matchers = intact
+        return bool(intact)
 
     def _fail(self, why: str) -> int:
         self.failure, self._matchers = f"the answer can no longer follow its format: {why}", []
@@ -253,16 +253,16 @@ def matchers_of(format: OutputFormat, tokens: GrammarTokens, process: MatcherPro
                 format.tools, tokens.token_id, tokens.written.lacks, tokens.writable, is_strict=not format.may_be_text
             )
             refused = "calls of these tools cannot be checked"
-    made = process.make("lark", source)
-    problem = _problem(made, tokens)
+    matcher = process.make("lark", source)
+    problem = _problem(matcher, tokens)
     if problem and format.may_be_text:
-        made = process.make("lark", tool_grammar([], tokens.token_id, tokens.written.lacks, tokens.writable))
-        problem = _problem(made, tokens)
+        matcher = process.make("lark", tool_grammar([], tokens.token_id, tokens.written.lacks, tokens.writable))
+        problem = _problem(matcher, tokens)
     if problem:
         for tool in format.tools:
             _check_parameters(tool.get("function", tool), tokens, process)
         raise SafelightError(f"{refused}: {problem}")
-    return [made]
+    return [matcher]
 
 
 def _check_parameters(function: Mapping[str, Any], tokens: GrammarTokens, process: MatcherProcess) -> None:
@@ -294,9 +294,9 @@ def _named(schema: Mapping[str, Any], tokens: GrammarTokens, process: MatcherPro
             for name, inner in inner_schemas(here):
                 if not isinstance(inner, Mapping):
                     continue
-                found = _problem(process.make("json", json.dumps({**inner, **shared}), _TIGHT), tokens)
-                if found:
-                    place, here, problem, is_inner = f"{place}/{name}", inner, found, True
+                inner_problem = _problem(process.make("json", json.dumps({**inner, **shared}), _TIGHT), tokens)
+                if inner_problem:
+                    place, here, problem, is_inner = f"{place}/{name}", inner, inner_problem, True
                     break
     where = f"the schema's {place}" if place else "the schema"
     return f"{where} cannot be satisfied: {problem}"
@@ -312,18 +312,18 @@ def _choices_source(choices: Sequence[str], tokens: GrammarTokens) -> str:
 
 def _in_lark(pattern: str) -> str:
     """Returns a pattern that may stand between slashes, in one line."""
-    escaped = re.sub(r"\\.|/", lambda found: found[0] if len(found[0]) > 1 else "\\/", pattern, flags=re.DOTALL)
+    escaped = re.sub(r"\\.|/", lambda match: match[0] if len(match[0]) > 1 else "\\/", pattern, flags=re.DOTALL)
     return escaped.replace("\n", "\\n").replace("\r", "\\r")
 
 
 def allowed_by(matcher: Matcher, tokens: GrammarTokens) -> NDArray[np.bool_]:
     """Returns a mask (V,) of the tokens that may come next."""
     bits = np.unpackbits(np.frombuffer(matcher.mask(), dtype=np.uint8), bitorder="little")
-    found = np.zeros(tokens.size, dtype=np.bool_)
+    mask = np.zeros(tokens.size, dtype=np.bool_)
     if not matcher.error:
-        found |= bits[: tokens.size].astype(np.bool_)
-        found[list(tokens.ends)] = matcher.is_accepting
-    return found
+        mask |= bits[: tokens.size].astype(np.bool_)
+        mask[list(tokens.ends)] = matcher.is_accepting
+    return mask
 
 
 def reason(error: str) -> str:
@@ -336,8 +336,8 @@ def reason(error: str) -> str:
         return "more than one of its parts may hold at once; write anyOf in place of oneOf"
     _, is_named, rest = error.partition("Unsatisfiable schema: ")
     first = (rest.split("\n")[0] if is_named else error).split("<state>")[0]
-    found = re.search(r"error: (.+)", first)  # in a regular expression's message, after a drawing of it
-    return " ".join((found[1] if found else first).split())[:200] or "it cannot be read"
+    match = re.search(r"error: (.+)", first)  # in a regular expression's message, after a drawing of it
+    return " ".join((match[1] if match else first).split())[:200] or "it cannot be read"
 
 
 def _problem(matcher: Matcher, tokens: GrammarTokens) -> str:

@@ -57,9 +57,9 @@ class GrammarTokens:
 
     def only(self, ids: Iterable[int]) -> NDArray[np.bool_]:
         """Returns the mask (V,) of these tokens."""
-        found = np.zeros(self.size, dtype=np.bool_)
-        found[list(ids)] = True
-        return found
+        mask = np.zeros(self.size, dtype=np.bool_)
+        mask[list(ids)] = True
+        return mask
 
     @property
     def writable(self) -> str | None:

@@ -41,17 +41,17 @@ class _Vocabulary:
 
     bos_token_id = None
 
-    def __init__(self, said: dict[str, Any], jobs: IO[bytes], answers: IO[bytes]) -> None:
-        self.tokens = [text.encode("latin-1") for text in said["tokens"]]
-        self.special_token_ids: list[int] = said["special"]
-        self.eos_token_id: int = said["ends"][0]
+    def __init__(self, raw: dict[str, Any], jobs: IO[bytes], answers: IO[bytes]) -> None:
+        self.tokens = [text.encode("latin-1") for text in raw["tokens"]]
+        self.special_token_ids: list[int] = raw["special"]
+        self.eos_token_id: int = raw["ends"][0]
         self._jobs, self._answers = jobs, answers
 
     def __call__(self, text: bytes | str) -> list[int]:
         written = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         _say(self._answers, written.decode("latin-1"))
-        found: list[int] = json.loads(self._jobs.readline())
-        return found
+        ids: list[int] = json.loads(self._jobs.readline())
+        return ids
 
 
 class _Matchers:
@@ -65,9 +65,9 @@ class _Matchers:
             self._all.clear()
             return None, None
         if name == "make":
-            made = LLMatcher(self._library, _source(*rest), log_level=0, limits=_LIMITS)
-            self._all.append(made)
-            return len(self._all) - 1, made
+            matcher = LLMatcher(self._library, _source(*rest), log_level=0, limits=_LIMITS)
+            self._all.append(matcher)
+            return len(self._all) - 1, matcher
         matcher = self._all[rest[0]]
         match name:
             case "count":
@@ -93,13 +93,13 @@ def _nearest(matcher: LLMatcher, wanted: Sequence[int], signs: Mapping[int, int]
     ends, tokens, looked = set(wanted), tuple({*signs.values(), *wanted}), 0
     reached = [(matcher, _following(matcher, tokens), set[int](), 0)]
     while reached:
-        further, found = list[tuple[LLMatcher, tuple[int, ...], set[int], int]](), set[int]()
+        further, nearest = list[tuple[LLMatcher, tuple[int, ...], set[int], int]](), set[int]()
         for here, allowed, begun, quotes in reached:
             kinds = dict[tuple[int, ...], set[int]]()
             for sign in allowed:
                 looked += 1
                 if looked > MAX_LOOKED:
-                    return sorted(found)
+                    return sorted(nearest)
                 there = here.deep_copy()
                 there.consume_token(sign)
                 written = there.compute_ff_bytes().partition(b"\xff")[0]  # up to a tag
@@ -108,14 +108,14 @@ def _nearest(matcher: LLMatcher, wanted: Sequence[int], signs: Mapping[int, int]
                 following, begins = _following(there, tokens), begun or {sign}
                 marks = quotes + [sign, *forced].count(signs.get(0x22, -1))  # odd: within a string, or behind it
                 if there.is_accepting() or (marks % 2 == 0 and ends.intersection((*following, *forced))):
-                    found |= begins
+                    nearest |= begins
                 elif following in kinds:
                     kinds[following] |= begins
                 elif following != allowed:
                     kinds[following] = set(begins)
                     further.append((there, following, kinds[following], marks))
-        if found:
-            return sorted(found)
+        if nearest:
+            return sorted(nearest)
         reached = further
     return []
 
@@ -131,32 +131,32 @@ def _source(kind: str, text: str, style: dict[str, Any] | None) -> str:
     return LLMatcher.grammar_from_json_schema(text, overrides=style)  # type: ignore[arg-type]
 
 
-def _say(answers: IO[bytes], said: Any) -> None:
-    answers.write(json.dumps(said).encode() + b"\n")
+def _say(answers: IO[bytes], line: Any) -> None:
+    answers.write(json.dumps(line).encode() + b"\n")
     answers.flush()
 
 
 def _state(value: Any, matcher: LLMatcher | None) -> dict[str, Any]:
     """Returns an answer: a job's value, the matcher's state, and the processor's seconds since the start."""
-    found = {"value": value, "seconds": time.process_time()}
+    state = {"value": value, "seconds": time.process_time()}
     if matcher is None:
-        return found
+        return state
     error = matcher.get_error() if matcher.is_error() else ""
     is_accepting = not error and matcher.is_accepting()
-    return found | {"error": error, "is_accepting": is_accepting, "is_stopped": matcher.is_stopped()}
+    return state | {"error": error, "is_accepting": is_accepting, "is_stopped": matcher.is_stopped()}
 
 
 def _serve(jobs: IO[bytes], answers: IO[bytes], silence: IO[str]) -> None:
-    said = json.loads(jobs.readline())
-    vocabulary = _Vocabulary(said, jobs, answers)
+    raw = json.loads(jobs.readline())
+    vocabulary = _Vocabulary(raw, jobs, answers)
     wrapped = TokenizerWrapper(vocabulary)
-    library = LLTokenizer(wrapped, eos_token=said["ends"])
+    library = LLTokenizer(wrapped, eos_token=raw["ends"])
     signs = {
         written[0]: token
         for token, written in enumerate(vocabulary.tokens)
         if len(written) == 1 and written[0] in _ASCII
     }
-    del said
+    del raw
     wrapped.tokens = vocabulary.tokens = []  # the library has copied them
     matchers = _Matchers(library, signs)
     _say(answers, _state(None, None))
@@ -164,10 +164,10 @@ def _serve(jobs: IO[bytes], answers: IO[bytes], silence: IO[str]) -> None:
         name, *rest = json.loads(line)
         with _ending(silence):
             try:
-                found = _state(*matchers.perform(name, rest))
+                answer = _state(*matchers.perform(name, rest))
             except BaseException as error:  # the library's panics are no Exceptions
-                found = _state(None, None) | {"error": str(error) or type(error).__name__}
-        _say(answers, found)
+                answer = _state(None, None) | {"error": str(error) or type(error).__name__}
+        _say(answers, answer)
 
 
 @contextlib.contextmanager

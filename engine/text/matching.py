@@ -31,7 +31,7 @@ ANSWER_SECONDS = 5.0
 TOKEN_SECONDS = 0.02  # added with each token, up to ANSWER_SECONDS
 JOB_SECONDS = 60.0  # of wall time for a job, in case the process gets no processor time
 MEMORY = 2**30  # bytes
-MAX_KEPT, KEPT_MEMORY = 1, 100 * 2**20  # idle processes kept; bytes above a process's size at its start
+MAX_IDLE_PROCESSES, KEPT_MEMORY = 1, 100 * 2**20  # idle processes kept; bytes above a process's size at its start
 POLL_SECONDS = 0.05
 OPTION = "--match"
 """The argument with which the bundled program becomes this process."""
@@ -122,7 +122,7 @@ class MatcherProcess:
         self._is_ready = True
         self._least_memory = self._memory()
 
-    def begin(self, cancel: Cancel | None) -> None:
+    def start_answer(self, cancel: Cancel | None) -> None:
         """Starts to serve a new answer, until ``cancel`` is set."""
         self._cancel, self._left = cancel, ANSWER_SECONDS
 
@@ -154,7 +154,7 @@ class MatcherProcess:
     def forget(self) -> bool:
         """Drops the answer's matchers; returns True if the process can serve another one."""
         try:
-            self.begin(None)
+            self.start_answer(None)
             self.ask("forget")
             return self._memory() <= self._least_memory + KEPT_MEMORY
         except MatchingEndedError:
@@ -184,13 +184,13 @@ class MatcherProcess:
 
     def _answer(self) -> dict[str, Any]:
         while True:
-            said = json.loads(self._line())
-            if isinstance(said, dict):
+            answer = json.loads(self._line())
+            if isinstance(answer, dict):
                 break
-            self._write(json.dumps(self._encode(said.encode("latin-1"))).encode() + b"\n")
-        self._left -= said["seconds"] - self._seconds
-        self._seconds = said["seconds"]
-        return said
+            self._write(json.dumps(self._encode(answer.encode("latin-1"))).encode() + b"\n")
+        self._left -= answer["seconds"] - self._seconds
+        self._seconds = answer["seconds"]
+        return answer
 
     def _write(self, line: bytes) -> None:
         try:
@@ -222,7 +222,7 @@ class MatcherProcess:
             if (self._cancel is not None and self._cancel.is_set()) or time.monotonic() > ends:
                 return False
             try:
-                if self._memory() > MEMORY or self._taken() - self._seconds > self._left:
+                if self._memory() > MEMORY or self._processor_seconds() - self._seconds > self._left:
                     return False
             except psutil.Error:
                 return True  # it has ended, which the next read reports
@@ -235,7 +235,7 @@ class MatcherProcess:
         except psutil.Error:
             return 0
 
-    def _taken(self) -> float:
+    def _processor_seconds(self) -> float:
         times = psutil.Process(self._process.pid).cpu_times()
         return float(times.user + times.system)
 
@@ -264,24 +264,24 @@ class MatcherPool:
             except IndexError:
                 process = MatcherProcess(self._vocabulary(), self._encode, cancel)
             if process.is_usable:
-                process.begin(cancel)
+                process.start_answer(cancel)
                 return process
             process.close()
 
     def give_back(self, process: MatcherProcess) -> None:
         """Takes back a process after its answer."""
-        if len(self._kept) < MAX_KEPT and process.is_usable and process.forget():
+        if len(self._kept) < MAX_IDLE_PROCESSES and process.is_usable and process.forget():
             self._kept.append(process)
         else:
             process.close()
 
     def _vocabulary(self) -> bytes:
-        said = {
+        vocabulary = {
             "tokens": [written.decode("latin-1") for written in self._tokens],
             "special": self._special,
             "ends": self._ends,
         }
-        return json.dumps(said).encode() + b"\n"
+        return json.dumps(vocabulary).encode() + b"\n"
 
 
 def _close(kept: Sequence[MatcherProcess]) -> None:

@@ -22,7 +22,7 @@ character before which it stands.
 
 MAX_IMAGES = 64  # of a message
 MAX_CALLS = 256  # of tools, in a message
-MAX_CHARACTERS = 2**23  # of a message's text
+MAX_MESSAGE_CHARACTERS = 2**23  # of a message's text
 
 Digest = Annotated[str, text(64, "[0-9a-f]{64}")]
 Side = Annotated[int, whole(1, MAX_SIDE)]  # of a picture, in pixels
@@ -72,7 +72,7 @@ class _Image:
     digest: Digest
     width: Side
     height: Side
-    at: Annotated[int, whole(0, MAX_CHARACTERS)]
+    at: Annotated[int, whole(0, MAX_MESSAGE_CHARACTERS)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,5 +97,5 @@ def read_message(raw: Any) -> Message:
     if edges != sorted(edges):
         raise SafelightError("a message's images must be in the order of their places in its text")
     images, calls = tuple(plain(image) for image in message.images), list(message.tool_calls)
-    found = vars(message) | {"images": images, "tool_calls": calls}
-    return {name: found[name] for name in found if name in raw}
+    fields = vars(message) | {"images": images, "tool_calls": calls}
+    return {name: fields[name] for name in fields if name in raw}

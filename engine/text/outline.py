@@ -57,7 +57,7 @@ Outline: TypeAlias = tuple[str | Hole, ...]
 
 def spans(text: str) -> Iterator[tuple[int, int]]:
     """Yields the start and the end of each hole's brackets."""
-    return (found.span() for found in _HOLE.finditer(text))
+    return (match.span() for match in _HOLE.finditer(text))
 
 
 def parse(text: str) -> tuple[str, Outline]:
@@ -66,23 +66,23 @@ def parse(text: str) -> tuple[str, Outline]:
     Raises:
         SafelightError: too many holes, or one that is too long.
     """
-    said, behind = "", text
+    request, behind = "", text
     if REQUEST_END in text:
         before, after = text.split(REQUEST_END, 1)
         if _HOLE.search(after) and not _HOLE.search(before):
-            said, behind = before.strip(), after
+            request, behind = before.strip(), after
     parts: list[str | Hole] = []
     end = 0
-    for found in _HOLE.finditer(behind):
-        unit: Unit = "tokens" if (found[2] or "").startswith("token") else "words"
-        length = found[1] or found[3]
-        parts += [behind[end : found.start()], Hole(None if length is None else int(length), unit)]
-        end = found.end()
+    for match in _HOLE.finditer(behind):
+        unit: Unit = "tokens" if (match[2] or "").startswith("token") else "words"
+        length = match[1] or match[3]
+        parts += [behind[end : match.start()], Hole(None if length is None else int(length), unit)]
+        end = match.end()
     if not parts:
         return "", ()
     outline = tuple(part for part in (*parts, behind[end:]) if part)
     check_outline(outline)
-    return said, outline
+    return request, outline
 
 
 def as_written(outline: Outline) -> str:

@@ -70,7 +70,7 @@ class OutputParser:
         self._state: Literal["start", "content", "thought", "call", "ended"] = "start"
         self._start = ""  # text that may still open a thought
         self._takes_think_end = False  # ``</think>`` closes the thought
-        self._given: list[OutputPart] = []
+        self._parts: list[OutputPart] = []
         self._schemas, self._any_tool, self._has_tools = schemas, any_tool, any_tool or bool(schemas)
         self._json: JsonCall | None = None  # that is being read
         self._reread = 0
@@ -82,7 +82,7 @@ class OutputParser:
         """Reads a piece of the text, and returns the finished parts."""
         for part, is_tag in self._splitter.feed(text):
             self._read(part, is_tag=is_tag)
-        return self._taken()
+        return self._new_parts()
 
     def finish(self) -> list[OutputPart]:
         """Ends the text, and returns the remaining parts."""
@@ -96,7 +96,7 @@ class OutputParser:
             self._leave("")
         self._give(ContentPart(self._content.finish()))
         self._state = "ended"
-        return self._taken()
+        return self._new_parts()
 
     def _read(self, part: str, *, is_tag: bool) -> None:
         """Reads a tag, or text without one."""
@@ -146,8 +146,8 @@ class OutputParser:
     def _take_bare(self, text: str) -> str:
         """Reads text behind ``<channel|>``, which may begin a call; returns what need not wait."""
         text, self._bare = (self._bare or "") + text, None
-        found = _BARE_CALL.match(text)
-        if found and self._is_offered(found["name"]) and not self._call.is_full:
+        match = _BARE_CALL.match(text)
+        if match and self._is_offered(match["name"]) and not self._call.is_full:
             self._begin_call(CALL)
         elif len(text) <= _MAX_BARE and _HALF_BARE_CALL.fullmatch(text):
             self._bare = text
@@ -167,7 +167,7 @@ class OutputParser:
             text = self._take_start(text)
         if self._state == "call":
             text = self._call.add(text)
-            self._given += self._call.take()
+            self._parts += self._call.new_parts()
             if self._call.is_over:
                 self._back_to_content(text)
         elif self._state == "content":
@@ -238,7 +238,7 @@ class OutputParser:
             self._leave(MARK)
         if self._state == "call":
             text = self._call.mark()
-            self._given += self._call.take()
+            self._parts += self._call.new_parts()
             if self._call.is_over:
                 self._back_to_content(text)
         elif self._state == "content":
@@ -265,18 +265,18 @@ class OutputParser:
 
     def _back_to_content(self, text: str) -> None:
         """Ends a call; content follows it."""
-        self._given += self._call.take()
+        self._parts += self._call.new_parts()
         self._state = "content"
         self._content.cut()
         self._give(ContentPart(self._content.add(text)))
 
     def _give(self, part: ContentPart | ThoughtPart) -> None:
         if part.text:
-            self._given.append(part)
+            self._parts.append(part)
 
-    def _taken(self) -> list[OutputPart]:
-        given, self._given = self._given, []
-        return joined(given)
+    def _new_parts(self) -> list[OutputPart]:
+        parts, self._parts = self._parts, []
+        return joined(parts)
 
 
 def content_and_thought(text: str, *, starts_in_thought: bool = False) -> tuple[str, str]:
@@ -323,11 +323,11 @@ class RunningText:
             self._lead.clear()
             self._is_fresh = False
             text = (lead or self._gap()) + body
-        return self._given(text)
+        return self._noted(text)
 
     def quote(self) -> str:
         """Adds a string's mark, which is a quotation mark in a text."""
-        return self.add('"') if self._is_fresh else self._given(self._gap() + '"')
+        return self.add('"') if self._is_fresh else self._noted(self._gap() + '"')
 
     def finish(self) -> str:
         """Returns white space that still waits, if there was no tag at all."""
@@ -337,7 +337,7 @@ class RunningText:
         """Returns a space if the text so far and the text after a tag could form a tag together."""
         return " " if beginning(self._tail) else ""
 
-    def _given(self, text: str) -> str:
+    def _noted(self, text: str) -> str:
         line = text.rpartition("\n")
         self.is_at_line_start = (bool(line[1]) or self.is_at_line_start) and not line[2].strip()
         self._tail = (self._tail + text[-_TAIL:])[-_TAIL:]

@@ -39,11 +39,11 @@ OutputPart = ContentPart | ThoughtPart | ToolCallPart
 
 def joined(parts: Iterable[OutputPart]) -> list[OutputPart]:
     """Returns the parts with neighbouring texts of a kind joined."""
-    found: list[OutputPart] = []
+    merged: list[OutputPart] = []
     for kind, same in groupby(parts, key=type):
         these = list(same)
-        found += these if kind is ToolCallPart else [kind(joined_text(these, kind))]
-    return found
+        merged += these if kind is ToolCallPart else [kind(joined_text(these, kind))]
+    return merged
 
 
 def joined_text(parts: Iterable[OutputPart], kind: type[ContentPart | ThoughtPart]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 TIMES = 5
-LEAST = 8  # characters of a line that counts
+MIN_LINE_CHARACTERS = 8  # characters of a line that counts
 REPEATED = "the same line was written five times"
 """Why an answer ended, as ``GenerationFinished.why`` says it."""
 
@@ -16,5 +16,10 @@ def repeats(text: str) -> bool:
     different indentation differ, as nested ends of blocks have it.
     """
     lines = [line for line in map(str.rstrip, text.split("\n")[:-1]) if line][-TIMES:]
-    said = lines[0].strip() if len(lines) == TIMES and len(set(lines)) == 1 else ""
-    return len(said) >= LEAST and any(map(str.isalpha, said)) and said[0] != "<" and said[-1] != ","
+    repeated = lines[0].strip() if len(lines) == TIMES and len(set(lines)) == 1 else ""
+    return (
+        len(repeated) >= MIN_LINE_CHARACTERS
+        and any(map(str.isalpha, repeated))
+        and repeated[0] != "<"
+        and repeated[-1] != ","
+    )

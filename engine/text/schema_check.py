@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from engine.errors import SafelightError, quoted
 from engine.text.output_format import check_unicode
-from engine.text.schema_parts import LISTS, ONE, changed, escaped, found_at
+from engine.text.schema_parts import LISTS, ONE, changed, escaped, schema_at
 
 MAX_PATTERN_SIZE = 20_000  # characters, each counted as often as the repeats around it require or allow
 MAX_GROUPS = 64  # nested
@@ -113,9 +113,9 @@ def checked_schema(schema: Mapping[str, Any], lacks: Lacks, only: str | None = N
             large.
     """
     check = _Check(lacks, only)
-    found = check.schema(schema, "", 0)
-    assert isinstance(found, dict)
-    return check.with_shared(found)
+    checked = check.schema(schema, "", 0)
+    assert isinstance(checked, dict)
+    return check.with_shared(checked)
 
 
 class _Check:
@@ -133,21 +133,21 @@ class _Check:
             raise SafelightError(f"the schema is deeper than {MAX_DEPTH} levels at {_short(place)}; make it flatter")
         if not isinstance(raw, Mapping):
             return raw
-        found: dict[str, Any] = {}
+        cleaned: dict[str, Any] = {}
         for name, value in raw.items():
             has_effect = any(one in raw for one in _WITH.get(name, (name,))) and _HARMLESS.get(name) != value
             if name in _REFUSED and (depth or name != "$id") and has_effect:
                 raise _wrong(place, f"has {quoted(name)}, which is not supported; leave it out")
             if name in _KNOWN and not (name == "format" and isinstance(value, str) and value not in FORMATS):
-                found[name] = self._keyword(name, value, f"{place}/{escaped(name)}", depth)
+                cleaned[name] = self._keyword(name, value, f"{place}/{escaped(name)}", depth)
         if "propertyNames" in raw:
-            self._name(found, raw["propertyNames"], f"{place}/propertyNames")
-        self._check_count(found, place)
-        patterns = [self._only] if self._only is not None and "pattern" in found else []
-        patterns += [_REAL_DAY] if found.get("format") in ("date", "date-time") else []
-        if patterns and isinstance(found.setdefault("allOf", []), list):
-            found["allOf"] = [*found["allOf"], *({"pattern": one} for one in patterns)]
-        return found
+            self._name(cleaned, raw["propertyNames"], f"{place}/propertyNames")
+        self._check_count(cleaned, place)
+        patterns = [self._only] if self._only is not None and "pattern" in cleaned else []
+        patterns += [_REAL_DAY] if cleaned.get("format") in ("date", "date-time") else []
+        if patterns and isinstance(cleaned.setdefault("allOf", []), list):
+            cleaned["allOf"] = [*cleaned["allOf"], *({"pattern": one} for one in patterns)]
+        return cleaned
 
     def _keyword(self, name: str, value: Any, place: str, depth: int) -> Any:
         if isinstance(value, list) and (name in LISTS or name == "items"):
@@ -170,7 +170,7 @@ class _Check:
             return self._reference(value, place)
         return value
 
-    def _name(self, found: dict[str, Any], raw: Any, place: str) -> None:
+    def _name(self, schema: dict[str, Any], raw: Any, place: str) -> None:
         """Holds the names of an object's members to a list, or to a pattern.
 
         Raises:
@@ -178,25 +178,25 @@ class _Check:
         """
         asked = raw if isinstance(raw, Mapping) else {} if raw is True else {"enum": []}
         rest = {key: one for key, one in asked.items() if key in _KNOWN and (key, one) != ("type", "string")}
-        own, others = found.get("properties"), found.get("additionalProperties", True)
-        own = own if isinstance(own, Mapping) else {}
-        if rest.keys() == {"enum"} and isinstance(rest["enum"], list) and "patternProperties" not in found:
+        members, others = schema.get("properties"), schema.get("additionalProperties", True)
+        members = members if isinstance(members, Mapping) else {}
+        if rest.keys() == {"enum"} and isinstance(rest["enum"], list) and "patternProperties" not in schema:
             names = [name for name in rest["enum"] if isinstance(name, str)]
             self._writable(names, place)
-            found["properties"] = {name: own.get(name, others) for name in names}
-        elif rest.keys() == {"pattern"} and not own and "patternProperties" not in found:
+            schema["properties"] = {name: members.get(name, others) for name in names}
+        elif rest.keys() == {"pattern"} and not members and "patternProperties" not in schema:
             self._pattern(rest["pattern"], place)
-            found["patternProperties"] = {rest["pattern"]: others}
+            schema["patternProperties"] = {rest["pattern"]: others}
         elif rest:
             raise _wrong(place, "cannot be held here; give a list or a pattern alone, or leave it out")
         else:
             return
-        found["additionalProperties"] = False
+        schema["additionalProperties"] = False
 
-    def _check_count(self, found: Mapping[str, Any], place: str) -> None:
+    def _check_count(self, schema: Mapping[str, Any], place: str) -> None:
         """Checks that a count of members is not met by the same name twice."""
-        least, required = found.get("minProperties"), found.get("required")
-        is_free = found.get("additionalProperties", True) is not False or found.get("patternProperties")
+        least, required = schema.get("minProperties"), schema.get("required")
+        is_free = schema.get("additionalProperties", True) is not False or schema.get("patternProperties")
         if is_free and isinstance(least, int) and least > 1 + len(required if isinstance(required, list) else ()):
             raise _wrong(
                 f"{place}/minProperties",
@@ -235,22 +235,20 @@ class _Check:
         def written(schema: Any) -> Any:
             if not isinstance(schema, Mapping):
                 return schema
-            found = changed(
-                {name: one for name, one in schema.items() if name not in ("$defs", "definitions")}, written
-            )
-            if isinstance(found.get("$ref"), str):
-                found["$ref"] = f"#/$defs/{names.get(found['$ref'])}"
-            if isinstance(found.get("pattern"), str):
-                found["pattern"] = in_json(found["pattern"])
-            if isinstance(found.get("patternProperties"), Mapping):
-                found["patternProperties"] = {in_json(name): one for name, one in found["patternProperties"].items()}
-            return found
+            copy = changed({name: one for name, one in schema.items() if name not in ("$defs", "definitions")}, written)
+            if isinstance(copy.get("$ref"), str):
+                copy["$ref"] = f"#/$defs/{names.get(copy['$ref'])}"
+            if isinstance(copy.get("pattern"), str):
+                copy["pattern"] = in_json(copy["pattern"])
+            if isinstance(copy.get("patternProperties"), Mapping):
+                copy["patternProperties"] = {in_json(name): one for name, one in copy["patternProperties"].items()}
+            return copy
 
         for reference, place in self._references.items():
             try:
                 if reference[1:] not in self._places:
                     raise LookupError
-                shared[names[reference]] = written(found_at(whole, reference))
+                shared[names[reference]] = written(schema_at(whole, reference))
             except LookupError:  # or its names leave it out
                 raise _wrong(place, f"refers to {quoted(reference)}, where there is no schema") from None
         return {**written(whole), "$defs": shared} if shared else written(whole)

@@ -29,41 +29,41 @@ def inner_schemas(schema: Any) -> Iterator[tuple[str, Any]]:
 
 def changed(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
     """Returns a copy of a schema with each schema in it changed once; its definitions stay."""
-    found = dict(schema)
+    copy = dict(schema)
     for name in (*LISTS, *ONE, *MEMBERS):
         value = schema.get(name)
         if isinstance(value, list):
-            found[name] = [change(one) for one in value]
+            copy[name] = [change(one) for one in value]
         elif isinstance(value, Mapping) and name not in ONE:
-            found[name] = {key: change(one) for key, one in value.items()}
+            copy[name] = {key: change(one) for key, one in value.items()}
         elif name in schema:
-            found[name] = change(value)
-    return found
+            copy[name] = change(value)
+    return copy
 
 
 def references_in(schema: Any) -> list[str]:
     """Returns all references in a schema, without its definitions."""
-    found, waiting = list[str](), [schema]
+    references, waiting = list[str](), [schema]
     while waiting:
         one = waiting.pop()
         if isinstance(one, Mapping) and "$ref" in one:
-            found.append(one["$ref"])
+            references.append(one["$ref"])
         waiting += [inner for _, inner in inner_schemas(one)]
-    return found
+    return references
 
 
-def found_at(root: Any, reference: str) -> Any:
+def schema_at(root: Any, reference: str) -> Any:
     """Returns the schema at a reference that was checked."""
-    found: Any = root
+    schema: Any = root
     for name in reference.split("/")[1:]:
-        found = found[int(name)] if isinstance(found, list) else found[name.replace("~1", "/").replace("~0", "~")]
-    return found
+        schema = schema[int(name)] if isinstance(schema, list) else schema[name.replace("~1", "/").replace("~0", "~")]
+    return schema
 
 
 def looked_up(root: Any, reference: str) -> Any:
     """Returns what stands at any reference; None if it is not one within the schema."""
     with suppress(LookupError, TypeError, ValueError):
-        return found_at(root, reference) if reference == "#" or reference.startswith("#/") else None
+        return schema_at(root, reference) if reference == "#" or reference.startswith("#/") else None
 
 
 def escaped(name: str) -> str:

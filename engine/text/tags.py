@@ -33,26 +33,26 @@ CUT_SHORT = 4
 
 _TAG = re.compile("(" + "|".join(re.escape(tag) for tag in TAGS) + ")")
 _BEGINNINGS = frozenset(tag[:length] for tag in TAGS for length in range(1, len(tag)))
-_LONGEST = max(len(tag) for tag in TAGS)
+_LONGEST_TAG = max(len(tag) for tag in TAGS)
 
 
 def beginning(text: str) -> str:
     """Returns the end of a text that may be the beginning of a tag; empty if it is none."""
-    place = text.rfind("<", max(0, len(text) - _LONGEST + 1))
+    place = text.rfind("<", max(0, len(text) - _LONGEST_TAG + 1))
     return text[place:] if place >= 0 and text[place:] in _BEGINNINGS else ""
 
 
 def starts_in_thought(prompt: str) -> bool:
     """Returns True if a prompt ends inside a thought that it opened, so that the model's text continues it."""
     is_open, behind = False, 0
-    for found in _TAG.finditer(prompt):
-        tag = found[0]
+    for match in _TAG.finditer(prompt):
+        tag = match[0]
         if tag == THINK:
-            line = prompt[max(behind, prompt.rfind("\n", behind, found.start()) + 1) : found.start()]
+            line = prompt[max(behind, prompt.rfind("\n", behind, match.start()) + 1) : match.start()]
             is_open = is_open or not line.strip()
         elif tag not in (MARK, THINK_ASKED):
             is_open = tag == OPEN
-        behind = found.end()
+        behind = match.end()
     return is_open
 
 

@@ -248,8 +248,8 @@ class _Rewriting(NodeTransformer):
     def visit_Compare(self, node: nodes.Compare) -> nodes.Expr:
         self.generic_visit(node)
         if [operand.op for operand in node.ops] in (["in"], ["notin"]):
-            found = _filtered(" within", node.expr, node.ops[0].expr)
-            return found if node.ops[0].op == "in" else nodes.Not(found, lineno=node.lineno)
+            within = _filtered(" within", node.expr, node.ops[0].expr)
+            return within if node.ops[0].op == "in" else nodes.Not(within, lineno=node.lineno)
         return node
 
     def visit_List(self, node: Any) -> nodes.Expr:

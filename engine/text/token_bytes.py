@@ -17,9 +17,9 @@ _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
 def _byte_level() -> dict[str, int]:
-    own = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in own]
-    return {chr(byte): byte for byte in own} | {chr(0x100 + place): byte for place, byte in enumerate(others)}
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(0x100 + place): byte for place, byte in enumerate(others)}
 
 
 BYTE_LEVEL = _byte_level()
@@ -76,13 +76,13 @@ class TokenBytes:
         return "" if alphabet is None else next((sign for sign in text if sign not in alphabet), "")
 
     def _greedy(self, wanted: bytes) -> list[int]:
-        found, place = list[int](), 0
+        ids, place = list[int](), 0
         while place < len(wanted):
             sizes = range(min(self._longest, len(wanted) - place), 0, -1)
             size = next(size for size in sizes if wanted[place : place + size] in self._ids)
-            found.append(self._ids[wanted[place : place + size]])
+            ids.append(self._ids[wanted[place : place + size]])
             place += size
-        return found
+        return ids
 
 
 _NEVER = {0xC0, 0xC1, *range(0xF5, 0x100)}  # bytes that no text in UTF-8 has
@@ -113,9 +113,9 @@ def _writer(fast: FastTokenizer) -> Callable[[str], bytes]:
                 raise SafelightError("this model's tokenizer does not work with formats")
 
     def write(token: str) -> bytes:
-        found = _BYTE.fullmatch(token) if has_bytes else None
-        if found is not None:
-            return bytes([int(found[1], 16)])
+        match = _BYTE.fullmatch(token) if has_bytes else None
+        if match is not None:
+            return bytes([int(match[1], 16)])
         for old, new in spaces:
             token = token.replace(old, new)
         return token.encode("utf-8", "surrogatepass")

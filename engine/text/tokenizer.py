@@ -30,7 +30,7 @@ from engine.text.vocabulary_files import FILE_BYTES, joined, stands_in
 
 BREAK = "\ufdd0"
 """The character within a broken token. Unicode guarantees that it never is a character of a text."""
-MAX_CHARACTERS = 2**21  # encoded at once; each may become a token of 200 bytes
+MAX_ENCODED_CHARACTERS = 2**21  # encoded at once; each may become a token of 200 bytes
 MAX_ID = 2**32 - 1
 COMPOSING = ("Qwen2Tokenizer", "Qwen2TokenizerFast")
 """Values of ``tokenizer_class`` that normalize (NFC), even if the file does not say so."""
@@ -102,13 +102,13 @@ class Tokenizer:
             fast = FastTokenizer.from_buffer(data)
             if fast.normalizer is None and settings.get("tokenizer_class") in COMPOSING:
                 fast.normalizer = NFC()
-            return _made(fast, before)
+            return _prepared(fast, before)
 
     @staticmethod
     def from_bytes(data: bytes, name: str) -> Tokenizer:
         """Reads a tokenizer as ``from_folder``, from a file's content; ``name`` stands for it in messages."""
         with _in_words(f"{name} is damaged; ask for it again"):
-            return _made(FastTokenizer.from_buffer(data))
+            return _prepared(FastTokenizer.from_buffer(data))
 
     @staticmethod
     def from_parts(raw: dict[str, Any], name: str) -> Tokenizer:
@@ -124,7 +124,7 @@ class Tokenizer:
             fast.model = BPE(model["vocab"], model["merges"], **fields)
             tokens = [{name: value for name, value in one.items() if name != "id"} for one in raw["added_tokens"]]
             fast.add_tokens([AddedToken(**token) for token in tokens])
-            return _made(fast)
+            return _prepared(fast)
 
     def inert_with(self, tokens: Iterable[str] = ()) -> Inert:
         """Returns what breaks the control tokens in a text, and others by their written form; see ``inert``."""
@@ -138,7 +138,7 @@ class Tokenizer:
         """Returns the token ids of a text; special tokens written out in it are recognised, none are added.
 
         Raises:
-            SafelightError: it has more than ``MAX_CHARACTERS``.
+            SafelightError: it has more than ``MAX_ENCODED_CHARACTERS``.
         """
         _require_bounded(text)
         return self._encoded(text)
@@ -160,8 +160,8 @@ class Tokenizer:
         return self.encode_rendered(self.inert(text))
 
     def count(self, text: str) -> int:
-        """Counts the ids of ``encode_rendered`` for a text of any length, to within one per ``MAX_CHARACTERS``."""
-        pieces = (text[start : start + MAX_CHARACTERS] for start in range(0, len(text), MAX_CHARACTERS))
+        """Counts the ids of ``encode_rendered`` for a text of any length, to one per ``MAX_ENCODED_CHARACTERS``."""
+        pieces = (text[start : start + MAX_ENCODED_CHARACTERS] for start in range(0, len(text), MAX_ENCODED_CHARACTERS))
         return sum(len(self._rendered(piece)) for piece in pieces)
 
     def _rendered(self, text: str) -> list[int]:
@@ -170,8 +170,8 @@ class Tokenizer:
             return self._encoded(text)
         whole = _whole(text)
         with _in_words("the model's tokenizer cannot read this text; download the model again"):
-            found = self.fast.encode_batch([whole], add_special_tokens=False)[0]
-            tokens = list(zip(found.ids, found.offsets, strict=True))
+            encoding = self.fast.encode_batch([whole], add_special_tokens=False)[0]
+            tokens = list(zip(encoding.ids, encoding.offsets, strict=True))
             ids: list[int] = []
             # Between tokens that were added to the vocabulary, a text is split and merged by itself.
             for is_added, group in itertools.groupby(tokens, lambda token: self._is_added(whole, *token)):
@@ -192,10 +192,10 @@ class Tokenizer:
         bare = "".join(parts)
         places = list(itertools.accumulate(map(len, parts[:-1])))  # of the breaks
         needed = set[int]()
-        for found in self._first_of_added.finditer(bare):
-            for size in self._sizes[found[0]]:
-                if bare[found.start() : found.start() + size] in self._written:
-                    within = slice(bisect_right(places, found.start()), bisect_left(places, found.start() + size))
+        for match in self._first_of_added.finditer(bare):
+            for size in self._sizes[match[0]]:
+                if bare[match.start() : match.start() + size] in self._written:
+                    within = slice(bisect_right(places, match.start()), bisect_left(places, match.start() + size))
                     needed.update(places[within])
         return "".join(
             part + (BREAK if place in needed else "") for part, place in zip(parts, [*places, -1], strict=True)
@@ -230,8 +230,8 @@ class Tokenizer:
 
     def token_id(self, token: str) -> int | None:
         """Returns the id of a token by its written form."""
-        found: int | None = self.fast.token_to_id(token)
-        return found
+        index: int | None = self.fast.token_to_id(token)
+        return index
 
     def _decode_one(self, token: int) -> str:
         raw = self.fast.id_to_token(token) if 0 <= token <= MAX_ID else None
@@ -271,13 +271,15 @@ class Inert:
         return broken + BREAK if text in self._names else broken
 
     @staticmethod
-    def _broken(found: re.Match[str]) -> str:
-        return found[0] + BREAK if len(found[0]) == 1 else found[0]
+    def _broken(match: re.Match[str]) -> str:
+        return match[0] + BREAK if len(match[0]) == 1 else match[0]
 
 
 def _require_bounded(text: str) -> None:
-    if len(text) > MAX_CHARACTERS:
-        raise SafelightError(f"the text has more than {MAX_CHARACTERS:,} characters, the most that is read; shorten it")
+    if len(text) > MAX_ENCODED_CHARACTERS:
+        raise SafelightError(
+            f"the text has more than {MAX_ENCODED_CHARACTERS:,} characters, the most that is read; shorten it"
+        )
 
 
 def _whole(text: str) -> str:
@@ -285,13 +287,13 @@ def _whole(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _made(fast: FastTokenizer, default: tuple[int, ...] = ()) -> Tokenizer:
+def _prepared(fast: FastTokenizer, default: tuple[int, ...] = ()) -> Tokenizer:
     """Returns the library's tokenizer as one that neither pads nor cuts, and adds tokens to prompts alone."""
     fast.no_padding()
     fast.no_truncation()
     text = fast.encode("x")
-    own = [place for place, is_added in enumerate(text.special_tokens_mask) if not is_added] or [len(text)]
-    before, after = tuple(text.ids[: own[0]]), tuple(text.ids[own[-1] + 1 :])
+    own_places = [place for place, is_added in enumerate(text.special_tokens_mask) if not is_added] or [len(text)]
+    before, after = tuple(text.ids[: own_places[0]]), tuple(text.ids[own_places[-1] + 1 :])
     fast.post_processor = None
     return Tokenizer(fast, before or default, after)
 

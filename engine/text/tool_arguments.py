@@ -54,11 +54,11 @@ class ToolSchema:
         """Returns the names of the types that a value may have; empty if the schema names none."""
         names: set[str] = set()
         for schema in self._all():
-            said = schema.get("type")
-            names.update(name.lower() for name in _listed(said) if isinstance(name, str))
-            if said is None:
+            declared = schema.get("type")
+            names.update(name.lower() for name in _listed(declared) if isinstance(name, str))
+            if declared is None:
                 names.update(_type_of(value) for value in _listed(schema.get("enum"))[:_MAX_SCHEMAS])
-            if said is None and "const" in schema:
+            if declared is None and "const" in schema:
                 names.add(_type_of(schema["const"]))
         return frozenset(names)
 
@@ -193,24 +193,24 @@ class ToolArguments:
 
     def _until(self, ends: re.Pattern[str]) -> tuple[str, str]:
         """Reads up to the next sign; returns that, empty if there is none, and the text before it."""
-        found = ends.search(self._text, self.end)
-        start, self.end = self.end, len(self._text) if found is None else found.end()
-        return ("", self._text[start:]) if found is None else (found[0], self._text[start : found.start()])
+        match = ends.search(self._text, self.end)
+        start, self.end = self.end, len(self._text) if match is None else match.end()
+        return ("", self._text[start:]) if match is None else (match[0], self._text[start : match.start()])
 
     def _delimited(self, mark: str) -> tuple[str, bool]:
         """Reads the text up to a closing mark; returns it, and whether it has an end."""
         start = self.end
         if mark == MARK:
-            found = self._text.find(MARK, start)
+            end = self._text.find(MARK, start)
         else:
             quoted = _QUOTED.match(self._text, start)
-            found = quoted.end() if quoted is not None and quoted.end() < len(self._text) else -1
-            found = found if self._text[found : found + 1] == mark else -1
-        if found < 0:
+            end = quoted.end() if quoted is not None and quoted.end() < len(self._text) else -1
+            end = end if self._text[end : end + 1] == mark else -1
+        if end < 0:
             self.end = len(self._text)
             return self._text[start:], self._is_whole
-        self.end = found + len(mark)
-        return self._text[start:found], True
+        self.end = end + len(mark)
+        return self._text[start:end], True
 
     def _read_key(self) -> None:
         level = self._levels[-1]
@@ -218,8 +218,8 @@ class ToolArguments:
         self._held += "" if self._is_named else before
         is_blank = not self._held.strip()
         if sign in ('"', MARK) and is_blank and not self._is_named:
-            held, _ = self._delimited(sign)
-            self._held = held if sign == MARK else _without_escapes(held)
+            raw, _ = self._delimited(sign)
+            self._held = raw if sign == MARK else _without_escapes(raw)
             self._is_named = True
         elif sign == ":" or (sign == "=" and level.opener == "("):
             self._key = self._held.strip()
@@ -248,8 +248,8 @@ class ToolArguments:
 
     def _read_string(self, mark: str) -> None:
         self._begin()
-        held, has_end = self._delimited(mark)
-        text = held if mark == MARK else _without_escapes(held)
+        raw, has_end = self._delimited(mark)
+        text = raw if mark == MARK else _without_escapes(raw)
         if self._schema.takes_strings() and (has_end or mark == MARK):
             self._write(_string(text) if has_end else _string(text)[:-1])
         elif has_end:
@@ -258,13 +258,13 @@ class ToolArguments:
     def _read_bare(self) -> None:
         self._begin()
         start, inner, self.end = self.end, 0, len(self._text)
-        for found in _BARE_ENDS.finditer(self._text, start):
-            if found[0] in "{[(":
+        for match in _BARE_ENDS.finditer(self._text, start):
+            if match[0] in "{[(":
                 inner += 1
-            elif inner and found[0] != ",":
+            elif inner and match[0] != ",":
                 inner -= 1
-            elif not inner and (found[0] == "," or self._would_close(found[0])):
-                self.end = found.start()
+            elif not inner and (match[0] == "," or self._would_close(match[0])):
+                self.end = match.start()
                 break
         if self.end < len(self._text) or self._is_whole:
             text = self._text[start : self.end].replace(MARK, '"')
@@ -330,7 +330,7 @@ def _without_escapes(text: str) -> str:
     """Returns the content of a JSON string; unchanged if it is none."""
     text = re.sub(_ANY_MARK, '\\\\"', text)
     try:
-        found = str(json.loads(f'"{text}"', strict=False))
+        unescaped = str(json.loads(f'"{text}"', strict=False))
     except ValueError:
         return text
-    return found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # half a character has no UTF-8
+    return unescaped.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # half a character has no UTF-8

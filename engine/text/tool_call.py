@@ -28,10 +28,10 @@ _BETWEEN = re.compile(r"[\s,:+\-.\dEaeflnrstu]*")  # of numbers, true, false and
 
 def read_call(text: str) -> tuple[str, dict[str, Any]] | None:
     """Returns a call's name and arguments; None if the text is no call. Strings may have line breaks as they are."""
-    text = _STRING.sub(lambda found: _CONTROL.sub(lambda sign: f"\\u{ord(sign[0]):04x}", found[0]), text)
+    text = _STRING.sub(lambda string: _CONTROL.sub(lambda sign: f"\\u{ord(sign[0]):04x}", string[0]), text)
     try:
-        found = parse_json(text, "a call")
-        name, arguments = found["name"], found.get("arguments", found.get("parameters", {}))
+        call = parse_json(text, "a call")
+        name, arguments = call["name"], call.get("arguments", call.get("parameters", {}))
         if isinstance(arguments, str):  # as JSON in a string
             arguments = parse_json(arguments or "{}", "the arguments")
     except (SafelightError, KeyError, TypeError, AttributeError):
@@ -102,8 +102,8 @@ class JsonCall:
 
 
 def _end(pattern: re.Pattern[str], text: str, place: int) -> int:
-    found = pattern.match(text, place)
-    return found.end() if found else place
+    match = pattern.match(text, place)
+    return match.end() if match else place
 
 
 MAX_CALLS = 128
@@ -154,10 +154,10 @@ class ToolCallReader:
         """Adds a call that was read elsewhere."""
         self._give(name, json.dumps(arguments, ensure_ascii=False))
 
-    def take(self) -> list[OutputPart]:
+    def new_parts(self) -> list[OutputPart]:
         """Returns the parts read since the last time."""
-        taken, self._parts = self._parts, []
-        return taken
+        parts, self._parts = self._parts, []
+        return parts
 
     def begin(self, *, is_json: bool = False) -> None:
         self.is_over = self._is_begun = False
@@ -207,21 +207,21 @@ class ToolCallReader:
         self._parts.append(ToolCallPart(self._count, name, arguments, is_cut))
         self._count += 1
 
-    def _end_json(self, held: str) -> str:
+    def _end_json(self, text: str) -> str:
         """Reads a call in JSON; returns it as content, without tags, if it is none."""
-        call = read_call(held)
+        call = read_call(text)
         if call is None:
-            return re.sub("|".join(map(re.escape, (THINK, THINK_END, JSON_CALL))), "", held)
+            return re.sub("|".join(map(re.escape, (THINK, THINK_END, JSON_CALL))), "", text)
         self.give(*call)
         return ""
 
     def _head(self) -> tuple[str, bool]:
         """Returns the text so far, longer than any head if it is none, and True if a call begins with it."""
         text = "".join(self._held)
-        found = _BRACKET.search(text)
-        if found is None:
+        bracket = _BRACKET.search(text)
+        if bracket is None:
             return text, False
-        is_named = found.start() <= _MAX_HEAD and bool(self._name(text[: found.start()]))
+        is_named = bracket.start() <= _MAX_HEAD and bool(self._name(text[: bracket.start()]))
         return text + " " * _MAX_HEAD + " ", is_named
 
     def _read_calls(self, text: str, *, is_whole: bool) -> str:
@@ -231,17 +231,17 @@ class ToolCallReader:
         name, opener, place = self._name(text[: bracket.start()]), bracket[0], bracket.end()
         while True:
             schema = ToolSchema(self._schemas.get(name))
-            made = ToolArguments(text, place, opener, schema, is_whole=is_whole)
-            self._give(name, made.json, is_cut=not made.is_closed)
-            another = None if self.is_full else _ANOTHER.match(text, made.end)
-            if not made.is_closed or another is None:
-                return text[made.end :] if made.is_closed else ""
+            arguments = ToolArguments(text, place, opener, schema, is_whole=is_whole)
+            self._give(name, arguments.json, is_cut=not arguments.is_closed)
+            another = None if self.is_full else _ANOTHER.match(text, arguments.end)
+            if not arguments.is_closed or another is None:
+                return text[arguments.end :] if arguments.is_closed else ""
             name, opener, place = another["name"], another["bracket"], another.end()
 
     def _name(self, head: str) -> str:
         """Returns the name in a head; empty if that is none."""
-        found = _HEAD.fullmatch(self._content(head))
-        return found["name"] if found and (found["call"] or found["name"] in self._schemas) else ""
+        match = _HEAD.fullmatch(self._content(head))
+        return match["name"] if match and (match["call"] or match["name"] in self._schemas) else ""
 
     def _left_behind(self, rest: str) -> str:
         """Returns content after the arguments, without surplus brackets."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from engine.errors import SafelightError, quoted
 from engine.text.schema_check import Lacks, checked_schema
-from engine.text.schema_parts import changed, found_at, references_in
+from engine.text.schema_parts import changed, references_in, schema_at
 from engine.text.tags import CALL, CALL_END, JSON_CALL, JSON_CALL_END, MARK
 
 MAX_AT_ONCE = 32  # calls in one answer
@@ -51,10 +51,10 @@ def tool_grammar(
     Raises:
         SafelightError: an invalid name, or an unsupported schema; names the tool.
     """
-    made = _Rules(token_id, lacks, only)
-    calls = [made.call(tool, is_strict=is_strict) for tool in tools] or [made.any_call()]
-    more = f'("\\n"? call){{0,{MAX_AT_ONCE - 1}}}' if made.is_json else f"call{{0,{MAX_AT_ONCE - 1}}}"
-    return "\n".join((f"start: call {more}", f"call: {' | '.join(calls)}", *made.rules, ""))
+    grammar = _Rules(token_id, lacks, only)
+    calls = [grammar.call(tool, is_strict=is_strict) for tool in tools] or [grammar.any_call()]
+    more = f'("\\n"? call){{0,{MAX_AT_ONCE - 1}}}' if grammar.is_json else f"call{{0,{MAX_AT_ONCE - 1}}}"
+    return "\n".join((f"start: call {more}", f"call: {' | '.join(calls)}", *grammar.rules, ""))
 
 
 class _NothingError(SafelightError):
@@ -162,35 +162,35 @@ class _Rules:
 
     def _as_object(self) -> Mapping[str, Any]:
         """Returns the schema of the tool's parameters as that of an object, without members if none are described."""
-        found: Any = self._root
+        schema: Any = self._root
         for _ in range(1 + len(self._root.get("$defs", ()))):  # which may refer to one another without end
-            if isinstance(found, Mapping) and set(found) - {"$defs", "type"} == {"$ref"}:
-                found = found_at(self._root, found["$ref"])
-        if not isinstance(found, Mapping):
+            if isinstance(schema, Mapping) and set(schema) - {"$defs", "type"} == {"$ref"}:
+                schema = schema_at(self._root, schema["$ref"])
+        if not isinstance(schema, Mapping):
             raise self._nothing("")
-        return {**found, "type": "object"} if set(found) - {"$defs", "type"} else {"type": "object", "properties": {}}
+        return {**schema, "type": "object"} if set(schema) - {"$defs", "type"} else {"type": "object", "properties": {}}
 
     def _one_of(self, schemas: Sequence[Any], place: str) -> str:
-        found = list[str]()
+        alternatives = list[str]()
         for index, one in enumerate(schemas):
             with contextlib.suppress(_NothingError):
-                found.append(self._value(one, f"{place}/{index}"))
-        if not found:
+                alternatives.append(self._value(one, f"{place}/{index}"))
+        if not alternatives:
             raise self._nothing(place)
-        return self._rule(" | ".join(found))
+        return self._rule(" | ".join(alternatives))
 
     def _reference(self, reference: str, place: str) -> str:
         if reference not in self._referred:
             name = self._referred[reference] = self._rule('""')  # known before it is made: a schema may contain itself
             index = len(self.rules) - 1
             try:
-                self.rules[index] = f"{name}: {self._value(found_at(self._root, reference), place)}"
+                self.rules[index] = f"{name}: {self._value(schema_at(self._root, reference), place)}"
             except _NothingError:
                 self._referred[reference] = None
-        found = self._referred[reference]
-        if found is None:
+        rule = self._referred[reference]
+        if rule is None:
             raise self._nothing(place)
-        return found
+        return rule
 
     def _json(self, schema: Mapping[str, Any], style: Mapping[str, Any] = _STYLE) -> str:
         """Returns the rule of a value as JSON."""
@@ -208,16 +208,16 @@ class _Rules:
         """Returns a schema whose texts hold no tag, and only what the model can write."""
         if not isinstance(schema, Mapping):
             return schema
-        found = changed(schema, self._writable)
+        writable = changed(schema, self._writable)
         if "pattern" in schema and self._only is not None:
-            found["allOf"] = [*found.get("allOf", ()), {"pattern": f"^{self._only}$"}]
+            writable["allOf"] = [*writable.get("allOf", ()), {"pattern": f"^{self._only}$"}]
         elif (
             not self.is_json
             and schema.get("type") == "string"
             and not schema.keys() & {"pattern", "format", "enum", "const"}
         ):
-            found["pattern"] = "^[^<]*$"
-        return found
+            writable["pattern"] = "^[^<]*$"
+        return writable
 
     def _literal(self, value: Any) -> str:
         if isinstance(value, str):

@@ -60,14 +60,14 @@ async def program(server: ToolServer, log: TextIO, ended: Callable[[], None]) ->
     """
     env = {name: value for name, value in os.environ.items() if name.upper() in PASSED_ON} | dict(server.env)
     command, *args = example_server() if server.command == EXAMPLES else (server.command, *server.args)
-    given = StdioServerParameters(
+    parameters = StdioServerParameters(
         command=os.path.expanduser(command),
         args=args,
         env=env,
         cwd=os.path.expanduser(server.cwd) or None,
         encoding_error_handler="replace",
     )
-    async with stdio_client(given, log) as (read, write):
+    async with stdio_client(parameters, log) as (read, write):
         yield _UntilEnded(read, ended), write
 
 
@@ -125,7 +125,7 @@ async def address(server: ToolServer, refused: Callable[[str], None]) -> AsyncGe
             response.stream = _Bounded(response.stream, end)
 
     try:
-        made = httpx2.AsyncClient(
+        new_client = httpx2.AsyncClient(
             verify=httpx2.create_ssl_context(),
             headers={"Accept-Encoding": "identity", **dict(server.headers)},
             timeout=timeout,
@@ -135,7 +135,7 @@ async def address(server: ToolServer, refused: Callable[[str], None]) -> AsyncGe
     except (ValueError, ImportError, httpx2.InvalidURL):  # without their packages some are not spoken
         raise SafelightError(f"cannot be reached: {proxy_error()}") from None
     async with (
-        made as client,
+        new_client as client,
         streamable_http_client(server.url, http_client=client, max_sse_event_size=MAX_MESSAGE) as streams,
     ):
         yield streams

@@ -20,8 +20,8 @@ from engine.errors import SafelightError, quoted
 
 MAX_SERVERS = 32
 MAX_ENTRIES = 128  # arguments, variables or headers of a server
-LONGEST = 8_192  # characters of one of them
-MAX_BYTES = 2**20  # of a file of declarations
+MAX_VALUE_CHARACTERS = 8_192  # characters of one of them
+MAX_DECLARATION_BYTES = 2**20  # of a file of declarations
 _LISTS = ("mcpServers", "servers")
 _NAME = re.compile(r"[^\x00-\x1f\x7f]{1,64}")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
@@ -89,17 +89,17 @@ def read_servers(raw: Any, name: str = "the declaration") -> tuple[tuple[ToolSer
     Raises:
         SafelightError: there are no declarations, or too many.
     """
-    found = raw if isinstance(raw, Mapping) else None
+    entries = raw if isinstance(raw, Mapping) else None
     for key in _LISTS:
-        if found is not None and isinstance(found.get(key), Mapping):
-            found = found[key]
+        if entries is not None and isinstance(entries.get(key), Mapping):
+            entries = entries[key]
             break
-    if found is None or not all(isinstance(entry, Mapping) for entry in found.values()):
+    if entries is None or not all(isinstance(entry, Mapping) for entry in entries.values()):
         raise SafelightError(f'{name} declares no servers; write {{"mcpServers": {{"NAME": {{"command": "…"}}}}}}')
-    if len(found) > MAX_SERVERS:
-        raise SafelightError(f"{name} declares {len(found)} servers, and {MAX_SERVERS} are the most")
+    if len(entries) > MAX_SERVERS:
+        raise SafelightError(f"{name} declares {len(entries)} servers, and {MAX_SERVERS} are the most")
     servers, problems = list[ToolServer](), list[str]()
-    for own_name, entry in found.items():
+    for own_name, entry in entries.items():
         try:
             servers.append(_read_server(own_name, entry))
         except SafelightError as error:
@@ -113,14 +113,14 @@ def servers_to_json(servers: Iterable[ToolServer]) -> dict[str, Any]:
 
 
 def _as_json(server: ToolServer) -> dict[str, Any]:
-    found: dict[str, Any] = {"url": server.url} if server.url else {"command": server.command}
-    found |= {"args": list(server.args)} if server.args else {}
-    found |= {name: dict(pairs) for name, pairs in (("env", server.env), ("headers", server.headers)) if pairs}
-    found |= {"cwd": server.cwd} if server.cwd else {}
-    return found | ({} if server.is_on else {"disabled": True})
+    entry: dict[str, Any] = {"url": server.url} if server.url else {"command": server.command}
+    entry |= {"args": list(server.args)} if server.args else {}
+    entry |= {name: dict(pairs) for name, pairs in (("env", server.env), ("headers", server.headers)) if pairs}
+    entry |= {"cwd": server.cwd} if server.cwd else {}
+    return entry | ({} if server.is_on else {"disabled": True})
 
 
-Line = Annotated[str, text(LONGEST, r"[^\0]*")]
+Line = Annotated[str, text(MAX_VALUE_CHARACTERS, r"[^\0]*")]
 Lines = Annotated[dict[Line, Line], many(MAX_ENTRIES)]
 
 
@@ -140,15 +140,15 @@ class _Entry:
 def _read_server(name: str, entry: Mapping[str, Any]) -> ToolServer:
     if not _NAME.fullmatch(name):
         raise SafelightError(f"a server is called {quoted(name)}; give it a name of 1 to 64 characters")
-    own = read(_Entry, entry, f"the server {quoted(name)}", is_inner=True)
-    if bool(own.command) == bool(own.url):
+    form = read(_Entry, entry, f"the server {quoted(name)}", is_inner=True)
+    if bool(form.command) == bool(form.url):
         raise SafelightError(f"the server {quoted(name)} needs a command or a url, and not both")
-    if any(not _HEADER.fullmatch(key) or not value.isprintable() for key, value in own.headers.items()):
+    if any(not _HEADER.fullmatch(key) or not value.isprintable() for key, value in form.headers.items()):
         raise SafelightError(f"a header of {quoted(name)} has a sign that no header may have")
-    if own.url:
-        _check_address(name, own.url)
-    env, headers = tuple(own.env.items()), tuple(own.headers.items())
-    return ToolServer(name, own.command, own.args, env, own.cwd, own.url, headers, own.disabled is not True)
+    if form.url:
+        _check_address(name, form.url)
+    env, headers = tuple(form.env.items()), tuple(form.headers.items())
+    return ToolServer(name, form.command, form.args, env, form.cwd, form.url, headers, form.disabled is not True)
 
 
 def _check_address(name: str, url: str) -> None:

@@ -21,7 +21,7 @@ Value = TypeVar("Value")
 ERROR = "Error: "
 """What the result of a call that failed begins with."""
 MAX_EXPRESSION = 80  # characters
-MAX_TEXT = 10_000  # characters of a text whose words are counted
+MAX_COUNTED_CHARACTERS = 10_000  # characters of a text whose words are counted
 _MAX_NUMBER = 10**15  # a larger number is refused
 _DECIMALS = 6
 
@@ -85,7 +85,7 @@ ZONES: Mapping[str, str] = MappingProxyType(
 """The time zone of each place that the clock knows."""
 
 COLUMNS = ("capital", "currency", "continent")
-_ROWS = """Argentina Buenos Aires,peso,America; Australia Canberra,dollar,Australia; Austria Vienna,euro,Europe;
+_COUNTRIES = """Argentina Buenos Aires,peso,America; Australia Canberra,dollar,Australia; Austria Vienna,euro,Europe;
 Belgium Brussels,euro,Europe; Bolivia Sucre,boliviano,America; Brazil Brasilia,real,America;
 Bulgaria Sofia,euro,Europe; Cambodia Phnom Penh,riel,Asia; Canada Ottawa,dollar,America; Chile Santiago,peso,America;
 China Beijing,yuan,Asia; Colombia Bogota,peso,America; Croatia Zagreb,euro,Europe; Cuba Havana,peso,America;
@@ -104,7 +104,7 @@ Zambia Lusaka,kwacha,Africa"""
 TABLE: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         country: dict(zip(COLUMNS, values.split(","), strict=True))
-        for country, values in (row.split(maxsplit=1) for row in _ROWS.split(";"))
+        for country, values in (row.split(maxsplit=1) for row in _COUNTRIES.split(";"))
     }
 )
 """Countries, with the columns of each."""
@@ -122,8 +122,8 @@ class ExampleTool:
     @property
     def declaration(self) -> dict[str, Any]:
         """The tool as chat templates take it."""
-        own = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
-        return {"type": "function", "function": own}
+        function = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
+        return {"type": "function", "function": function}
 
 
 def calculate(expression: str) -> str:
@@ -179,7 +179,7 @@ def clock(place: str | None = None, now: datetime.datetime | None = None) -> str
         SafelightError: the place is unknown.
     """
     try:
-        zone = None if place is None else ZoneInfo(_found(ZONES, place, "place"))
+        zone = None if place is None else ZoneInfo(_named(ZONES, place, "place"))
     except ZoneInfoNotFoundError:
         raise SafelightError("this computer has no list of time zones") from None
     there = (now or datetime.datetime.now(datetime.UTC)).astimezone(zone)
@@ -196,10 +196,10 @@ def look_up(column: str, name: str) -> str:
     Raises:
         SafelightError: the table has no such country or column.
     """
-    return _found(_found(TABLE, name, "row"), column, "column")
+    return _named(_named(TABLE, name, "row"), column, "column")
 
 
-def _found(values: Mapping[str, Value], name: str, kind: str) -> Value:
+def _named(values: Mapping[str, Value], name: str, kind: str) -> Value:
     for known, value in values.items():
         if known.lower() == name.strip().lower():
             return value
@@ -229,7 +229,7 @@ TOOLS: Mapping[str, ExampleTool] = MappingProxyType(
             ExampleTool(
                 "count_words",
                 "Counts the words of a text.",
-                _object(("text",), text={"type": "string", "maxLength": MAX_TEXT}),
+                _object(("text",), text={"type": "string", "maxLength": MAX_COUNTED_CHARACTERS}),
                 count_words,
             ),
             ExampleTool(

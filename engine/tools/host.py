@@ -124,17 +124,17 @@ class ToolHost:
     async def _follow(self, servers: tuple[ToolServer, ...]) -> None:
         from engine.tools.connection import Connection  # imports the protocol's library, in this thread
 
-        wanted = {server.name: server for server in servers if server.is_on}
+        by_name = {server.name: server for server in servers if server.is_on}
         async with self._changing:
-            gone = [one for name, one in self._connections.items() if wanted.get(name) != one.server]
+            gone = [one for name, one in self._connections.items() if by_name.get(name) != one.server]
             for one in gone:
                 del self._connections[one.server.name]
             self._leaving |= set(gone)
-            for name, server in wanted.items():
+            for name, server in by_name.items():
                 if name not in self._connections:
-                    made = Connection(server, self._note)
-                    self._connections[name] = made
-                    made.start()
+                    connection = Connection(server, self._note)
+                    self._connections[name] = connection
+                    connection.start()
         self._note()
         await asyncio.gather(*(one.close() for one in self._leaving))
         self._leaving -= set(gone)
@@ -153,9 +153,9 @@ class ToolHost:
         self._changed()
 
     async def _call(self, tool: Tool, arguments: dict[str, Any], seconds: float) -> ToolResult:
-        found = self._connections.get(tool.server)
-        if found is None:
+        connection = self._connections.get(tool.server)
+        if connection is None:
             raise SafelightError(f"{tool.server} is not running; switch it on in the settings, under Tools")
-        if found.server.identity != tool.identity:
+        if connection.server.identity != tool.identity:
             raise SafelightError(f"{tool.server} is another server now")
-        return await found.call(tool.name, arguments, seconds)
+        return await connection.call(tool.name, arguments, seconds)

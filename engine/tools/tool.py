@@ -52,8 +52,8 @@ class Tool:
     def function(self) -> dict[str, Any]:
         """The tool as chat templates take it."""
         schema = self.parameters or {"type": "object", "properties": {}}
-        own = {"name": self.called, "description": self.description, "parameters": schema}
-        return {"type": "function", "function": own}
+        function = {"name": self.called, "description": self.description, "parameters": schema}
+        return {"type": "function", "function": function}
 
 
 @dataclass(frozen=True)
@@ -105,14 +105,14 @@ def read_tool(server: ToolServer, raw: types.Tool) -> Tool | None:
 
 def distinct(tools: Iterable[Tool]) -> tuple[Tool, ...]:
     """Returns tools of which none is called like another: those of one name get their server's before it."""
-    given = list(tools)
-    counts = Counter(tool.name for tool in given)
-    found = dict[str, Tool]()
-    for tool in given:
+    listed = list(tools)
+    counts = Counter(tool.name for tool in listed)
+    by_call = dict[str, Tool]()
+    for tool in listed:
         server = re.sub(r"[^A-Za-z0-9_-]+", "_", tool.server)[:48] or "server"
         called = tool.name if counts[tool.name] == 1 else f"{server}.{tool.name}"[:128]
-        found.setdefault(called, replace(tool, called=called))
-    return tuple(found.values())
+        by_call.setdefault(called, replace(tool, called=called))
+    return tuple(by_call.values())
 
 
 def read_result(raw: types.CallToolResult, seconds: float) -> ToolResult:

@@ -26,7 +26,7 @@ from engine.tasks.decisions.questions import MAX_OPTIONS, MAX_QUESTIONS
 from engine.trace.format import (
     MAX_NUMBER,
     MAX_STEP,
-    MAX_TEXT,
+    MAX_TEXT_BYTES,
     MAX_TEXTS,
     MAX_TOP,
     MAX_WHY,
@@ -87,16 +87,16 @@ class Codec:
     def most(self) -> dict[bytes, int]:
         """The most bytes that a payload of each kind after the header can have."""
         slots = {b"SLOT": COUNT.size + MAX_QUESTIONS * (OPTIONS.size + 4 * MAX_OPTIONS)}
-        others = {b"IMAG": MAX_BYTES, b"PIEC": MAX_TEXTS, b"TEXT": MAX_TEXT, b"FAIL": MAX_WHY}
+        others = {b"IMAG": MAX_BYTES, b"PIEC": MAX_TEXTS, b"TEXT": MAX_TEXT_BYTES, b"FAIL": MAX_WHY}
         return {code: self._most(layout) for code, layout in LAYOUTS.items()} | slots | others
 
     def _most(self, layout: PayloadLayout) -> int:
-        found = LENGTH.size + layout.head.size
+        size = LENGTH.size + layout.head.size
         for row in layout.rows.values():
             count = 1 if row.kind == "token" else self.length * (MAX_TOP if row.is_wide else 1)
             count = MAX_ANSWER if row.is_counted else count
-            found += (row.most or MAX_TEXT) if row.kind == "text" else -(-count * BITS.get(row.kind, 32) // 8)
-        return min(found, MAX_STEP)
+            size += (row.most or MAX_TEXT_BYTES) if row.kind == "text" else -(-count * BITS.get(row.kind, 32) // 8)
+        return min(size, MAX_STEP)
 
     def encode(self, event: Event) -> tuple[bytes, bytes, int, int]:
         """Returns an event's kind, payload, block and step.
@@ -121,9 +121,9 @@ class Codec:
             value = len(rows[name]) if name in rows else getattr(event, name)
             figures.append(figure.options.index(value) if figure.options else value)
         figures += [width or 0, width is not None] if layout.is_wide else []
-        own = LENGTH.pack(length) if self.has_shorter and isinstance(event, CanvasStarted) else b""
+        own_length = LENGTH.pack(length) if self.has_shorter and isinstance(event, CanvasStarted) else b""
         packed = [_packed(row, rows[name], rows.get(row.over)) for name, row in layout.rows.items()]
-        return b"".join((own, layout.head.pack(*figures), *packed))
+        return b"".join((own_length, layout.head.pack(*figures), *packed))
 
     def decode(self, code: bytes, payload: bytes, block: int, step: int) -> Event:
         """Returns the event of a payload. Its arrays are read-only.
@@ -142,10 +142,10 @@ class Codec:
 
     def _decode(self, reading: _Reading, layout: PayloadLayout) -> dict[str, Any]:
         """Returns the stored fields of a payload."""
-        own = reading.figures(LENGTH)[0] if self.has_shorter and layout.event is CanvasStarted else None
+        own_length = reading.figures(LENGTH)[0] if self.has_shorter and layout.event is CanvasStarted else None
         figures = reading.figures(layout.head)
         width, has_top = figures[-2:] if layout.is_wide else (0, 0)
-        length = self._length(reading.left, layout, width) if own is None else own
+        length = self._length(reading.left, layout, width) if own_length is None else own_length
         if length > self.length:
             raise PayloadError("its canvas is too long")
         if width > MAX_TOP or has_top > 1 or (width and not has_top):
@@ -186,22 +186,26 @@ def _packed(row: Row, value: Any, over: Any) -> bytes:
 
 def _encode_slots(event: SlotsRead) -> bytes:
     figures = zip(event.logprobs, event.argmax_is_label, strict=True)
-    head = COUNT.pack(len(event.logprobs)) + b"".join(OPTIONS.pack(len(own), is_label) for own, is_label in figures)
+    head = COUNT.pack(len(event.logprobs)) + b"".join(
+        OPTIONS.pack(len(logprobs), is_label) for logprobs, is_label in figures
+    )
     return head + _planes(np.concatenate(event.logprobs))
 
 
-def _decode_slots(reading: _Reading, block: int, wanted: tuple[int, ...] | None) -> SlotsRead:
+def _decode_slots(reading: _Reading, block: int, expected: tuple[int, ...] | None) -> SlotsRead:
     (count,) = reading.figures(COUNT)
     figures = [reading.figures(OPTIONS) for _ in range(count)]
-    if not 1 <= count <= MAX_QUESTIONS or any(not 2 <= n <= MAX_OPTIONS or said > 1 for n, said in figures):
+    if not 1 <= count <= MAX_QUESTIONS or any(not 2 <= n <= MAX_OPTIONS or is_label > 1 for n, is_label in figures):
         raise PayloadError("it contradicts itself")
-    if wanted is not None and tuple(options for options, _ in figures) != wanted:
+    if expected is not None and tuple(options for options, _ in figures) != expected:
         raise PayloadError("it does not match the questions")
     whole = reading.reals(sum(options for options, _ in figures))
     if (whole > 0).any():
         raise PayloadError("it has a probability over 1")
     edges = np.cumsum([options for options, _ in figures])[:-1]
-    return SlotsRead(block, tuple(map(_fixed, np.split(whole, edges))), tuple(bool(said) for _, said in figures))
+    return SlotsRead(
+        block, tuple(map(_fixed, np.split(whole, edges))), tuple(bool(is_label) for _, is_label in figures)
+    )
 
 
 class _Reading:
@@ -210,19 +214,19 @@ class _Reading:
     def __init__(self, payload: bytes, vocab_size: int) -> None:
         self._payload, self._place, self._vocab_size = payload, 0, vocab_size
 
-    def _take(self, count: int) -> bytes:
-        taken = self._payload[self._place : self._place + count]
-        if len(taken) != count:
+    def _next(self, count: int) -> bytes:
+        piece = self._payload[self._place : self._place + count]
+        if len(piece) != count:
             raise PayloadError("it is too short")
         self._place += count
-        return taken
+        return piece
 
     def figures(self, layout: struct.Struct) -> tuple[Any, ...]:
-        return layout.unpack(self._take(layout.size))
+        return layout.unpack(self._next(layout.size))
 
     def tokens(self, count: int, mixed_with: Tokens | None = None) -> Tokens:
         """Reads token ids (count,); ``mixed_with`` undoes an exclusive or."""
-        words = _whole(self._take(4 * count), "<i4").astype(np.int32, copy=False)
+        words = _whole(self._next(4 * count), "<i4").astype(np.int32, copy=False)
         if mixed_with is not None:
             words = words ^ mixed_with
         if count and (words.min() < 0 or (self._vocab_size and words.max() >= self._vocab_size)):
@@ -245,23 +249,23 @@ class _Reading:
             return self.reals(count) if row.kind == "reals" else self.tokens(count, over)
         likeliest = np.zeros((width, count), dtype=np.int32)
         likeliest[:1] = 0 if over is None else over
-        found = self.reals(likeliest.size) if row.kind == "reals" else self.tokens(likeliest.size, likeliest.ravel())
-        return _fixed(found.reshape(likeliest.shape).T)
+        values = self.reals(likeliest.size) if row.kind == "reals" else self.tokens(likeliest.size, likeliest.ravel())
+        return _fixed(values.reshape(likeliest.shape).T)
 
     def reals(self, count: int) -> NDArray[np.float32]:
-        found = _whole(self._take(4 * count), "<f4").astype(np.float32, copy=False)
-        if not (np.abs(found) <= MAX_NUMBER).all():  # False for NaN, too
+        values = _whole(self._next(4 * count), "<f4").astype(np.float32, copy=False)
+        if not (np.abs(values) <= MAX_NUMBER).all():  # False for NaN, too
             raise PayloadError("it has a number that is out of bounds")
-        return _fixed(found)
+        return _fixed(values)
 
     def mask(self, count: int) -> NDArray[np.bool_]:
-        bits = np.frombuffer(self._take(-(-count // 8)), dtype=np.uint8)
+        bits = np.frombuffer(self._next(-(-count // 8)), dtype=np.uint8)
         return _fixed(np.unpackbits(bits, count=count).astype(np.bool_))
 
     def text(self) -> str:
         """Reads the rest of the payload."""
         try:
-            return self._take(self.left).decode()
+            return self._next(self.left).decode()
         except UnicodeDecodeError:
             raise PayloadError("its text is not UTF-8") from None
 

@@ -70,14 +70,14 @@ def with_forks(
     folder: Path, ids: Iterable[str], forks: Mapping[str, Sequence[Path]], kept: Container[str] = ()
 ) -> list[Path]:
     """Returns the files of traces, and of all forks of them but those in ``kept`` and what was forked from these."""
-    found: set[Path] = set()
+    paths: set[Path] = set()
     waiting = [folder / f"{id}{SUFFIX}" for id in ids]
     while waiting:
         path = waiting.pop()
-        if path not in found:
-            found.add(path)
+        if path not in paths:
+            paths.add(path)
             waiting += (fork for fork in forks.get(path.stem, ()) if fork.stem not in kept)
-    return sorted(found)
+    return sorted(paths)
 
 
 @contextmanager
@@ -136,10 +136,10 @@ def prune_traces(folder: Path, budget: int = BUDGET_BYTES, newest: int = NEWEST)
     with suppress(OSError):
         for left in folder.glob(f"*{REMOVED}"):  # by a crash
             left.unlink()
-    found = sorted((status.st_mtime_ns, str(path), status.st_size) for path, status in trace_files(folder))
-    total = sum(size for _, _, size in found)
+    traces = sorted((status.st_mtime_ns, str(path), status.st_size) for path, status in trace_files(folder))
+    total = sum(size for _, _, size in traces)
     removed = 0
-    for _, place, size in found[: max(0, len(found) - newest)]:
+    for _, place, size in traces[: max(0, len(traces) - newest)]:
         if total <= budget:
             break
         try:

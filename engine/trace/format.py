@@ -53,12 +53,12 @@ OPENING = struct.Struct("<8sII")
 HEAD = struct.Struct("<4sIIiiII")
 
 MAX_TOP = 64  # candidates a position, as in the settings
-MAX_TOKENS = 2**24  # of a vocabulary
+MAX_TRACED_VOCABULARY = 2**24  # of a vocabulary
 MAX_STEP = 8 * 2**20  # bytes of one, unpacked: eight candidates on the largest canvas, 64 on one of 15,000
 MAX_UNPACKED = 2**30  # bytes of all payloads of a file: a thousand blocks of 48 steps on canvases of 256
 MAX_HEADER = 8 * 2**20  # bytes of the header, unpacked; a prompt of 262,144 tokens makes some four million
-MAX_VALUES = 10**6  # in the header's JSON
-MAX_TEXT = 4 * 2**20  # bytes of one TEXT, unpacked
+MAX_HEADER_VALUES = 10**6  # in the header's JSON
+MAX_TEXT_BYTES = 4 * 2**20  # bytes of one TEXT, unpacked
 MAX_WHY = 64 * 2**10  # bytes of a FAIL, unpacked
 MAX_TEXTS = 16 * 2**20  # bytes of all texts of tokens, and of all texts of the answer
 MAX_PICTURED = 256 * 2**20  # bytes of all pictures
@@ -127,8 +127,8 @@ def frame(kind: bytes, payload: bytes, block: int = -1, step: int = -1) -> bytes
 
 def read_head(raw: bytes, start: int) -> Head | None:
     """Returns the head in 28 bytes, with its payload at ``start``; None if its checksum is wrong."""
-    kind, stored, size, block, step, crc, own = HEAD.unpack(raw)
-    if zlib.crc32(raw[:-4]) != own:
+    kind, stored, size, block, step, crc, head_crc = HEAD.unpack(raw)
+    if zlib.crc32(raw[:-4]) != head_crc:
         return None
     return Head(kind, stored, size, block, step, crc, start)
 

@@ -26,14 +26,14 @@ from engine.tasks.decisions.layout import Slot
 from engine.tasks.decisions.questions import Decision
 from engine.text.message import Message, image_digests, read_message
 from engine.text.output_format import OutputFormat
-from engine.trace.format import MAX_TOKENS, MAX_VALUES, PayloadError
+from engine.trace.format import MAX_HEADER_VALUES, MAX_TRACED_VOCABULARY, PayloadError
 
 MAX_LABEL = 8  # token ids that count as one label
 MAX_NAME = 4096  # characters of a name or a path
 Id = Annotated[str, text(32, "[0-9a-f]{32}")]  # it becomes a file's name
 T = TypeVar("T")
 Name = Annotated[str, text(MAX_NAME)]
-Tokens = Annotated[tuple[int, ...], ids(MAX_ANSWER, MAX_TOKENS - 1)]
+Tokens = Annotated[tuple[int, ...], ids(MAX_ANSWER, MAX_TRACED_VOCABULARY - 1)]
 Messages = tuple[Annotated[Message, Form(read_message, dict)], ...]
 GONE = {
     **{"guidance": 0.0, "rescue": False, "verify": False, "second_tries": 0, "head_steps": 0, "soft_tokens": 0},
@@ -109,8 +109,8 @@ def _renamed(raw: dict[str, Any]) -> dict[str, Any]:
         raw |= {"acceptance": "entropy_bound_kept", "acceptance=margin": True}
     if raw.get("head_steps") and raw.get("smallest_canvas") is None:
         raw["smallest_canvas"] = MAX_CANVAS  # canvases may differ in length
-    own = raw.get("decoder") or ""
-    thought, answer = (raw.pop(name, "") or own for name in ("thought_decoder", "answer_decoder"))
+    decoder = raw.get("decoder") or ""
+    thought, answer = (raw.pop(name, "") or decoder for name in ("thought_decoder", "answer_decoder"))
     if thought == "autoregressive" and answer in ("", BLOCK_DIFFUSION):
         raw |= {"decoder": answer, "token_thoughts": True}
     elif thought != answer:
@@ -132,7 +132,7 @@ class ModelIdentity:
     path: Name = ""  # the folder or embedded model's id that it was loaded by
     fingerprint: Name = ""
     canvas_length: Annotated[int, whole(0, MAX_CANVAS)] = 0  # its own; 0 if unknown
-    vocab_size: Annotated[int, whole(0, MAX_TOKENS)] = 0  # 0 if unknown
+    vocab_size: Annotated[int, whole(0, MAX_TRACED_VOCABULARY)] = 0  # 0 if unknown
     eos_token_ids: Tokens = ()
     device: Name = ""
     dtype: Name = ""
@@ -248,7 +248,9 @@ def read_object(payload: bytes, kind: type[T]) -> T:
         PayloadError: it is none.
     """
     try:
-        return read(kind, parse_json(payload.decode(), "its JSON", values=MAX_VALUES, surrogates=True), "its JSON")
+        return read(
+            kind, parse_json(payload.decode(), "its JSON", values=MAX_HEADER_VALUES, surrogates=True), "its JSON"
+        )
     except (SafelightError, UnicodeDecodeError) as error:
         raise PayloadError(str(error)) from None
 
@@ -261,16 +263,16 @@ def identify_model(model: Any, path_or_id: str | Path, title: str = "") -> Model
         path_or_id: the folder or id that it was loaded by.
     """
     try:
-        found = fingerprint(catalog.resolve(path_or_id, files=True))
+        digest = fingerprint(catalog.resolve(path_or_id, files=True))
     except (SafelightError, OSError, ValueError):
-        found = ""  # the model can run without it
+        digest = ""  # the model can run without it
     adapter = getattr(model, "adapter", None)
     experts = getattr(getattr(model, "precision", None), "experts", None)
     return ModelIdentity(
         name=str(model.name),
         title=title,
         path=str(path_or_id),
-        fingerprint=found,
+        fingerprint=digest,
         canvas_length=model.config.canvas_length,
         vocab_size=model.config.vocab_size,
         eos_token_ids=tuple(model.generation_defaults.eos_token_ids),

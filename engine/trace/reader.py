@@ -129,7 +129,7 @@ class TraceFile(Recording):
     @property
     def pictures(self) -> tuple[Picture, ...]:
         shown = {image["digest"]: image for message in self.header.messages for image in message.get("images", ())}
-        found = {}
+        pictures = {}
         for head in self._index.pictures:
             picture = self._pictures.get(head.start)
             if picture is None:
@@ -139,8 +139,8 @@ class TraceFile(Recording):
                     if digest in shown:
                         picture = Picture(digest, data, shown[digest]["width"], shown[digest]["height"])
             if picture is not None:
-                found[picture.digest] = self._pictures[head.start] = picture
-        return tuple(found.values())
+                pictures[picture.digest] = self._pictures[head.start] = picture
+        return tuple(pictures.values())
 
     @property
     def failure(self) -> str:
@@ -148,13 +148,15 @@ class TraceFile(Recording):
 
     @property
     def notice(self) -> str:
-        said = [self._index.notice]
+        sentences = [self._index.notice]
         if self._failure:
-            said.append(self._failure)
+            sentences.append(self._failure)
         if self._unknown_settings:
             names = ", ".join(name[:40] for name in self._unknown_settings[:8])
-            said.append(f"It was made with settings that this Safelight does not have ({names}), and is only shown.")
-        return " ".join(sentence for sentence in said if sentence)
+            sentences.append(
+                f"It was made with settings that this Safelight does not have ({names}), and is only shown."
+            )
+        return " ".join(sentence for sentence in sentences if sentence)
 
     def event(self, index: int) -> Event:
         place = range(len(self._index.heads))[index]  # raises IndexError if there is none
@@ -207,9 +209,9 @@ class TraceFile(Recording):
             if block is not None:
                 return self._reply(block)
             if self._whole is None:
-                found, texts = self._reply(None), self._index.texts
+                committed, texts = self._reply(None), self._index.texts
                 is_whole = bool(texts) and texts[-1].block == -1
-                self._whole = found if is_whole else self._unfinished(found)
+                self._whole = committed if is_whole else self._unfinished(committed)
             return self._whole
 
     def _reply(self, block: int | None) -> Reply:
@@ -225,7 +227,7 @@ class TraceFile(Recording):
             raise TraceError(f"the text in {self.path} cannot be read: {_why(error)}") from None
         return answer.reply
 
-    def _unfinished(self, found: Reply) -> Reply:
+    def _unfinished(self, committed: Reply) -> Reply:
         """Adds what the file has no text of: the tokens of a block cut short, or the text that had arrived."""
         draft = Draft(self.config.eos_token_ids)
         if any(entry.kind == "text" for entry in self.entries):
@@ -235,7 +237,7 @@ class TraceFile(Recording):
                 draft.fold(self.event(place))
 
         more = draft.reply(self.spelled)
-        return Reply(found.text + more.text, found.thinking + more.thinking)
+        return Reply(committed.text + more.text, committed.thinking + more.thinking)
 
     def save(self, path: Path) -> None:
         with replacing(path) as part, part.open("wb") as copy, self._lock:

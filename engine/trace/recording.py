@@ -58,8 +58,8 @@ class Recording(ABC):
     @property
     def is_held(self) -> bool:
         """True if a format decided what was written, so that the run cannot be repeated with a change."""
-        wanted = self.header.output_format
-        return wanted is not None and (not wanted.may_be_text or any(entry.kind == "pins" for entry in self.entries))
+        held_to = self.header.output_format
+        return held_to is not None and (not held_to.may_be_text or any(entry.kind == "pins" for entry in self.entries))
 
     @abstractmethod
     def event(self, index: int) -> Event:

@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from engine.events import Event
 from engine.text.reply import Reply
 from engine.trace.codec import LAYOUTS
-from engine.trace.format import MAX_TOKENS, PayloadError
+from engine.trace.format import MAX_TRACED_VOCABULARY, PayloadError
 from engine.trace.header import read_object
 
 EMPTY = Reply("", "")
 COUNT = struct.Struct("<I")
-LONGEST = 256  # characters of a token's text that are kept; real tokens are far shorter
+MAX_TOKEN_CHARACTERS = 256  # characters of a token's text that are kept; real tokens are far shorter
 
 
 def tokens_of(event: Event) -> list[NDArray[Any]]:
@@ -50,7 +50,7 @@ class NewTokens:
         if not len(tokens):
             return []
         largest = int(tokens.max())
-        if tokens.min() < 0 or largest >= MAX_TOKENS:
+        if tokens.min() < 0 or largest >= MAX_TRACED_VOCABULARY:
             raise ValueError(f"token {largest} is not in the vocabulary")
         if largest >= len(self._known):
             self._known = np.concatenate([self._known, np.zeros(largest + 1, dtype=np.bool_)])
@@ -61,7 +61,7 @@ class NewTokens:
 
 def encode_pieces(tokens: Sequence[int], piece: Callable[[int], str], is_special: Callable[[int], bool]) -> bytes:
     """Returns a PIEC payload for tokens in ascending order."""
-    texts = [piece(token)[:LONGEST].encode("utf-8", "replace") for token in tokens]
+    texts = [piece(token)[:MAX_TOKEN_CHARACTERS].encode("utf-8", "replace") for token in tokens]
     return b"".join(
         (
             COUNT.pack(len(tokens)),
@@ -92,7 +92,11 @@ class PieceRecord:
         ids = np.frombuffer(payload, dtype="<u4", count=count, offset=COUNT.size)
         bits = np.frombuffer(payload, dtype=np.uint8, count=lengths - special, offset=special)
         sizes = np.frombuffer(payload, dtype="<u2", count=count, offset=lengths).astype(np.int64)
-        if len(payload) != texts + int(sizes.sum()) or (ids[1:] <= ids[:-1]).any() or (ids[-1:] >= MAX_TOKENS).any():
+        if (
+            len(payload) != texts + int(sizes.sum())
+            or (ids[1:] <= ids[:-1]).any()
+            or (ids[-1:] >= MAX_TRACED_VOCABULARY).any()
+        ):
             raise PayloadError("it contradicts itself")
         self.tokens = ids
         self._special, self._sizes, self._payload, self._texts = bits, sizes, payload, texts
@@ -102,7 +106,7 @@ class PieceRecord:
         place = int(np.searchsorted(self.tokens, token))
         start = self._texts + int(self._sizes[:place].sum())
         text = self._payload[start : start + int(self._sizes[place])].decode("utf-8", "replace")
-        return text[:LONGEST], bool(self._special[place // 8] >> (7 - place % 8) & 1)
+        return text[:MAX_TOKEN_CHARACTERS], bool(self._special[place // 8] >> (7 - place % 8) & 1)
 
 
 class TokenTexts:
@@ -112,7 +116,7 @@ class TokenTexts:
         self.read = 0  # number of payloads, including skipped ones
         self._records: list[PieceRecord] = []
         self._owner = np.zeros(1024, dtype=np.int32)  # by token: the number of its record, from 1
-        self._found: dict[int, tuple[str, bool]] = {}
+        self._cache: dict[int, tuple[str, bool]] = {}
 
     def add(self, payload: bytes) -> None:
         """Adds a PIEC payload.
@@ -120,15 +124,15 @@ class TokenTexts:
         Raises:
             PayloadError: it is none.
         """
-        found = PieceRecord(payload)
+        record = PieceRecord(payload)
         self.read += 1
-        if not len(found.tokens):
+        if not len(record.tokens):
             return
-        self._records.append(found)
-        more = int(found.tokens[-1]) + 1 - len(self._owner)
+        self._records.append(record)
+        more = int(record.tokens[-1]) + 1 - len(self._owner)
         if more > 0:
             self._owner = np.concatenate([self._owner, np.zeros(max(more, len(self._owner)), dtype=np.int32)])
-        self._owner[found.tokens[self._owner[found.tokens] == 0]] = len(self._records)
+        self._owner[record.tokens[self._owner[record.tokens] == 0]] = len(self._records)
 
     def skip(self) -> None:
         """Leaves out the next payload."""
@@ -139,11 +143,11 @@ class TokenTexts:
 
     def get(self, token: int) -> tuple[str, bool]:
         """Returns a token's text, and True if it is special; ``<id>`` if no record has it."""
-        if token not in self._found:
+        if token not in self._cache:
             if token not in self:
                 return f"<{token}>", False
-            self._found[token] = self._records[self._owner[token] - 1].get(token)
-        return self._found[token]
+            self._cache[token] = self._records[self._owner[token] - 1].get(token)
+        return self._cache[token]
 
 
 def encode_reply(before: Reply, after: Reply) -> bytes:

@@ -23,7 +23,7 @@ from engine.server.answer import AnswerSettings, ServedAnswer
 from engine.text.gguf_tokenizer import tokenizer_files
 from engine.text.output_parts import ContentPart
 from engine.text.token_bytes import TokenBytes
-from engine.text.tokenizer import BREAK, MAX_CHARACTERS, Tokenizer
+from engine.text.tokenizer import BREAK, MAX_ENCODED_CHARACTERS, Tokenizer
 from engine.text.vocabulary_files import QWEN2, TEKKEN
 from engine.weights.gguf.header import GGUFHeader
 from tests.real import packages
@@ -192,7 +192,7 @@ def test_time_is_linear_in_megabytes(known: Vocabulary, unit: str) -> None:
         tokenizer.encode(text)
         return time.process_time() - started
 
-    ratio = min(seconds(MAX_CHARACTERS - 2) / seconds(MAX_CHARACTERS // 4) for _ in range(2))
+    ratio = min(seconds(MAX_ENCODED_CHARACTERS - 2) / seconds(MAX_ENCODED_CHARACTERS // 4) for _ in range(2))
     assert ratio < 9  # four times the text; 16 were quadratic
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
-from engine.config import MAX_POSITIONS, MAX_TOKENS, Activation, ExpertRouting, LayerConfig, ModelConfig
+from engine.config import MAX_POSITIONS, MAX_VOCABULARY, Activation, ExpertRouting, LayerConfig, ModelConfig
 from engine.declared import check_real, check_whole
 from engine.errors import SafelightError
 
@@ -150,7 +150,7 @@ class CausalConfig(ModelConfig):
         if self.routing is not None:
             self.routing.check(self.num_experts, self.top_k_experts)
         if self.mask_token_id is not None:
-            check_whole("config.json: mask_token_id", self.mask_token_id, 0, min(MAX_TOKENS, self.vocab_size) - 1)
+            check_whole("config.json: mask_token_id", self.mask_token_id, 0, min(MAX_VOCABULARY, self.vocab_size) - 1)
 
     def scaling_of(self, layer: LayerConfig) -> RopeScaling | None:
         """Returns the stretching of a layer's rotation; None: there is none."""

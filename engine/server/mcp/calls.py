@@ -149,8 +149,8 @@ async def written(call: ServedCall, plan: RunPlan) -> ToolReply:
         async for news in answering.advance(run, None):
             if news is None:
                 continue
-            _, event, found = news
-            parts += found
+            _, event, new_parts = news
+            parts += new_parts
             if call.report is None or event is None:
                 continue
             draft.fold(event)

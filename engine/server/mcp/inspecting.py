@@ -30,18 +30,18 @@ from engine.text.reply import Reply
 from engine.trace.recording import Draft, Recording
 
 MAX_ROWS = 60  # steps of a run that are listed; the middle ones of more are left out
-MAX_TEXT = 8_000  # characters of a draft
+MAX_DRAFT_CHARACTERS = 8_000  # characters of a draft
 MAX_DOUBTED = 16  # positions of a step
-MAX_PIECE = 40  # characters of a token
+MAX_TOKEN_CHARACTERS = 40  # characters of a token
 DIGITS = 4  # of an entropy
 
 
 async def inspect_run(call: ServedCall, asked: InspectArguments) -> ToolReply:
-    request = _found(call.context, asked.run_id)
+    request = _request_of(call.context, asked.run_id)
     return await asyncio.to_thread(_described, call.context, request, asked.step)
 
 
-def _found(context: ServerContext, run_id: str) -> LiveRequest:
+def _request_of(context: ServerContext, run_id: str) -> LiveRequest:
     """Returns the request of a run.
 
     Raises:
@@ -75,8 +75,8 @@ def _listed(head: dict[str, Any], rows: Sequence[dict[str, Any]]) -> ToolReply:
     lines = [_line(row) for row in kept]
     if left_out:
         lines.insert(MAX_ROWS // 2, f"({left_out} steps left out)")
-    said = ", ".join(f"{name} {value}" for name, value in head.items() if name != "run_id")
-    return ToolReply("\n".join([said, *lines]), head | {"rows": kept, "left_out": left_out})
+    summary = ", ".join(f"{name} {value}" for name, value in head.items() if name != "run_id")
+    return ToolReply("\n".join([summary, *lines]), head | {"rows": kept, "left_out": left_out})
 
 
 def _at_step(
@@ -88,12 +88,14 @@ def _at_step(
 ) -> ToolReply:
     last = events[-1]
     assert isinstance(last, StepFinished)
-    draft = shown(Draft.from_events(events, recording.header.config.eos_token_ids).reply(read).text, MAX_TEXT)
+    draft = shown(
+        Draft.from_events(events, recording.header.config.eos_token_ids).reply(read).text, MAX_DRAFT_CHARACTERS
+    )
     unsure = [place for place in np.argsort(-last.entropy, kind="stable").tolist() if not last.accepted_mask[place]]
     doubted = [
         {
             "position": place,
-            "token": recording.piece(int(last.argmax_canvas[place]))[:MAX_PIECE],
+            "token": recording.piece(int(last.argmax_canvas[place]))[:MAX_TOKEN_CHARACTERS],
             "entropy": round(float(last.entropy[place]), DIGITS),
         }
         for place in unsure[:MAX_DOUBTED]

@@ -50,21 +50,21 @@ from engine.tasks.decisions.answers import TypedAnswer
 
 DIGITS = 4  # of a probability
 DOUBTED_MASS = 0.5  # of all options together, under which an answer comes with a caution
-MAX_TOKENS = 256  # of the answer of a model that was not made for puzzles
+MAX_ANSWER_TOKENS = 256  # of the answer of a model that was not made for puzzles
 
 
 async def generate(call: ServedCall, asked: GenerateArguments) -> ToolReply:
     plan = await asyncio.to_thread(_plan_answer, call.context, asked)
-    found = await written(call, plan)
-    facts = {"text": found.text, "seed": plan.request.seed, **found.facts}
-    return ToolReply(found.text, facts, found.note, _limit(call.context.scheduler.model or plan.model))
+    reply = await written(call, plan)
+    facts = {"text": reply.text, "seed": plan.request.seed, **reply.facts}
+    return ToolReply(reply.text, facts, reply.note, _limit(call.context.scheduler.model or plan.model))
 
 
 async def infill(call: ServedCall, asked: InfillArguments) -> ToolReply:
     plan = await asyncio.to_thread(_plan_gap, call.context, asked)
-    found = await written(call, plan)
+    reply = await written(call, plan)
     return ToolReply(
-        found.text, {"text": found.text, **found.facts}, found.note, _limit(call.context.scheduler.model or plan.model)
+        reply.text, {"text": reply.text, **reply.facts}, reply.note, _limit(call.context.scheduler.model or plan.model)
     )
 
 
@@ -148,12 +148,12 @@ def _decision_data(asked: DecideArguments, answer: TypedAnswer) -> dict[str, Any
     """Returns an answer as data; ``label_mass`` is the probability that the model gave to all options together."""
     names = ["yes", "no"] if asked.kind == "yes_no" else asked.options or []
     shares = [round(share, DIGITS) for share in answer.probabilities]
-    found: dict[str, Any] = {
+    data: dict[str, Any] = {
         "answer": names[answer.best],
         "probabilities": dict(zip(names, shares, strict=True)),
         "label_mass": round(answer.label_mass, DIGITS),
     }
-    return found | ({"score": round(answer.score, DIGITS)} if asked.kind == "score" else {})
+    return data | ({"score": round(answer.score, DIGITS)} if asked.kind == "score" else {})
 
 
 async def sudoku(call: ServedCall, asked: SudokuArguments) -> ToolReply:
@@ -162,15 +162,15 @@ async def sudoku(call: ServedCall, asked: SudokuArguments) -> ToolReply:
     except rules.PuzzleError as error:
         raise ApiError(400, f"puzzle: {error}.", param="puzzle") from None
     plan = await asyncio.to_thread(_plan_puzzle, call.context, puzzle)
-    found = await written(call, plan)
-    grid = rules.read_answer(found.text)
+    reply = await written(call, plan)
+    grid = rules.read_answer(reply.text)
     verdict = rules.judge(puzzle, grid)
-    said = "This solves the puzzle." if verdict.valid else _fault(grid, verdict)
+    judgement = "This solves the puzzle." if verdict.valid else _fault(grid, verdict)
     caution = ""
     if not verdict.valid and plan.request.adapter is None and not _is_made_for_it(plan.model):
         caution = f"The model {plan.model.name} was not made for Sudokus; {SUDOKU} was."
-    data = {"grid": grid, "valid": verdict.valid, "givens_kept": verdict.givens_kept, **found.facts}
-    return ToolReply(f"{rules.rows(grid)}\n{said}", data, found.note, caution)
+    data = {"grid": grid, "valid": verdict.valid, "givens_kept": verdict.givens_kept, **reply.facts}
+    return ToolReply(f"{rules.rows(grid)}\n{judgement}", data, reply.note, caution)
 
 
 def _plan_puzzle(context: ServerContext, puzzle: str) -> RunPlan:
@@ -180,7 +180,7 @@ def _plan_puzzle(context: ServerContext, puzzle: str) -> RunPlan:
     if not _is_made_for_it(model) and known:
         fields["model"] = f"{model.name}:{known[0]}"
     elif not _is_made_for_it(model) and model.traits.taught == "anything" and not model.parts:
-        fields["max_tokens"] = MAX_TOKENS
+        fields["max_tokens"] = MAX_ANSWER_TOKENS
     return plan_message(context, rules.to_prompt(puzzle), **fields)
 
 
@@ -294,11 +294,11 @@ def _call(context: ServerContext, asked: CallContext) -> ServedCall:
     async def report(steps: int, said: str) -> None:
         await asked.session.report_progress(float(steps), message=said)
 
-    wanted: Report | None = report if (asked.meta or {}).get("progress_token") is not None else None
+    wanted_report: Report | None = report if (asked.meta or {}).get("progress_token") is not None else None
     request = asked.request
     if not isinstance(request, Request):
-        return ServedCall(context, STDIO, report=wanted)
-    return ServedCall(context, client_of(request.scope), request.scope["state"].get(LEFT), wanted)
+        return ServedCall(context, STDIO, report=wanted_report)
+    return ServedCall(context, client_of(request.scope), request.scope["state"].get(LEFT), wanted_report)
 
 
 async def _called(call: ServedCall, problem: Problem, name: str, arguments: dict[str, Any]) -> ToolReply:
@@ -331,7 +331,7 @@ async def _loaded(call: ServedCall, problem: Problem) -> None:
     ends = asyncio.get_running_loop().time() + call.context.options.request_seconds
     if problem() is None and call.report is not None:
         await call.report(0, "The model is being loaded.")
-    while (said := problem()) is None and asyncio.get_running_loop().time() < ends:
+    while (reason := problem()) is None and asyncio.get_running_loop().time() < ends:
         await asyncio.sleep(LOOK_SECONDS)
-    if said:
-        raise ApiError(503, f"No model is loaded: {said.rstrip('.')}.")
+    if reason:
+        raise ApiError(503, f"No model is loaded: {reason.rstrip('.')}.")

@@ -11,7 +11,7 @@ from engine.errors import SafelightError, quoted
 from engine.service.requests import is_remote
 from engine.tools.declared import is_loopback
 
-LONGEST = 2_048  # characters of an address
+MAX_ADDRESS_CHARACTERS = 2_048  # characters of an address
 LONGEST_MODEL = 512  # characters of a model's name
 PREFIX = "/v1"  # if the address names none
 _HOST = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(\.(?!-)[A-Za-z0-9_-]{1,63})*\.?")
@@ -39,7 +39,7 @@ class RemoteAddress:
             raise SafelightError(
                 f"a server's address begins with http:// or https://, such as http://127.0.0.1:8000, not {quoted(text)}"
             )
-        if len(text) > LONGEST or not text.isprintable() or (not text.isascii() and "#" not in text):
+        if len(text) > MAX_ADDRESS_CHARACTERS or not text.isprintable() or (not text.isascii() and "#" not in text):
             raise SafelightError("the address is too long, or contains invalid characters; enter it again")
         where, _, model = text.partition("#")
         try:

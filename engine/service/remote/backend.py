@@ -79,7 +79,7 @@ class BackgroundStream:
         self._thread = threading.Thread(target=self._go_through, name="safelight-remote", daemon=True)
         self._thread.start()
 
-    def take(self) -> list[TraceHeader | Event]:
+    def new_items(self) -> list[TraceHeader | Event]:
         """Returns the items since the last call, in order; may be empty.
 
         Raises:
@@ -116,17 +116,17 @@ class BackgroundStream:
             raise RequestCancelledError
 
     def _go_through(self) -> None:
-        error: BaseException | None = None
+        failure: BaseException | None = None
         try:
             with closing(self._read(self._check)) as items:
                 for item in items:
                     self._put(item)
         except RequestCancelledError:
             pass
-        except Exception as found:  # raised by ``take``
-            error = found
+        except Exception as error:  # raised by ``new_items``
+            failure = error
         with self._news:
-            self._error, self._has_ended = error, True
+            self._error, self._has_ended = failure, True
             self._news.notify_all()
 
     def _put(self, item: TraceHeader | Event) -> None:
@@ -156,7 +156,7 @@ class RemoteRun:
                 if self._record is not None:
                     yield from self._reply(self._cancelled(self._record.trace))
                 return
-            items = stream.take()
+            items = stream.new_items()
             for item in _joined(items):
                 yield from self._reply(item)
             if not items and not stream.is_over:
@@ -233,7 +233,7 @@ class RemoteBackend:
         report(LoadStarted(request.title))
         report(LoadProgress("Asking the server", 0.0))
         try:
-            model = self._found(request)
+            model = self._model_at(request)
         except RequestCancelledError:
             return
         except Exception as error:  # whatever the libraries raise
@@ -246,7 +246,7 @@ class RemoteBackend:
         if request.adapter is not None and request.adapter != model.loaded.adapter:
             report(self.set_adapter(AdapterRequest(request.adapter)))
 
-    def _found(self, request: LoadRequest) -> Dialect:
+    def _model_at(self, request: LoadRequest) -> Dialect:
         """Returns the model at an address; without a name in it, the server's only one. The server must list it, unless
         servers of its kind have unlisted models."""
         address = RemoteAddress.parse(request.path_or_id)
@@ -260,8 +260,8 @@ class RemoteBackend:
         if not address.model:
             address = _only(listed, address)
             calls = dataclasses.replace(calls, address=address)
-        found = next((model for model in listed if model.id == address.model), None)
-        if found is None:
+        listing = next((model for model in listed if model.id == address.model), None)
+        if listing is None:
             if listed and listed[0].kind != "openai":  # other kinds serve models that they do not list
                 raise RemoteError(
                     "The server at {where} has no model {model}; it has {names}.",
@@ -269,10 +269,10 @@ class RemoteBackend:
                     model=address.model,
                     names=_names(listed),
                 )
-            found = RemoteModel(address, "openai")
-        if found.kind == "safelight":
+            listing = RemoteModel(address, "openai")
+        if listing.kind == "safelight":
             return SafelightModel(calls, request.title, self._tokenizers, check)
-        return ForeignModel(calls, found, request.title)
+        return ForeignModel(calls, listing, request.title)
 
     def unload(self) -> ModelUnloaded:
         self._model = None

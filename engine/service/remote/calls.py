@@ -37,8 +37,8 @@ def field_of(raw: Any, *names: str) -> Any:
 
 def count_of(raw: Any, *names: str, most: int = MAX_POSITIONS) -> int | None:
     """Returns a field as ``field_of`` if it is a number of tokens."""
-    found = field_of(raw, *names)
-    return found if type(found) is int and 0 <= found <= most else None
+    count = field_of(raw, *names)
+    return count if type(count) is int and 0 <= count <= most else None
 
 
 @dataclass(frozen=True)
@@ -86,10 +86,10 @@ class Calls:
         seconds = self.patience.short if seconds is None else seconds
         ends = time.monotonic() + seconds
         with self.asking(url, body, "application/json", check, seconds) as answer, self._in_words():
-            found = answer.whole(most, ends - time.monotonic())
-        if found is None:
+            body_bytes = answer.whole(most, ends - time.monotonic())
+        if body_bytes is None:
             raise RemoteError("The server at {where} sends too much data.", where=self.address.origin)
-        return found
+        return body_bytes
 
     def json(self, url: str, body: Any = None, check: Check = no_check, seconds: float | None = None) -> Any:
         """Returns the answer as JSON; arguments as in ``whole``.
@@ -135,13 +135,13 @@ class Calls:
 
     def _error_body(self, answer: Exchange) -> bytes:
         """Returns the beginning of an error's body, as far as it comes in time."""
-        found = b""
+        beginning = b""
         with suppress(*WIRE_ERRORS):
             for piece in answer.pieces(min(self.patience.short, 5.0)):
-                found += piece
-                if len(found) >= ERROR_BYTES:
+                beginning += piece
+                if len(beginning) >= ERROR_BYTES:
                     break
-        return found[:ERROR_BYTES]
+        return beginning[:ERROR_BYTES]
 
     def _headers(self, accept: str, body: Any) -> dict[str, str]:
         sent = {"User-Agent": AGENT, "Accept": accept, "Accept-Encoding": "identity"}
@@ -229,8 +229,8 @@ def models_of(calls: Calls, check: Check = no_check) -> tuple[RemoteModel, ...]:
     listed = field_of(raw, "data")
     if not isinstance(listed, list) or len(listed) > MAX_MODELS:
         raise problems.strange(calls.address)
-    found = (_model(one, calls.address) for one in listed)
-    return tuple(model for model in found if model is not None)
+    models = (_model(one, calls.address) for one in listed)
+    return tuple(model for model in models if model is not None)
 
 
 def _model(raw: Any, address: RemoteAddress) -> RemoteModel | None:

@@ -29,7 +29,7 @@ from engine.text.output_format import OutputFormat
 from engine.text.tags import JSON_CALL, JSON_CALL_END
 
 LONGEST_LINE = 2**22  # bytes; also of the data of one event
-MAX_BYTES = 2**28  # of a whole stream
+MAX_STREAM_BYTES = 2**28  # of a whole stream
 
 
 class EventReader:
@@ -47,12 +47,12 @@ class EventReader:
             RemoteError: a line never ends, or the stream does not.
         """
         self._read += len(piece)
-        found: list[str] = []
+        events: list[str] = []
         searched = len(self._rest)
         self._rest += piece
         if self._rest.find(b"\n", searched) < 0 and self._rest.find(b"\r", searched) < 0:
             self._check()
-            return found
+            return events
         lines = self._rest.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         has_carriage = self._rest.endswith(b"\r")  # its line feed may be in the next piece
         self._rest = bytearray(lines.pop())
@@ -60,13 +60,13 @@ class EventReader:
             self._rest = bytearray(lines.pop() + b"\r")
         for line in lines:
             if not line:
-                found += self._event()
+                events += self._event()
             elif line.startswith(b"data:"):
                 self._data.append(bytes(line[5:].removeprefix(b" ")))
                 self._held += len(line)
                 self._check()
         self._check()
-        return found
+        return events
 
     def finish(self) -> list[str]:
         """Returns the data behind the last empty line, at the end of the stream."""
@@ -80,11 +80,11 @@ class EventReader:
         return [whole]
 
     def _check(self) -> None:
-        if len(self._rest) > LONGEST_LINE or self._held > LONGEST_LINE or self._read > MAX_BYTES:
+        if len(self._rest) > LONGEST_LINE or self._held > LONGEST_LINE or self._read > MAX_STREAM_BYTES:
             raise RemoteError("The server sends an endless line. The text so far is kept.")
 
 
-MAX_TEXT = 2**21  # characters of an answer, its thinking and its tool calls together
+MAX_ANSWER_CHARACTERS = 2**21  # characters of an answer, its thinking and its tool calls together
 MAX_CALLS = 128  # calls of tools in one answer
 MAX_SIDE = 2_048  # pixels of a picture that is sent; models look at fewer
 LARGEST_SEED = 2**31 - 1  # the largest seed that every server takes
@@ -140,8 +140,8 @@ def _format_fields(asked: OutputFormat, tools: Sequence[Mapping[str, Any]]) -> d
         case "text_or_calls":
             return {}  # the tools are offered as they are
         case "tool_calls":
-            wanted = [tool["name"] for tool in asked.tools]
-            offered = [tool for tool in tools if tool["function"]["name"] in wanted]
+            names = [tool["name"] for tool in asked.tools]
+            offered = [tool for tool in tools if tool["function"]["name"] in names]
             functions = [{"type": "function", "function": dict(tool)} for tool in asked.tools]
             return {"tools": offered or functions, "tool_choice": "required"}
     raise RemoteError("This server only supports JSON as a format, not a pattern or choices.")
@@ -198,7 +198,8 @@ class ChatReader:
         """
         kind = answer.headers.get("Content-Type", "").split(";")[0].strip().lower()
         try:
-            if kind == WHOLE and (body := answer.whole(8 * MAX_TEXT)) is not None:  # a server that does not stream
+            # A server that does not stream sends the whole answer.
+            if kind == WHOLE and (body := answer.whole(8 * MAX_ANSWER_CHARACTERS)) is not None:
                 yield from self._data(body.decode("utf-8", "replace"))
             elif kind == STREAM:
                 yield from self._stream(answer)
@@ -277,9 +278,9 @@ class ChatReader:
 
     def _grow(self, characters: int) -> None:
         self._length += characters
-        if self._length > MAX_TEXT:
+        if self._length > MAX_ANSWER_CHARACTERS:
             raise RemoteError(
-                "The answer is longer than {count} characters, the most that is accepted.", count=MAX_TEXT
+                "The answer is longer than {count} characters, the most that is accepted.", count=MAX_ANSWER_CHARACTERS
             )
 
     def _usage(self, raw: Any) -> None:

@@ -68,10 +68,10 @@ class ForeignModel:
         if not self._model.context:
             return request.messages
         count = functools.partial(estimate, tools=request.tools)
-        found = fit(request.messages, count, self._model.context, request.reserve)
-        if isinstance(found.problem, Sentence):
-            raise RemoteError(found.problem)
-        return tuple(dict(message) for message in found.kept)
+        selection = fit(request.messages, count, self._model.context, request.reserve)
+        if isinstance(selection.problem, Sentence):
+            raise RemoteError(selection.problem)
+        return tuple(dict(message) for message in selection.kept)
 
     def _header(self, request: ChatRun, messages: tuple[Message, ...]) -> TraceHeader:
         model = self._model

@@ -44,9 +44,9 @@ def in_the_midst(error: Exception, address: RemoteAddress) -> RemoteError:
     return RemoteError("The server at {where} stopped sending. The text so far is kept.", where=address.origin)
 
 
-def ended(said: str, address: RemoteAddress) -> RemoteError:
+def ended(message: str, address: RemoteAddress) -> RemoteError:
     """Returns the error for one that a server sends in the middle of an answer."""
-    return RemoteError("The server at {where} ended the answer: {said}", where=address.origin, said=said or "?")
+    return RemoteError("The server at {where} ended the answer: {said}", where=address.origin, said=message or "?")
 
 
 def strange(address: RemoteAddress) -> RemoteError:

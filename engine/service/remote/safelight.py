@@ -118,10 +118,10 @@ class SafelightModel:
         body: dict[str, Any] = {"messages": [dict(message) for message in messages]}
         if tools:  # which an older server does not know
             body["tools"] = [dict(tool) for tool in tools]
-        found = count_of(self._calls.json(self._url("tokens/count"), body), "tokens", most=MAX_ANSWER)
-        if found is None:
+        count = count_of(self._calls.json(self._url("tokens/count"), body), "tokens", most=MAX_ANSWER)
+        if count is None:
             raise problems.strange(self._calls.address)
-        return found
+        return count
 
 
 def _options(decision: Decision | None) -> list[int]:

@@ -116,9 +116,9 @@ def decision_from_json(raw: Any) -> Decision:
     Raises:
         SafelightError: it is not a decision.
     """
-    found = read(_DecisionForm, raw, "a decision")
-    questions = tuple(question_from_json(*pair) for pair in found.questions)
-    return Decision(found.state, questions, found.instructions, found.is_joint, found.first, found.repeats)
+    form = read(_DecisionForm, raw, "a decision")
+    questions = tuple(question_from_json(*pair) for pair in form.questions)
+    return Decision(form.state, questions, form.instructions, form.is_joint, form.first, form.repeats)
 
 
 def systemone_answer(answer: TypedAnswer) -> dict[str, Any]:

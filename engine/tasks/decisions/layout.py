@@ -13,7 +13,7 @@ from engine.errors import SafelightError, quoted
 from engine.tasks.decisions.questions import Decision, Question
 from engine.tasks.decisions.wording import Encode, Labels
 
-WIDTH = 16  # tokens of a canvas with one question; other canvases are a multiple of it
+CANVAS_UNIT = 16  # tokens of a canvas with one question; other canvases are a multiple of it
 NOISE = -1
 """Marks a position of the canvas that gets a random token."""
 
@@ -62,7 +62,7 @@ def layout_of(decision: Decision, labels: Labels, tokens: CanvasTokens) -> Layou
             slots.append(Slot(len(body), _ids(question, labels, tokens.encode, spaced=True)))
             body += [NOISE, *tokens.encode("\n")]
     # without a row of padding after it the model does not read the end as an end, and labels lose probability
-    width = -(-(len(body) + 2) // WIDTH) * WIDTH
+    width = -(-(len(body) + 2) // CANVAS_UNIT) * CANVAS_UNIT
     if width > tokens.canvas_length:
         raise SafelightError(
             f"{len(slots)} questions take a canvas of {width} tokens; the model's has {tokens.canvas_length}"
@@ -96,16 +96,16 @@ def split(
 def _ids(question: Question, labels: Labels, encode: Encode, spaced: bool) -> tuple[tuple[int, ...], ...]:
     """Returns the token ids of a question's labels."""
     texts = labels.of_question(question)
-    found = [list(encode(text)) for text in texts]
-    for text, ids in zip(texts, found, strict=True):
+    all_ids = [list(encode(text)) for text in texts]
+    for text, ids in zip(texts, all_ids, strict=True):
         if len(ids) != 1:
             raise SafelightError(f"this model's tokenizer splits the label {quoted(text)}; it cannot decide")
     if spaced:
-        for text, ids in zip(texts, found, strict=True):
+        for text, ids in zip(texts, all_ids, strict=True):
             with_space = list(encode(f" {text}"))
             if len(with_space) == 1:
                 ids.extend(with_space)
-    flat = [token for ids in found for token in set(ids)]
+    flat = [token for ids in all_ids for token in set(ids)]
     if len(set(flat)) < len(flat):
         raise SafelightError("this model's tokenizer has one token for two labels; it cannot decide")
-    return tuple(tuple(dict.fromkeys(ids)) for ids in found)
+    return tuple(tuple(dict.fromkeys(ids)) for ids in all_ids)

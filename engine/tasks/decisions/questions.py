@@ -12,7 +12,7 @@ MAX_OPTIONS = len(LETTERS)
 MAX_LEVELS = 10  # as many as there are digits
 MAX_QUESTIONS = 64
 MAX_REPEATS = 64
-MAX_TEXT = 10_000  # characters of a question, a name or a description
+MAX_QUESTION_CHARACTERS = 10_000  # characters of a question, a name or a description
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,10 @@ def _check_texts(name: str, instructions: str, options: tuple[Option, ...]) -> N
         raise SafelightError(f"{_said(name)} asks nothing; write its instructions")
     names = [option.name for option in options]
     for text in (name, instructions, *names, *(option.description for option in options)):
-        if len(text) > MAX_TEXT:
-            raise SafelightError(f"{_said(name)} has a text of {len(text)} characters; at most {MAX_TEXT} are taken")
+        if len(text) > MAX_QUESTION_CHARACTERS:
+            raise SafelightError(
+                f"{_said(name)} has a text of {len(text)} characters; at most {MAX_QUESTION_CHARACTERS} are taken"
+            )
     for one in names:
         if not one.strip():
             raise SafelightError(f"{_said(name)} has an option without a name; give it one")

@@ -36,7 +36,7 @@ class Labels:
         """
         for pair in YES_NO:
             ids = [encode(label) for label in pair]
-            if all(len(found) == 1 for found in ids) and ids[0] != ids[1]:
+            if all(len(tokens) == 1 for tokens in ids) and ids[0] != ids[1]:
                 return Labels(pair)
         raise SafelightError("this model's tokenizer splits yes and no; it cannot decide")
 
@@ -60,13 +60,13 @@ def user_text(decision: Decision, labels: Labels) -> str:
 
 def asked(question: Question, labels: Labels) -> str:
     """Returns the text of one question: the question, a line for each option, and the form of the reply."""
-    own = labels.of_question(question)
+    names = labels.of_question(question)
     if isinstance(question, YesNo):
-        described = [_line(label, side.description) for label, side in zip(own, question.options, strict=True)]
+        described = [_line(label, side.description) for label, side in zip(names, question.options, strict=True)]
         lines = described if question.yes or question.no else []
-        reply = f"Answer with {own[0]} or {own[1]} only."
+        reply = f"Answer with {names[0]} or {names[1]} only."
     else:
-        lines = [_line(label, _described(option)) for label, option in zip(own, question.options, strict=True)]
+        lines = [_line(label, _described(option)) for label, option in zip(names, question.options, strict=True)]
         thing = "letter of one option" if isinstance(question, OneOf) else "number of one level"
         reply = f"Answer with the {thing} only."
     return "\n".join([question.instructions, *lines, reply])

@@ -22,8 +22,8 @@ def _solve_weekday(parts: Parts) -> str:
     days = [day.lower() for day in DAYS]
     if parts["way"].lower() == "before":
         days.reverse()
-    found = days[(days.index(parts["day"].lower()) + int(parts["n"])) % 7]
-    return found.capitalize()
+    weekday = days[(days.index(parts["day"].lower()) + int(parts["n"])) % 7]
+    return weekday.capitalize()
 
 
 def _word_weekday(parts: Parts) -> str:

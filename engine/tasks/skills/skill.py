@@ -32,8 +32,8 @@ def rule(
         answer: computes the right answer from the parts; None if there is none.
         wording: the usual phrasing, with the parts in braces; or a function that writes it.
     """
-    found = tuple(re.compile(pattern, re.IGNORECASE | re.ASCII) for pattern in patterns)
-    return AnswerRule(found, answer, wording.format_map if isinstance(wording, str) else wording, missing)
+    compiled = tuple(re.compile(pattern, re.IGNORECASE | re.ASCII) for pattern in patterns)
+    return AnswerRule(compiled, answer, wording.format_map if isinstance(wording, str) else wording, missing)
 
 
 def plain(prompt: str) -> str:

@@ -68,7 +68,7 @@ def free(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    monkeypatch.setattr(engine.hub.client, "PIECE", 5_000)
+    monkeypatch.setattr(engine.hub.client, "RECEIVED_BYTES", 5_000)
     monkeypatch.setattr("huggingface_hub.file_download.time", SimpleNamespace(sleep=lambda _: None))
     skills = {path.name: path.read_bytes() for path in resolve(MINI).iterdir()}
     gated = skills | {WEIGHTS: random.Random(5).randbytes(300_000)}

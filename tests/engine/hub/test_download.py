@@ -41,7 +41,7 @@ SOON = 20.0  # seconds; only a hanging test needs them
 @pytest.fixture(autouse=True)
 def in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that bytes are counted exactly, and nothing is slept for."""
-    monkeypatch.setattr(engine.hub.client, "PIECE", 5_000)
+    monkeypatch.setattr(engine.hub.client, "RECEIVED_BYTES", 5_000)
     monkeypatch.setattr("huggingface_hub.file_download.time", SimpleNamespace(sleep=lambda _: None, time=time.time))
 
 

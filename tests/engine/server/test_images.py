@@ -210,14 +210,14 @@ def test_a_photo_is_read_once_for_all_requests_that_show_it(served: Served, monk
 def test_pictures_of_running_requests_have_bounds() -> None:
     shown = [picture(9, 9, seed) for seed in range(3)]
     kept = ServedPictures(most=len(shown[0].data) + len(shown[1].data))
-    held = kept.take(shown[0].data)
-    kept.take(shown[1].data)
+    held = kept.open(shown[0].data)
+    kept.open(shown[1].data)
     assert kept.find(shown[1].digest) == shown[1]
-    kept.take(shown[2].data)  # in place of the one that nobody holds
+    kept.open(shown[2].data)  # in place of the one that nobody holds
     assert [kept.find(one.digest) is not None for one in shown] == [True, False, True]
-    other = kept.take(shown[2].data)
+    other = kept.open(shown[2].data)
     with pytest.raises(ApiError, match="use all the memory for pictures") as refused:
-        kept.take(shown[1].data)
+        kept.open(shown[1].data)
     assert refused.value.status == 429
     assert (held.data, other.data) == (shown[0].data, shown[2].data)
 
@@ -227,11 +227,11 @@ def test_a_picture_that_two_requests_bring_at_once_is_held_once(monkeypatch: pyt
 
     def slowly(data: bytes) -> Picture:
         monkeypatch.undo()
-        others.append(kept.take(data))
+        others.append(kept.open(data))
         return open_picture(data)
 
     monkeypatch.setattr("engine.server.kept.open_picture", slowly)
-    assert kept.take(shown.data) is others[0]
+    assert kept.open(shown.data) is others[0]
 
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}

@@ -24,7 +24,7 @@ def passed(text: str, stops: list[str], cuts: list[int]) -> tuple[str, str | Non
     finder, parts = StopFinder(stops), []
     for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True):
         parts.append(finder.feed(text[start:end]))
-    return "".join(parts) + finder.finish(), finder.found
+    return "".join(parts) + finder.finish(), finder.stop
 
 
 def test_stop_strings_are_found_however_the_text_is_cut() -> None:

@@ -205,7 +205,7 @@ def test_idle_caches_are_let_go_before_a_run_has_to_wait() -> None:
     own: Any = OfBytes(0)
     assert admission.fits("a", need, free)
     assert pool._idle == [old, new]
-    admission.begin("a", 50)
+    admission.reserve("a", 50)
     admission.hold("a", own, free)  # nothing of it is taken yet
     assert not admission.fits("b", lambda: 60, free)
     assert pool._idle == []
@@ -219,6 +219,6 @@ def test_idle_caches_are_let_go_before_a_run_has_to_wait() -> None:
     assert admission.fits("b", lambda: 60, free)
     pool.give_back(old)
     pool.give_back(new)
-    admission.begin("d", 75)
+    admission.reserve("d", 75)
     admission.hold("d", OfBytes(0), free)  # type: ignore[arg-type]
     assert pool._idle == [new]  # the one that was unused for longest has gone

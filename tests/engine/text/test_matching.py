@@ -92,7 +92,7 @@ def test_cancel_ends_a_process_in_the_midst_of_its_work(pool: MatcherPool, monke
     monkeypatch.setattr(matching, "ANSWER_SECONDS", 3_600.0)
     monkeypatch.setattr(matching, "POLL_SECONDS", 0.01)
     with lent(pool) as process:
-        process.begin(AfterLooks(3))
+        process.start_answer(AfterLooks(3))
         with pytest.raises(MatchingEndedError):
             process.make("json", ENDLESS)
         assert is_over(process)

@@ -11,7 +11,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from engine import EMBEDDED, SafelightError
-from engine.text.tokenizer import MAX_CHARACTERS, Tokenizer
+from engine.text.tokenizer import MAX_ENCODED_CHARACTERS, Tokenizer
 
 SAMPLE = EMBEDDED[0].folder / "tokenizer.json"
 Change = Callable[[dict[str, Any]], Any]
@@ -151,9 +151,9 @@ def test_any_ids_and_any_text() -> None:
     assert tokenizer.piece(-1) == "<-1>"
     assert tokenizer.piece(2**70) == f"<{2**70}>"
     assert tokenizer.decode(tokenizer.encode("a\ud800b")) == "ab"
-    assert tokenizer.count("x" * (MAX_CHARACTERS + 5)) == MAX_CHARACTERS + 5
+    assert tokenizer.count("x" * (MAX_ENCODED_CHARACTERS + 5)) == MAX_ENCODED_CHARACTERS + 5
     with pytest.raises(SafelightError, match="shorten it"):
-        tokenizer.encode("x" * (MAX_CHARACTERS + 1))
+        tokenizer.encode("x" * (MAX_ENCODED_CHARACTERS + 1))
 
 
 def test_a_panic_of_the_library_is_one_line() -> None:

@@ -144,7 +144,9 @@ def test_what_hangs_is_given_up(answer: Callable[[Request], Any], patience: Remo
     assert said in ran.ended.message
 
 
-@pytest.mark.parametrize(("name", "where"), [("LONGEST_LINE", chat), ("MAX_BYTES", chat), ("MAX_TEXT", chat)])
+@pytest.mark.parametrize(
+    ("name", "where"), [("LONGEST_LINE", chat), ("MAX_STREAM_BYTES", chat), ("MAX_ANSWER_CHARACTERS", chat)]
+)
 def test_what_never_ends_is_bounded(name: str, where: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(where, name, 10_000)
 

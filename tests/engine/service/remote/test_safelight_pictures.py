@@ -44,7 +44,7 @@ def local(folder: Path) -> LocalBackend:
 def served(folder: Path) -> Iterator[Served]:
     with serving(LocalBackend(), str(folder)) as made:
         pictures = made.server._context.pictures
-        with patch.object(pictures, "take", Mock(side_effect=pictures.take)):
+        with patch.object(pictures, "open", Mock(side_effect=pictures.open)):
             yield made
 
 
@@ -61,8 +61,8 @@ def chat(*messages: dict[str, Any], pictures: tuple[Picture, ...] = (TALL, WIDE)
 
 
 def uploads(served: Served) -> int:
-    taking: Mock = served.server._context.pictures.take  # type: ignore[assignment]
-    return taking.call_count
+    opening: Mock = served.server._context.pictures.open  # type: ignore[assignment]
+    return opening.call_count
 
 
 def both(local: LocalBackend, remote: RemoteBackend, request: RunRequest) -> tuple[Ran, Ran]:
