@@ -56,7 +56,10 @@ class ToolServer:
 
     @property
     def identity(self) -> str:
-        """A digest of all that decides what is run or asked; leave to call tools is bound to it."""
+        """A digest of the program or address that is run or asked, to which leave to call tools is bound.
+
+        Headers are left out: a key that is renewed makes no other server.
+        """
         parts = [self.command, self.args, self.env, self.cwd, self.url]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 

@@ -230,9 +230,10 @@ def _hurry() -> None:
     import huggingface_hub.file_download
     from huggingface_hub import constants
 
+    from engine import hub_http
     from engine.hub import client
 
-    client.SECONDS, client.GIVE_UP = 0.2, 0.5
+    hub_http.SECONDS, client.GIVE_UP = 0.2, 0.5
     constants.HF_HUB_DOWNLOAD_TIMEOUT = 1
     huggingface_hub.file_download.time = SimpleNamespace(sleep=lambda _: None)  # type: ignore[assignment]
 
