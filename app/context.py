@@ -84,7 +84,7 @@ class Waiting(QObject):
     def is_on(self) -> bool:
         return self._wanted is not None
 
-    def begin(self, model: str, then: Callable[[], object]) -> None:
+    def wait_for(self, model: str, then: Callable[[], object]) -> None:
         """Waits for a model, given by its path or id, in place of an earlier one."""
         self._wanted = model, then
 

@@ -209,7 +209,7 @@ class Tour:
         self.racing()
         self.serving()
         load(window, SUDOKU)
-        window.conversations.begin()
+        window.conversations.open_new()
         self.developing("sudoku", window.pages.chat().page.welcome.suggestions.prompts[1])
         self.solving()
         self.inspecting()
@@ -244,7 +244,7 @@ class Tour:
         window = self.window
         load(window, SIGHT)
         window.show_page("chat")
-        window.conversations.begin()
+        window.conversations.open_new()
         page = window.pages.chat().page
         self.shoot("pictures-empty")
         with TemporaryDirectory() as folder:
@@ -305,7 +305,7 @@ class Tour:
         tools = window.context.tools
         load(window, MINI)
         window.show_page("chat")
-        window.conversations.begin()
+        window.conversations.open_new()
         tools.set_servers((ToolServer("Example tools", EXAMPLES),))
         wait_for(lambda: bool(tools.offered), "the tools")
         window.pages.chat().sending.send(TOOL_PROMPT)
@@ -391,7 +391,7 @@ class Tour:
             models.page.add_server.click()
             self.shoot("models-remote")
             window.show_page("chat")
-            window.conversations.begin()
+            window.conversations.open_new()
             window.topbar.strip.setChecked(True)
             window.pages.chat().sending.send("What is a canvas?")
             wait_for(lambda: window.context.session.active is None, "the answer")

@@ -76,11 +76,11 @@ class BoardGlyphs:
     def _lay_out(self, text: str, face: Face) -> tuple[QStaticText, float, float]:
         """Returns a laid-out text, its width, and the distance from its top to the middle of a digit."""
         font, metrics, digit = self.font(face)
-        made = QStaticText(text)
-        made.setTextFormat(Qt.TextFormat.PlainText)
-        made.setPerformanceHint(QStaticText.PerformanceHint.AggressiveCaching)
-        made.prepare(QTransform(), font)
-        return made, made.size().width(), metrics.ascent() - digit / 2
+        layout = QStaticText(text)
+        layout.setTextFormat(Qt.TextFormat.PlainText)
+        layout.setPerformanceHint(QStaticText.PerformanceHint.AggressiveCaching)
+        layout.prepare(QTransform(), font)
+        return layout, layout.size().width(), metrics.ascent() - digit / 2
 
 
 @lru_cache(_LIMIT)

@@ -129,7 +129,7 @@ def _paint_cell(glyphs: BoardGlyphs, cell: ShownCell, painter: QPainter, area: Q
 def _paint_texts(
     glyphs: BoardGlyphs,
     state: CellState,
-    wanted: tuple[tuple[str, float, float, float], ...],
+    texts: tuple[tuple[str, float, float, float], ...],
     painter: QPainter,
     area: QRectF,
     theme: Theme,
@@ -139,7 +139,7 @@ def _paint_texts(
     side, ink = rect.width, state_color(state, theme)
     painter.fillRect(*rect, color(theme.surface_sunken))
     drawn = [
-        Drawn(Face(round(size * side)), text, rect.x + x * side, rect.y + y * side, ink) for text, size, x, y in wanted
+        Drawn(Face(round(size * side)), text, rect.x + x * side, rect.y + y * side, ink) for text, size, x, y in texts
     ]
     glyphs.paint(painter, drawn)
     painter.setFont(font)

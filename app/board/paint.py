@@ -191,10 +191,10 @@ def _paint_grounds(
 ) -> None:
     side, size = geometry.side, geometry.cell
     painter.fillRect(geometry.left, geometry.top, side, side, color(theme.surface_sunken))
-    given = given_ground(theme)
+    shade = given_ground(theme)
     for index, cell in enumerate(frame.cells):
         if cell.given:
-            painter.fillRect(*geometry.rect_of(index), given)
+            painter.fillRect(*geometry.rect_of(index), shade)
         if index in options.doubts:
             painter.fillRect(*geometry.rect_of(index), veil(theme.accent, 0.16))
         if options.shares is not None and not math.isnan(options.shares[index]):
@@ -228,9 +228,9 @@ def _shown(cell: ShownCell) -> str:
 def _paint_lines(painter: QPainter, geometry: BoardGeometry, theme: Theme) -> None:
     left, top, side, size = geometry.left, geometry.top, geometry.side, geometry.cell
     thin, thick = mixed(color(theme.line), color(theme.line_strong), 0.35), color(theme.faint_ink)
-    for pen, width, wanted in ((thin, 1, False), (thick, 2 if size >= 36 else 1, True)):
+    for pen, width, is_border in ((thin, 1, False), (thick, 2 if size >= 36 else 1, True)):
         for line in range(1, 9):
-            if (line % 3 == 0) == wanted:
+            if (line % 3 == 0) == is_border:
                 painter.fillRect(left + line * size - width // 2, top, width, side, pen)
                 painter.fillRect(left, top + line * size - width // 2, side, width, pen)
 

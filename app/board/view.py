@@ -39,7 +39,7 @@ _CONTROL, _SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.Shif
 _KEYPAD = Qt.KeyboardModifier.KeypadModifier
 _REDO = QKeySequence("Ctrl+Y"), QKeySequence("Ctrl+Shift+Z")
 SMALLEST = 9 * LEAST_CELL + 2 * MARGIN
-LEAST, PREFERRED = 280, 560
+LEAST_SIDE, PREFERRED_SIDE = 280, 560
 _LOCKED = (CellState.ACCEPTED, CellState.SETTLED, CellState.GIVEN)
 
 
@@ -64,14 +64,14 @@ def place_of(event: QKeyEvent, cursor: int) -> int | None:
 
     Keys are the arrows, and Home and End for the ends of the row, or with Ctrl of the board.
     """
-    held, key = event.modifiers() & ~_KEYPAD, Qt.Key(event.key())
+    modifiers, key = event.modifiers() & ~_KEYPAD, Qt.Key(event.key())
     row, column = divmod(cursor, 9)
-    if not held and key in _STEPS:
+    if not modifiers and key in _STEPS:
         down, right = _STEPS[key]
         return 9 * min(max(row + down, 0), 8) + min(max(column + right, 0), 8)
-    if key in (Qt.Key.Key_Home, Qt.Key.Key_End) and held in (Qt.KeyboardModifier.NoModifier, _CONTROL):
+    if key in (Qt.Key.Key_Home, Qt.Key.Key_End) and modifiers in (Qt.KeyboardModifier.NoModifier, _CONTROL):
         first = key == Qt.Key.Key_Home
-        if held:
+        if modifiers:
             return 0 if first else SIZE - 1
         return 9 * row + (0 if first else 8)
     return None
@@ -101,7 +101,7 @@ class FrameView(GridView):
         self.doubts: frozenset[int] = frozenset()  # cells that the user should check, while no run is shown
         self._drawn: list[Drawn] | None = None  # cached texts; None after a change
         self._drawn_in: Theme | None = None
-        self._geometry = BoardGeometry.within(PREFERRED, PREFERRED)
+        self._geometry = BoardGeometry.within(PREFERRED_SIDE, PREFERRED_SIDE)
         grow_with_width(self, QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setAccessibleName(tr("Sudoku board"))
         expose_cells(self)
@@ -151,10 +151,10 @@ class FrameView(GridView):
         self._start_fade(changed)
 
     def sizeHint(self) -> QSize:
-        return QSize(PREFERRED, PREFERRED)
+        return QSize(PREFERRED_SIDE, PREFERRED_SIDE)
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(LEAST, LEAST)
+        return QSize(LEAST_SIDE, LEAST_SIDE)
 
     def heightForWidth(self, width: int) -> int:
         return width

@@ -82,6 +82,6 @@ def _state(frame: SolveFrame, cell: ShownCell) -> list[str]:
 
 
 def _faults(cell: ShownCell) -> list[str]:
-    found = [tr("changed given")] if cell.violated else []
-    found += [tr("in conflict")] if cell.in_conflict else []
-    return found + ([tr("wrong")] if cell.wrong and not cell.violated else [])
+    faults = [tr("changed given")] if cell.violated else []
+    faults += [tr("in conflict")] if cell.in_conflict else []
+    return faults + ([tr("wrong")] if cell.wrong and not cell.violated else [])

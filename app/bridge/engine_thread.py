@@ -143,14 +143,14 @@ class Handle(QObject):
         super().__init__()
         self._stop = stop
         self._views: dict[str, RunView] = {}  # of its runs, by id
-        self._taken: list[ServiceReply] = []
+        self._undelivered: list[ServiceReply] = []
 
     def stop(self) -> None:
         """Stops the request within one denoising step; its last replies follow at once."""
         self.is_paced = False
         self._stop()
 
-    def take(self, reply: ServiceReply) -> None:
+    def add(self, reply: ServiceReply) -> None:
         """Adds a reply that is to be delivered. A run gets a view of its trace that ends at what was added."""
         match reply:
             case RunStarted(run_id, trace):
@@ -163,16 +163,16 @@ class Handle(QObject):
             case RaceEnded():  # its runs that have not ended are abandoned
                 for view in self._views.values():
                     view.show_all()
-        self._taken.append(reply)
+        self._undelivered.append(reply)
 
     def deliver(self) -> None:
-        """Reports what was taken since the last time."""
-        taken, self._taken = self._taken, []
-        if taken:
-            self._report(taken)
-            self.replied.emit(taken)
+        """Reports what was added since the last time."""
+        replies, self._undelivered = self._undelivered, []
+        if replies:
+            self._report(replies)
+            self.replied.emit(replies)
 
-    def _report(self, taken: list[ServiceReply]) -> None:
+    def _report(self, replies: list[ServiceReply]) -> None:
         """Reports replies by kind."""
 
 
@@ -198,16 +198,16 @@ class RunHandle(Handle):
         """The run as far as it is shown; None before it has begun."""
         return self._views.get(self.request.run_id)
 
-    def _report(self, taken: list[ServiceReply]) -> None:
-        for reply in taken:
+    def _report(self, replies: list[ServiceReply]) -> None:
+        for reply in replies:
             if isinstance(reply, RunStarted):
                 self.started.emit(reply.trace)
             elif not isinstance(reply, RunAdvanced | RunEnded):
                 self.noted.emit(reply)
-        if events := [reply.event for reply in taken if isinstance(reply, RunAdvanced)]:
+        if events := [reply.event for reply in replies if isinstance(reply, RunAdvanced)]:
             self.changed.emit(events)
-        if isinstance(taken[-1], RunEnded):
-            self.ended.emit(tr(taken[-1].message), taken[-1].details)
+        if isinstance(replies[-1], RunEnded):
+            self.ended.emit(tr(replies[-1].message), replies[-1].details)
 
 
 class Pacing(QObject):
@@ -310,7 +310,7 @@ class Pacing(QObject):
                 self.noted.emit(reply)
             elif handle is not None:
                 self._follow(handle, reply)
-                handle.take(reply)
+                handle.add(reply)
                 due[handle] = None
                 if isinstance(handle, RunHandle) and isinstance(reply, RunEnded):
                     handle.share, handle.is_computed = 1.0, False

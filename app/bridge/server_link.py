@@ -82,7 +82,7 @@ class ServerLink(QObject):
         self._is_closed = False
         self._gather = later(self, self._look, LOOK_MS)
         queued = Qt.ConnectionType.QueuedConnection
-        self._arrived.connect(self._take, queued)
+        self._arrived.connect(self._show_latest, queued)
         self._stirred.connect(self._wait_to_look, queued)
 
     @property
@@ -142,7 +142,7 @@ class ServerLink(QObject):
                 logs.log.warning("the server's thread did not end in %.0f s", CLOSING_SECONDS)
 
     @Slot(object, int)
-    def _take(self, state: ServerState, count: int) -> None:
+    def _show_latest(self, state: ServerState, count: int) -> None:
         if count == self._count and not self._is_closed:
             self._look()
             self._show(state)
@@ -221,11 +221,11 @@ class ServerLink(QObject):
     def _look(self) -> None:
         self._is_stirred = False
         server = self._server
-        found = (*(() if server is None else server.live.snapshot()), *self._earlier)
-        if found != self.requests:
-            self.requests = found
+        requests = (*(() if server is None else server.live.snapshot()), *self._earlier)
+        if requests != self.requests:
+            self.requests = requests
             self.requests_changed.emit()
-        if any(map(is_unfinished, found)):
+        if any(map(is_unfinished, requests)):
             self._wait_to_look()
 
 

@@ -42,9 +42,9 @@ def _announce_selection(view: GridView | None, cell: int) -> None:
 
 def _factory(_kind: str, thing: QObject) -> QAccessibleInterface | None:
     if isinstance(thing, GridView) and thing in _views:
-        made = AccessibleGrid(thing)
-        _kept.append(made)
-        return made
+        grid = AccessibleGrid(thing)
+        _kept.append(grid)
+        return grid
     return None
 
 
@@ -78,9 +78,9 @@ class AccessibleGrid(QAccessibleObject):
         if not 0 <= index < self.childCount():
             return None
         while len(self._cells) <= index:
-            made = AccessibleCell(self, len(self._cells))
-            self._cells.append(made)
-            _kept.append(made)
+            cell = AccessibleCell(self, len(self._cells))
+            self._cells.append(cell)
+            _kept.append(cell)
         return self._cells[index]
 
     def indexOfChild(self, child: QAccessibleInterface) -> int:
@@ -106,12 +106,12 @@ class AccessibleGrid(QAccessibleObject):
         return QAccessible.Role.Table
 
     def state(self) -> QAccessible.State:
-        found = QAccessible.State()
+        state = QAccessible.State()
         if self.view is not None:
-            found.focusable = True
-            found.focused = self.view.hasFocus()
-            found.invisible = not self.view.isVisible()
-        return found
+            state.focusable = True
+            state.focused = self.view.hasFocus()
+            state.invisible = not self.view.isVisible()
+        return state
 
     def rect(self) -> QRect:
         if self.view is None:
@@ -179,14 +179,14 @@ class AccessibleCell(QAccessibleInterface):
         return QAccessible.Role.Cell
 
     def state(self) -> QAccessible.State:
-        found = QAccessible.State()
+        state = QAccessible.State()
         view = self.view
         if view is not None:
-            found.selectable = found.focusable = True
-            found.readOnly = view.is_read_only
-            found.selected = view.selected == self.index
-            found.focused = found.selected and view.hasFocus()
-        return found
+            state.selectable = state.focusable = True
+            state.readOnly = view.is_read_only
+            state.selected = view.selected == self.index
+            state.focused = state.selected and view.hasFocus()
+        return state
 
     def rect(self) -> QRect:
         view = self.view

@@ -133,13 +133,13 @@ class Geometry:
 
     def moving_from(self, before: Geometry, share: float) -> Geometry:
         """Returns this layout with its cells moving here from ``before``; ``share`` of the move is done, 0 to 1."""
-        made = replace(self)
+        geometry = replace(self)
         moves = zip(before.cells, self.cells, strict=True)
-        made.__dict__["cells"] = tuple(
+        geometry.__dict__["cells"] = tuple(
             old._replace(x=old.x + round(share * (new.x - old.x)), y=old.y + round(share * (new.y - old.y)))
             for old, new in moves
         )
-        return made
+        return geometry
 
     def bounds(self, indices: Iterable[int], border: int = 2) -> Rect | None:
         """Returns the smallest rectangle around some cells and their marks; None for no cells."""

@@ -13,8 +13,8 @@ from PySide6.QtGui import QFont, QFontMetricsF, QStaticText, QTransform
 
 from app.design.fonts import caption_font
 
-LIMIT = 8192  # of laid-out texts
-MAX_CHARACTERS = 10
+MAX_LAYOUTS = 8192
+MAX_CELL_CHARACTERS = 10
 """Longer pieces are elided."""
 _ENDS = {"<eos>", "<pad>", "<turn|>", "</s>", "<|endoftext|>", "<|im_end|>", "<end_of_turn>", "<tool_response|>"}
 _SIGNS = {"\n": "↲", "\r": "␍", "\t": "⇥", " ": "·", "\u00a0": "·"}
@@ -67,8 +67,8 @@ class CellGlyphs:
         self.label = caption_font()
         self.faces = {"plain": self.font, "small": self.small, "bold": self.bold, "label": self.label}
         self._metrics = {name: QFontMetricsF(face) for name, face in self.faces.items()}
-        self.layout = lru_cache(LIMIT)(self._lay_out)
-        self.width = lru_cache(4 * LIMIT)(self._metrics["plain"].horizontalAdvance)  # of a text, in pixels
+        self.layout = lru_cache(MAX_LAYOUTS)(self._lay_out)
+        self.width = lru_cache(4 * MAX_LAYOUTS)(self._metrics["plain"].horizontalAdvance)  # of a text, in pixels
 
     @property
     def character_width(self) -> float:
@@ -78,11 +78,11 @@ class CellGlyphs:
         return 4 * math.ceil((self._metrics["plain"].height() + 8) / 4)
 
     def cell_width(self, texts: Sequence[str], least: int = 0) -> int:
-        """Returns the width in pixels that fits the longest text, in whole characters up to ``MAX_CHARACTERS``."""
+        """Returns the width in pixels that fits the longest text, in whole characters up to ``MAX_CELL_CHARACTERS``."""
         unit = self.character_width
         # Signs come from a wider typeface but are drawn small, so they count as digits.
         widest = max((self.width(text.translate(_AS_WIDE)) for text in texts), default=unit)
-        characters = min(max(1, math.ceil(widest / unit - 0.25)), MAX_CHARACTERS)
+        characters = min(max(1, math.ceil(widest / unit - 0.25)), MAX_CELL_CHARACTERS)
         return max(least, math.ceil(characters * unit) + 8)
 
     def is_narrow(self, cell_width: int) -> bool:
@@ -98,11 +98,11 @@ class CellGlyphs:
         shown = text
         if len(text) > 1 and metrics.horizontalAdvance(text) > width:
             shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, width)
-        made = QStaticText(shown)
-        made.setTextFormat(Qt.TextFormat.PlainText)
-        made.setPerformanceHint(QStaticText.PerformanceHint.AggressiveCaching)
-        made.prepare(QTransform(), self.faces[face])
-        return made, made.size().width(), metrics.ascent()
+        layout = QStaticText(shown)
+        layout.setTextFormat(Qt.TextFormat.PlainText)
+        layout.setPerformanceHint(QStaticText.PerformanceHint.AggressiveCaching)
+        layout.prepare(QTransform(), self.faces[face])
+        return layout, layout.size().width(), metrics.ascent()
 
     def baseline(self, cell_height: int) -> float:
         """Returns the distance of the text's baseline from the top of a cell, in pixels."""

@@ -36,6 +36,6 @@ def places(shares: NDArray[np.float32], steps: int) -> list[int]:
 
     Values outside the scale are clamped; NaN becomes ``NONE``.
     """
-    found = np.rint(np.clip(np.nan_to_num(shares, nan=0.0), 0.0, 1.0) * steps).astype(np.int32)
-    ramp: list[int] = np.where(np.isnan(shares), NONE, found).tolist()
+    indices = np.rint(np.clip(np.nan_to_num(shares, nan=0.0), 0.0, 1.0) * steps).astype(np.int32)
+    ramp: list[int] = np.where(np.isnan(shares), NONE, indices).tolist()
     return ramp

@@ -83,11 +83,11 @@ class TurnCommands(QObject):
         """Returns the ids of the models that could answer a turn instead of the one that did, the best first."""
         model, chat = self._context.model, self._session.chat
         messages = chat.messages(turn) if turn in chat.turns else (turn.message,)
-        found = [part_for(messages, [tool.called for tool in self._context.tools.offered])]
-        if TALK.is_here and not turn.pictures and TALK.id not in found:
-            found.append(TALK.id)
-        found = [part for part in found if part != turn.answer.model]
-        return found if model is None or model.parts else [SMALL] if found else []
+        parts = [part_for(messages, [tool.called for tool in self._context.tools.offered])]
+        if TALK.is_here and not turn.pictures and TALK.id not in parts:
+            parts.append(TALK.id)
+        parts = [part for part in parts if part != turn.answer.model]
+        return parts if model is None or model.parts else [SMALL] if parts else []
 
     def ask_other(self, turn: Turn, model: str) -> None:
         """Answers a turn by a part of the small models, which are loaded for that if necessary, and stay; by its id."""
@@ -96,7 +96,7 @@ class TurnCommands(QObject):
             self.again(turn, model)
         elif self.can_ask():
             self._context.load(SMALL)
-            self._loading.begin(SMALL, lambda: self.again(turn, model))
+            self._loading.wait_for(SMALL, lambda: self.again(turn, model))
 
     def edit(self, turn: Turn, text: str) -> None:
         """Sends another version of a prompt."""
@@ -150,6 +150,6 @@ class TurnCommands(QObject):
             return path
         raise SafelightError(tr("The run of this answer was not kept, or was deleted."))
 
-    def inspect(self, made: Answer | ToolRound, place: int = -1) -> None:
+    def inspect(self, answer: Answer | ToolRound, place: int = -1) -> None:
         """Opens the run of an answer, or of a round of its calls, in the inspector: at a frame, or its first step."""
-        self.attempt(lambda: self._context.navigator.inspect(self.run_of(made), place))
+        self.attempt(lambda: self._context.navigator.inspect(self.run_of(answer), place))

@@ -88,7 +88,7 @@ class Sending(QObject):
         except SafelightError as error:
             composer.say(str(error))
         else:
-            self._loading.begin(model, lambda: self.send(composer.text))
+            self._loading.wait_for(model, lambda: self.send(composer.text))
             composer.wait(True)
 
     @Slot(str)
@@ -283,8 +283,8 @@ class ChatController(QObject):
         if (present, traits) != self._offered:
             self._offered = present, traits
             rng = random.Random()
-            own = suggestions(traits, rng) if present else []
-            self.page.offer(small_suggestions(rng) if present == SMALL else own)
+            by_traits = suggestions(traits, rng) if present else []
+            self.page.offer(small_suggestions(rng) if present == SMALL else by_traits)
 
     @Slot()
     def _hold_back(self) -> None:

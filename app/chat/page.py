@@ -16,7 +16,7 @@ from app.chat.commands import TurnCommands, ViewOptions
 from app.chat.composer.composer import Composer
 from app.chat.markdown_view import PAD
 from app.chat.messages.action_row import VersionSwitch
-from app.chat.messages.scroller import FEW, SIDE, Scroller
+from app.chat.messages.scroller import FEW_WIDGETS, SIDE, Scroller
 from app.chat.welcome import ChatWelcome, centred
 from app.design.controls import Hairline, introduce, usable
 from app.design.drops import accept_drag
@@ -126,11 +126,11 @@ class ChatPage(QWidget):
     @property
     def turns(self) -> list[TurnView]:
         """The views of the path's turns from the top: all in a short conversation, else those that exist now."""
-        if len(self._path) <= FEW:
+        if len(self._path) <= FEW_WIDGETS:
             for turn in self._path:
                 self.scroller.realise(turn)
-        found = (self.view_of(turn) for turn in self._path)
-        return [view for view in found if view is not None]
+        views = (self.view_of(turn) for turn in self._path)
+        return [view for view in views if view is not None]
 
     def view_of(self, turn: Turn) -> TurnView | None:
         """Returns the view of a turn; None if it has none now."""
@@ -191,12 +191,12 @@ class ChatPage(QWidget):
         self._note_writers()
         view = self.view_of(self._path[-1]) if self._path else None
         if view is not None:
-            held = self.scroller.hold()
+            place = self.scroller.hold()
             view.answer.model = self._models.get(view.turn.answer)
             has_settled = view.answer.refresh(share)
             self._show_state(view)
             if has_settled:
-                self.scroller.settle(held, goes_on=True)
+                self.scroller.settle(place, goes_on=True)
 
     @Slot(float)
     def reveal(self, share: float) -> None:
@@ -209,12 +209,12 @@ class ChatPage(QWidget):
     def settle(self) -> None:
         """Turns the canvases of a run that has ended into text; the visible part does not move."""
         view = self.view_of(self._path[-1]) if self._path else None
-        held = self.scroller.hold()
+        place = self.scroller.hold()
         if view is not None:
             view.answer.settle()
         for other in self._views():
             self._show_state(other)
-        self.scroller.settle(held)
+        self.scroller.settle(place)
 
     @Slot(object)
     def _forget_other_replays(self, turn: Turn) -> None:

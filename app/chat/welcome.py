@@ -95,10 +95,10 @@ class FirstRun(QWidget):
             self.stop()
 
     @Slot(object)
-    def _open(self, found: tuple[Replay, Recording]) -> None:
+    def _open(self, run: tuple[Replay, Recording]) -> None:
         from app.canvas.view import CanvasView  # after the first paint
 
-        replay, trace = found
+        replay, trace = run
         self.canvas = canvas = introduce(CanvasView(), tr("Canvas of the run"))
         canvas.set_piece(trace.piece, trace.is_special)
         canvas.setColumns(COLUMNS)

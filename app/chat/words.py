@@ -26,7 +26,7 @@ from engine.tasks.tool_questions import NO_TOOL, tool_for
 from engine.text.outline import spans
 
 READ = 2_000  # characters that are looked at
-FEW = 0.2  # share of foreign function words that is enough where there is no English one
+LEAST_FOREIGN_SHARE = 0.2  # share of foreign function words that is enough where there is no English one
 _ENGLISH = (
     "the a an are of and to in for what how do does you i my me it this that with on can who where why which "
     "write please make give be have not your about"
@@ -51,7 +51,7 @@ def is_foreign(text: str) -> bool:
         return True
     words = re.findall(r"[^\W\d_]+", text.casefold())
     foreign, english = (sum(word in known.split() for word in words) for known in (_OTHERS, _ENGLISH))
-    return foreign > english and (foreign >= 2 or foreign >= FEW * len(words))
+    return foreign > english and (foreign >= 2 or foreign >= LEAST_FOREIGN_SHARE * len(words))
 
 
 LONGEST_RIGHT = 60  # characters; a longer right answer is not shown

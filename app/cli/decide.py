@@ -85,10 +85,10 @@ def decide_table(args: argparse.Namespace, asked: QuestionFile) -> int:
     decided: list[dict[str, Any]] = []
     with stopping() as stop, deciding(args, asked, stop) as decider, terminal.progress(f"Deciding {args.csv}") as show:
         results = () if decider is None else decider.decide(row[column] for row in rows)
-        for place, (row, found) in enumerate(zip(rows, results, strict=False), 1):
-            decided.append(row | _cells(found))
+        for place, (row, result) in enumerate(zip(rows, results, strict=False), 1):
+            decided.append(row | _cells(result))
             if args.json:
-                said = {ERROR: found} if isinstance(found, str) else {"answers": _answers(found)}
+                said = {ERROR: result} if isinstance(result, str) else {"answers": _answers(result)}
                 running.print_json({"row": place + 1} | said)  # as a spreadsheet counts, with the header
             show(place / len(rows))
     if args.out is not None:
@@ -129,23 +129,23 @@ def _read(name: str) -> tuple[list[dict[str, str]], str]:
 def _state_column(rows: list[dict[str, str]], args: argparse.Namespace) -> str:
     columns = list(rows[0])
     wanted = STATE_COLUMNS if args.state is None else (args.state,)
-    found = next((name for name in wanted if name in columns), None)
-    if found is None and (args.state is not None or len(columns) > 1):
+    column = next((name for name in wanted if name in columns), None)
+    if column is None and (args.state is not None or len(columns) > 1):
         names = ", ".join(map(quoted, columns[:20]))
         raise SafelightError(f"{args.csv} has no column {' or '.join(wanted)}; give --state one of these: {names}")
-    return found or columns[0]
+    return column or columns[0]
 
 
-def _answers(found: Decided) -> dict[str, Any]:
-    return {answer.question.name: answer_to_json(answer) for answer in found if not isinstance(answer, str)}
+def _answers(decided: Decided) -> dict[str, Any]:
+    return {answer.question.name: answer_to_json(answer) for answer in decided if not isinstance(answer, str)}
 
 
-def _cells(found: Decided) -> dict[str, Any]:
+def _cells(decided: Decided) -> dict[str, Any]:
     """Returns the cells that a decision adds to its row."""
-    if isinstance(found, str):
-        return {ERROR: found}
+    if isinstance(decided, str):
+        return {ERROR: decided}
     cells: dict[str, Any] = {}
-    for answer in found:
+    for answer in decided:
         name = answer.question.name
         cells[f"{name}_answer"] = answer.question.options[answer.best].name
         if isinstance(answer.question, Score):

@@ -87,11 +87,11 @@ class Decider:
             while True:
                 while len(in_flight) < most and (state := next(waiting, None)) is not None:
                     in_flight.append(self._begin(state, pictures))
-                found = self._result(in_flight[0]) if in_flight else None
-                if found is None:
+                result = self._result(in_flight[0]) if in_flight else None
+                if result is None:
                     return
                 in_flight.popleft()
-                yield found
+                yield result
         finally:
             self.scheduler.stop(*(run.request for runs in in_flight if not isinstance(runs, str) for run in runs))
 

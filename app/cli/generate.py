@@ -65,12 +65,12 @@ def output_format(args: argparse.Namespace) -> OutputFormat | None:
     return None
 
 
-def _schema(given: str) -> dict[str, object]:
-    if not given.lstrip().startswith("{"):
-        return files.read_json(Path(given).expanduser(), most=MAX_FILE)
-    if len(given) > MAX_FILE:
+def _schema(text: str) -> dict[str, object]:
+    if not text.lstrip().startswith("{"):
+        return files.read_json(Path(text).expanduser(), most=MAX_FILE)
+    if len(text) > MAX_FILE:
         raise SafelightError(f"--json-schema has more than {MAX_FILE:,} characters; make it smaller")
-    raw = files.parse_json(given, "--json-schema")
+    raw = files.parse_json(text, "--json-schema")
     assert isinstance(raw, dict)
     return raw
 
@@ -97,7 +97,7 @@ def add(commands: options.Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    changes, wanted = options.sampler_changes(args), output_format(args)
+    changes, format = options.sampler_changes(args), output_format(args)
     prompt = args.prompt if args.image and not args.prompt.strip() else options.prompt_of(args.prompt)
     pictures = tuple(read_picture(Path(name)) for name in args.image)
     if args.thinking_tokens is not None:
@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
         runner = load_alone(args, small.part_for(messages), stop)
         config, is_seed_set = runner.model.defaults, running.seed_of(args) is not None
         asked = ChatRun(
-            config, running.seed(args), messages, args.think, keep=False, output_format=wanted,
+            config, running.seed(args), messages, args.think, keep=False, output_format=format,
             pictures=pictures, is_seed_set=is_seed_set, cancel=stop,
         )  # fmt: skip
         model, request = small.prepared(runner.model, asked)
@@ -129,7 +129,7 @@ def run(args: argparse.Namespace) -> int:
         draft = "stopped; the last block is unfinished"
         terminal.say(draft if outcome.text and not outcome.config.grows else "stopped")
         return STOPPED
-    if wanted is not None and outcome.reason == "length":
+    if format is not None and outcome.reason == "length":
         cut = "the answer is incomplete; raise --max-new-tokens, or ask for less"
         terminal.say(outcome.why or cut)
     elif not outcome.text.strip():
@@ -141,7 +141,7 @@ def _record(
     args: argparse.Namespace, prompt: str, model: LoadedModel, request: ChatRun, outcome: running.Outcome
 ) -> dict[str, object]:
     """Returns what ``--json`` prints."""
-    config, cost, wanted = outcome.config, model.image_cost, request.output_format
+    config, cost, format = outcome.config, model.image_cost, request.output_format
     sizes = [cost.soft_tokens(one.width, one.height, config.image_tokens) for one in request.pictures if cost]
     return {
         "prompt": prompt,
@@ -158,8 +158,8 @@ def _record(
         "load_seconds": model.load_seconds,
         "seed": outcome.seed,
         **({"images": sizes} if args.image else {}),
-        **({} if wanted is None else {"format": wanted.kind}),
-        **({"rounds": outcome.rounds} if wanted is not None and not config.grows else {}),
+        **({} if format is None else {"format": format.kind}),
+        **({"rounds": outcome.rounds} if format is not None and not config.grows else {}),
         **({"why": outcome.why} if outcome.why else {}),
         **running.names_of(model),
         "device": str(model.device_reason) if is_remote(model.path_or_id) else model.device,

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
     config = options.settings(model.generation_defaults, changes)
     with stopping() as stop:
-        found = infill(
+        infilled = infill(
             model,
             prefix,
             suffix,
@@ -71,12 +71,12 @@ def run(args: argparse.Namespace) -> int:
         if stop.is_set():
             return STOPPED
     if args.json:
-        texts = {"prefix": prefix, "suffix": suffix, "text": None if found is None else found.text}
-        counts = {} if found is None else {"tokens": found.length, "steps": found.steps}
+        texts = {"prefix": prefix, "suffix": suffix, "text": None if infilled is None else infilled.text}
+        counts = {} if infilled is None else {"tokens": infilled.length, "steps": infilled.steps}
         running.print_json({**texts, **counts, "seed": running.seed(args), **running.names_of(model)})
-    elif found is not None:
-        terminal.show(found.text)
-    if found is None:
+    elif infilled is not None:
+        terminal.show(infilled.text)
+    if infilled is None:
         terminal.say("no text was ready in time; give more seconds, or ask for fewer tokens")
     return 0
 

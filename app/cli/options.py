@@ -112,8 +112,8 @@ def place(text: str) -> str:
     if is_remote(text):
         return text
     try:
-        found = os.fspath(Path(text).expanduser())
-        os.stat(found)
+        path = os.fspath(Path(text).expanduser())
+        os.stat(path)
     except RuntimeError:
         raise argparse.ArgumentTypeError(f"there is no user whose folder {quoted(text)} could lie in") from None
     except UnicodeError:
@@ -121,7 +121,7 @@ def place(text: str) -> str:
     except OSError as error:
         if error.errno not in (errno.ENOENT, errno.ENOTDIR):  # the command itself reports or creates a missing path
             raise argparse.ArgumentTypeError(f"{quoted(text)} cannot be used: {error.strerror}") from None
-    return found
+    return path
 
 
 OPTIONS = dict(
@@ -297,13 +297,13 @@ def read_value(option: CliOption, text: str) -> int | float | str:
         raise argparse.ArgumentTypeError(f"{quoted(text)} is not a {kinds[kind]}") from None
 
 
-def prompt_of(given: str) -> str:
+def prompt_of(argument: str) -> str:
     """Returns a prompt of the command line; ``-`` reads it from standard input.
 
     Raises:
         SafelightError: it is empty, or no text.
     """
-    text = read_text("-")[0].rstrip("\n") if given == "-" else given
+    text = read_text("-")[0].rstrip("\n") if argument == "-" else argument
     if not text.strip():
         raise SafelightError("the prompt is empty; write something first")
     return require_utf8(text, "the prompt")

@@ -74,14 +74,14 @@ def add(commands: options.Commands) -> None:
 def run(args: argparse.Namespace) -> int:
     device = args.device if args.card is None else card_of(args.card)
     with terminal.note(f"Counting {args.model} …"):
-        wanted = args.context, args.quantization, device, args.dtype
+        settings = args.context, args.quantization, device, args.dtype
         from engine.models.opening import plan_model  # imports torch
 
-        found = plan_model(args.model, *wanted)
+        plan = plan_model(args.model, *settings)
     if args.json:
-        running.print_json(found.as_dict())
+        running.print_json(plan.as_dict())
     else:
-        _print_table(found, is_here=args.card is None)
+        _print_table(plan, is_here=args.card is None)
     return 0
 
 

@@ -53,7 +53,7 @@ def read_lane(text: str, default: str) -> LaneSpec:
     Raises:
         SafelightError: a setting is unknown or out of range, or the model is another machine's.
     """
-    whole, *given = text.split(",")
+    whole, *settings = text.split(",")
     model, colon, decoder = whole.rpartition(":")
     if not colon or not is_decoder(decoder):  # a path may contain a colon
         model, decoder = whole, ""
@@ -63,7 +63,7 @@ def read_lane(text: str, default: str) -> LaneSpec:
         raise SafelightError(f"{quoted(model)} cannot be a model's name: it contains a NUL character")
     changes: dict[str, Any] = {}
     adapter = ""
-    for one in given:
+    for one in settings:
         name, sign, value = one.partition("=")
         if not sign:
             raise SafelightError(f"{quoted(one)} is not a setting of a lane; write it as name=value")
@@ -187,7 +187,7 @@ def _race_all(
                 cancel=stop,
             )
             race = RaceRun.from_request(request)
-            racing.run(request, None, race.take)
+            racing.run(request, None, race.apply)
             failed = (
                 f"{title}: {lane.problem}" for title, lane in zip(titles, race.lanes, strict=True) if lane.problem
             )
@@ -205,9 +205,9 @@ def _prompts(args: argparse.Namespace, seed: int) -> tuple[Iterable[RacePrompt],
     Raises:
         SafelightError: no prompts are given, or by two options.
     """
-    given = {"PROMPT": args.prompt, "--sudoku": args.sudoku, "--prompts": args.prompts}
-    if sum(value is not None for value in given.values()) != 1:
-        raise SafelightError(f"give one of these: {', '.join(given)}")
+    sources = {"PROMPT": args.prompt, "--sudoku": args.sudoku, "--prompts": args.prompts}
+    if sum(value is not None for value in sources.values()) != 1:
+        raise SafelightError(f"give one of these: {', '.join(sources)}")
     if args.givens is not None and args.sudoku is None:
         raise SafelightError("--givens is for puzzles; add --sudoku")
     if args.image and args.prompt is None:
@@ -215,8 +215,8 @@ def _prompts(args: argparse.Namespace, seed: int) -> tuple[Iterable[RacePrompt],
     if args.sudoku is not None:
         return sudoku_prompts(args.sudoku, seed, args.givens), args.sudoku
     if args.prompts is not None:
-        found = own_prompts(options.read_text(args.prompts)[0])
-        return found, len(found)
+        prompts = own_prompts(options.read_text(args.prompts)[0])
+        return prompts, len(prompts)
     return [RacePrompt(options.prompt_of(args.prompt), tuple(read_picture(Path(name)) for name in args.image))], 1
 
 
@@ -238,11 +238,11 @@ def _show_one(race: RaceRun, titles: Sequence[str]) -> None:
     """Prints each lane's text with its figures."""
     screen = terminal.console(sys.stdout)
     for place, (title, lane) in enumerate(zip(titles, race.lanes, strict=True)):
-        found = lane.figures
-        ratio = f", {found.tokens_per_forward:.2f} tokens per pass" if found.forwards else ""
+        figures = lane.figures
+        ratio = f", {figures.tokens_per_forward:.2f} tokens per pass" if figures.forwards else ""
         same = f", {percent(race.agreement(place))} the same as lane 1" if place else ""
-        figures = f"{found.tokens} tokens in {found.forwards} passes{ratio}, {found.seconds:.3f} s{same}\n"
-        screen.print(Text(title, "bold"), Text(lane.text or "(nothing)"), Text(figures, "dim"), sep="\n")
+        line = f"{figures.tokens} tokens in {figures.forwards} passes{ratio}, {figures.seconds:.3f} s{same}\n"
+        screen.print(Text(title, "bold"), Text(lane.text or "(nothing)"), Text(line, "dim"), sep="\n")
 
 
 def _show(results: Sequence[RaceResult], seed: int) -> None:

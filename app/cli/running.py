@@ -51,7 +51,7 @@ STYLES = {  # so that no state is shown by colour alone
     CellState.FITTING: "bold underline",
     CellState.MASKED: "dim italic",
 }
-SHOWN = CanvasStarted | StepFinished | PrefixPinned | CanvasCommitted
+SHOWN_EVENTS = CanvasStarted | StepFinished | PrefixPinned | CanvasCommitted
 MASK = "_"  # a position without text yet
 CONTROL = "¤"  # end, padding and turn tokens
 BREAK = "↲"
@@ -103,7 +103,7 @@ class Watcher:
         """Applies and shows an event; each step is shown for at least ``pace`` seconds."""
         self.state.fold(event)
         block = self.state.current
-        if self.live is None or block is None or not isinstance(event, SHOWN):
+        if self.live is None or block is None or not isinstance(event, SHOWN_EVENTS):
             return
         time.sleep(max(0.0, self._next_frame - time.monotonic()))
         self._next_frame = time.monotonic() + self.pace
@@ -225,7 +225,7 @@ class Outcome:
     def __post_init__(self) -> None:
         self._draft = Draft(self.config.eos_token_ids)
 
-    def take(self, event: Event) -> None:
+    def fold(self, event: Event) -> None:
         """Adds the run's next event."""
         self._draft.fold(event)
         match event:
@@ -304,7 +304,7 @@ def answered(args: argparse.Namespace, runner: Runner, model: LoadedModel, reque
                         columns, pace = model.traits.canvas_columns, args.pace / 1000
                         watch = watching.enter_context(Watcher(model, begun.config, columns, pace, raw=args.raw))
                 case RunAdvanced(event=event):
-                    outcome.take(event)
+                    outcome.fold(event)
                     if watch is not None:
                         watch(event)
                 case RunEnded(message=message, details=details):
@@ -323,7 +323,7 @@ def follow(events: Iterable[Event], config: GenerationConfig) -> Outcome:
     """Collects the events of a run in an outcome, except for its text."""
     outcome = Outcome(config)
     for event in events:
-        outcome.take(event)
+        outcome.fold(event)
     return outcome
 
 

@@ -115,8 +115,8 @@ def add(commands: options.Commands) -> None:
 
 def givens_range(text: str) -> GivenRange:
     """Parses an argparse type: ``30-39`` or ``30``."""
-    found = re.fullmatch(r"(\d{1,3})(?:-(\d{1,3}))?", text.strip(), re.ASCII)
-    low, high = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+    match = re.fullmatch(r"(\d{1,3})(?:-(\d{1,3}))?", text.strip(), re.ASCII)
+    low, high = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
     if not FEWEST_GIVENS <= low <= high <= MAX_GIVENS:
         raise argparse.ArgumentTypeError(
             f"must be LOW-HIGH with {FEWEST_GIVENS} <= LOW <= HIGH <= {MAX_GIVENS}, not {quoted(text)}"
@@ -162,9 +162,9 @@ def solve(args: argparse.Namespace, changes: dict[str, int | float | str], stop:
         done, solved = done + 1, solved + judged.valid
         if args.json:
             kept, steps = sudoku.judge(puzzle, answer).givens_kept, outcome.steps
-            found = {"puzzle": puzzle, "answer": answer, "valid": judged.valid, "givens_kept": kept}
+            record = {"puzzle": puzzle, "answer": answer, "valid": judged.valid, "givens_kept": kept}
             doubts = {} if read is None else {"doubts": list(read.doubts)}
-            running.print_json(found | {"steps": steps, "seconds": seconds} | doubts)
+            running.print_json(record | {"steps": steps, "seconds": seconds} | doubts)
         else:
             place = f"Puzzle {index + 1} of {len(puzzles)}: " if len(puzzles) > 1 else ""
             cost = f"{outcome.steps} step{'s' * (outcome.steps != 1)}, {seconds:.2f} s"

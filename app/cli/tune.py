@@ -173,23 +173,23 @@ def own_tasks(text: str, name: str) -> list[RacePrompt]:
     Raises:
         SafelightError: a line has no prompt or no answer, or there are no lines.
     """
-    found: list[RacePrompt] = []
+    tasks: list[RacePrompt] = []
     for where, row in (_json_lines if text.lstrip()[:1] == "{" else _csv_rows)(text, name):
         prompt, answer = row.get(PROMPT), row.get(ANSWER)
         if not isinstance(prompt, str) or not isinstance(answer, str) or not prompt.strip():
             raise SafelightError(f"{where} has no {PROMPT} and {ANSWER}; give both as text")
-        found.append(RacePrompt(storable(prompt), answer=storable(answer)))
-    if not found:
+        tasks.append(RacePrompt(storable(prompt), answer=storable(answer)))
+    if not tasks:
         raise SafelightError(f"{name} holds no prompts; write one a line, with its answer")
-    return found
+    return tasks
 
 
 def _json_lines(text: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             where = f"{name}, line {number}"
-            found = parse_json(line, where, surrogates=True)
-            yield where, found if isinstance(found, dict) else {}
+            value = parse_json(line, where, surrogates=True)
+            yield where, value if isinstance(value, dict) else {}
 
 
 def _csv_rows(text: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -216,7 +216,7 @@ def _load(args: argparse.Namespace, usual: str) -> Model:
 
 def _csv(records: Sequence[dict[str, Any]]) -> str:
     text = io.StringIO(newline="")
-    flat = [{name: value for key, found in one.items() for name, value in _ends(key, found)} for one in records]
+    flat = [{name: value for key, field in one.items() for name, value in _ends(key, field)} for one in records]
     writer = csv.DictWriter(text, list(flat[0]) if flat else [])
     writer.writeheader()
     writer.writerows(flat)
@@ -234,13 +234,13 @@ def _show(rows: Sequence[TuningRow], margin: float, heading: str, *, is_finished
     table = terminal.table(heading, "rule", "prompts", "right", "steps", "share", "difference", "not lower")
     for row in rows:
         (low, high), (fast, slow), (less, more) = row.rate_interval, row.ratio_interval, row.difference_interval
-        own = (f"{row.count:,}", f"{percent(row.rate)} ({100 * low:.1f}–{100 * high:.1f})", f"{row.steps:.2f}")
+        own_cells = (f"{row.count:,}", f"{percent(row.rate)} ({100 * low:.1f}–{100 * high:.1f})", f"{row.steps:.2f}")
         paired = (
             f"{percent(row.ratio)} ({100 * fast:.0f}–{100 * slow:.0f})",
             f"{100 * row.difference:+.1f} ({100 * less:+.1f} to {100 * more:+.1f})",
             "yes" if row.is_not_lower(margin) else "no",
         )
-        table.add_row(row.candidate.title, *own, *("–––" if row is usual else paired))
+        table.add_row(row.candidate.title, *own_cells, *("–––" if row is usual else paired))
     screen.print(table)
     lines = [
         "steps: denoising steps of an answer, on average; share: of those of the model's own rule",

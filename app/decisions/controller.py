@@ -76,8 +76,8 @@ class DecisionsController(QObject):
     def _recall(self) -> None:
         """Shows the stored questions and text, or the first sample if there are none."""
         first = samples()[0]
-        found = read_questions(self._context.folders.data)
-        drafts, state, is_joint = (first.drafts, first.state, True) if found is None else found
+        stored = read_questions(self._context.folders.data)
+        drafts, state, is_joint = (first.drafts, first.state, True) if stored is None else stored
         self.page.column.joint.setChecked(is_joint)
         self._show(drafts, state)
 
@@ -101,23 +101,23 @@ class DecisionsController(QObject):
     @Slot()
     def _changed(self) -> None:
         self._problem = ""
-        self.page.begin(None)
+        self.page.show_reading(None)
         self._saving.start()
         self.refresh()
 
     @Slot(int)
     def _show_sample(self, place: int) -> None:
         """Shows an example, and offers to put back what it has replaced."""
-        found = [(sample.drafts, sample.state) for sample in samples()]
+        examples = [(sample.drafts, sample.state) for sample in samples()]
         before = self.page.questions.drafts, self.page.column.state.raw()
-        self._show(*found[place])
-        if before not in found and any(before):
+        self._show(*examples[place])
+        if before not in examples and any(before):
             said, put_back = tr("An example has replaced your questions."), functools.partial(self._show, *before)
             self._context.done.emit(said, tr("Restore mine"), put_back)
 
     def _show(self, drafts: Sequence[QuestionDraft], state: str) -> None:
         page = self.page
-        page.begin(None)
+        page.show_reading(None)
         page.questions.show_drafts(drafts)
         page.column.state.setPlainText(state)
 
@@ -165,7 +165,7 @@ class DecisionsController(QObject):
     @Slot(object)
     def _run(self, requests: tuple[DecisionRun, ...]) -> None:
         self._reading = reading = DecisionReading.from_requests(requests)
-        self.page.begin(reading)
+        self.page.show_reading(reading)
         for run in reading.runs:
             handle = self._context.backend.run(run.request, is_watched=False)
             handle.started.connect(run.begin)

@@ -226,7 +226,7 @@ class DecisionsPage(QWidget):
     def minimumSizeHint(self) -> QSize:
         return QSize(320, 320)
 
-    def begin(self, reading: DecisionReading | None) -> None:
+    def show_reading(self, reading: DecisionReading | None) -> None:
         """Shows another reading, from its beginning; None for none."""
         if reading is None and self._reading is None:
             return

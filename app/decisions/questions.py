@@ -91,7 +91,7 @@ class QuestionList(QWidget):
         card = QuestionCard(draft)
         for signal, act in (
             (card.edit_asked, self._edit),
-            (card.changed, self._take),
+            (card.changed, self._note_change),
             (card.remove_asked, self._remove),
             (card.pressed, self._press),
         ):
@@ -158,7 +158,7 @@ class QuestionList(QWidget):
             self.unfold(-1)
             card.edit.setFocus()
 
-    def _take(self, card: QuestionCard, _draft: QuestionDraft) -> None:
+    def _note_change(self, card: QuestionCard, _draft: QuestionDraft) -> None:
         card.show_problem(None)
         self.changed.emit()
 
@@ -359,7 +359,7 @@ class QuestionCard(QFrame):
         if self.editor is not None:
             return
         self.editor = QuestionEditor(self.draft)
-        self.editor.changed.connect(self._take)
+        self.editor.changed.connect(self._apply)
         self.editor.rearranged.connect(self.rearranged)
         self.editor.remove.clicked.connect(self.remove_asked)
         self.editor.done.clicked.connect(functools.partial(self.edit_asked.emit, False))
@@ -375,7 +375,7 @@ class QuestionCard(QFrame):
         self._folded.show()
 
     @Slot(object)
-    def _take(self, draft: QuestionDraft) -> None:
+    def _apply(self, draft: QuestionDraft) -> None:
         self.show_draft(draft)
         self.changed.emit(draft)
 

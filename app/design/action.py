@@ -78,11 +78,11 @@ class Actions:
 
     def sections(self, page: str = "") -> list[tuple[str, list[Action]]]:
         """Returns the actions of a page by section: its own first, then those available on every page."""
-        found: dict[str, list[Action]] = {}
+        by_section: dict[str, list[Action]] = {}
         for action in sorted(self, key=lambda action: not action.page):
             if action.page in (page, ""):
-                found.setdefault(action.section, []).append(action)
-        return list(found.items())
+                by_section.setdefault(action.section, []).append(action)
+        return list(by_section.items())
 
     def run(self, action_id: str) -> str:
         """Runs an action, or returns why it is impossible now."""
@@ -100,13 +100,13 @@ class Actions:
 
         A key without Ctrl or Alt, such as "?", goes to a focused text field first, which takes it as text.
         """
-        made = []
+        shortcuts = []
         for action in self:
             for keys in () if action.page else action.keys:
                 shortcut = QShortcut(QKeySequence(keys), window)
                 shortcut.activated.connect(functools.partial(self._by_key, action.id, refused))
-                made.append(shortcut)
-        return made
+                shortcuts.append(shortcut)
+        return shortcuts
 
     def _by_key(self, action_id: str, refused: Callable[[str], object]) -> None:
         reason = self.run(action_id)

@@ -32,7 +32,7 @@ from app.system.i18n import tr
 Introduced = TypeVar("Introduced", bound=QWidget)
 Role = Literal["primary", "link", "chip", "plain"]
 TIP_SIGNS = 80  # characters of a line of a tool tip
-LEAST = 40  # width in pixels that an elided label asks for before it is laid out
+LEAST_ELIDED_WIDTH = 40  # width in pixels that an elided label asks for before it is laid out
 
 
 def button(
@@ -50,38 +50,38 @@ def button(
         name: accessible name where ``text`` alone is not enough.
         clicked: called, or emitted, at each click.
     """
-    made = QPushButton(text)
-    made.setProperty("role", role)
-    made.setCheckable(checkable)
-    made.setAccessibleName(name or text)
-    describe(made, tip)
-    made.setCursor(Qt.CursorShape.PointingHandCursor)
-    made.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+    control = QPushButton(text)
+    control.setProperty("role", role)
+    control.setCheckable(checkable)
+    control.setAccessibleName(name or text)
+    describe(control, tip)
+    control.setCursor(Qt.CursorShape.PointingHandCursor)
+    control.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
     if clicked is not None:
-        made.clicked.connect(clicked)
-    return made
+        control.clicked.connect(clicked)
+    return control
 
 
-def show_stop(made: QPushButton, text: str, name: str, *, skips: bool) -> None:
+def show_stop(control: QPushButton, text: str, name: str, *, skips: bool) -> None:
     """Labels a button "stop"; with ``skips``, the run is computed and only played, and the button skips to its end."""
     tip = tr("Shows the rest at once (Esc)") if skips else tr("Within one step (Esc)")
-    made.setText(tr("Skip") if skips else text)
-    made.setAccessibleName(tr("Skip to the end") if skips else name)
-    describe(made, tip)
+    control.setText(tr("Skip") if skips else text)
+    control.setAccessibleName(tr("Skip to the end") if skips else name)
+    describe(control, tip)
 
 
 def label(text: str = "", role: str = "", *, name: str = "", wrap: bool = False, selectable: bool = False) -> QLabel:
     """Returns a label that shows its text as plain text, never as markup; ``name`` is its accessible name."""
-    made = QLabel(text, textFormat=Qt.TextFormat.PlainText, wordWrap=wrap)
-    made.setProperty("role", role)
-    made.setAccessibleName(name)
+    widget = QLabel(text, textFormat=Qt.TextFormat.PlainText, wordWrap=wrap)
+    widget.setProperty("role", role)
+    widget.setAccessibleName(name)
     if wrap:
-        grow_with_width(made, QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        grow_with_width(widget, QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
     if selectable:
-        made.setTextInteractionFlags(
+        widget.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
         )
-    return made
+    return widget
 
 
 def grow_with_width(widget: QWidget, horizontal: QSizePolicy.Policy, vertical: QSizePolicy.Policy) -> None:
@@ -235,7 +235,7 @@ class Elided(QLabel):
         self._elide()
 
     def _elide(self) -> None:
-        room = max(LEAST, self.width())
+        room = max(LEAST_ELIDED_WIDTH, self.width())
         self.setText(QFontMetrics(self.font()).elidedText(self._whole, Qt.TextElideMode.ElideRight, room))
 
     def resizeEvent(self, _event: QResizeEvent) -> None:
@@ -307,18 +307,18 @@ class FlowLayout(QLayout):
 
 def flow_of(*parts: QWidget, gap: int = 8, row_gap: int | None = None) -> QWidget:
     """Returns a widget that lays out its parts as ``FlowLayout`` does."""
-    made = QWidget()
-    flow = FlowLayout(made, gap, row_gap)
+    widget = QWidget()
+    flow = FlowLayout(widget, gap, row_gap)
     for part in parts:
         flow.addWidget(part)
-    return made
+    return widget
 
 
 def group(*parts: QWidget) -> QWidget:
     """Groups widgets that stay on one line."""
-    made = QWidget(minimumHeight=px(36))  # as high as a field, so that all groups have the same centre line
-    made.setLayout(row_of(*parts, spacing=8))
-    return made
+    widget = QWidget(minimumHeight=px(36))  # as high as a field, so that all groups have the same centre line
+    widget.setLayout(row_of(*parts, spacing=8))
+    return widget
 
 
 class _PagedArea(QScrollArea):
@@ -347,10 +347,10 @@ BEARINGS = 2  # pixels at 100 %: the side bearings at both ends, which Qt omits 
 
 def choice_of(options: Iterable[tuple[object, str]]) -> ChoiceBox:
     """Returns a box of these values, each with its text."""
-    made = ChoiceBox()
+    box = ChoiceBox()
     for value, text in options:
-        made.addItem(text, value)
-    return made
+        box.addItem(text, value)
+    return box
 
 
 class ChoiceBox(QComboBox):

@@ -38,7 +38,7 @@ def px(pixels: int) -> int:
 
 def sized(sheet: str) -> str:
     """Scales all font sizes in pixels of a style sheet to the user's text size."""
-    return re.sub(r"(font-size:\s*)(\d+)px", lambda found: f"{found[1]}{px(int(found[2]))}px", sheet)
+    return re.sub(r"(font-size:\s*)(\d+)px", lambda match: f"{match[1]}{px(int(match[2]))}px", sheet)
 
 
 def canvas_font(pixels: int = TEXT_CANVAS) -> QFont:

@@ -42,8 +42,8 @@ def icon(name: str, colour: str) -> QIcon:
     family = _family()
     if name not in family.charmap[_FAMILY]:
         raise ValueError(f"there is no icon {name!r}")
-    made: QIcon = family.icon(f"{_FAMILY}.{name}", color=colour)
-    return made
+    drawn: QIcon = family.icon(f"{_FAMILY}.{name}", color=colour)
+    return drawn
 
 
 def set_icon(control: QAbstractButton, name: str, ink: Ink = "ink") -> None:

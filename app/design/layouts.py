@@ -51,41 +51,41 @@ def row_of(*parts: Part, margins: Margins = (0, 0, 0, 0), spacing: int = -1) -> 
 
 def boxed(layout: QLayout) -> QWidget:
     """Returns a new widget with a layout."""
-    made = QWidget()
-    made.setLayout(layout)
-    return made
+    widget = QWidget()
+    widget.setLayout(layout)
+    return widget
 
 
 def splitter_of(*parts: tuple[QWidget, int], sizes: Sequence[int], across: bool = False) -> QSplitter:
     """Returns widgets below each other, or next to each other if ``across``, each with its stretch factor."""
-    made = QSplitter(
+    splitter = QSplitter(
         Qt.Orientation.Horizontal if across else Qt.Orientation.Vertical, childrenCollapsible=False, handleWidth=5
     )
     for place, (widget, stretch) in enumerate(parts):
-        made.addWidget(widget)
-        made.setStretchFactor(place, stretch)
-    made.setSizes(list(sizes))
-    return made
+        splitter.addWidget(widget)
+        splitter.setStretchFactor(place, stretch)
+    splitter.setSizes(list(sizes))
+    return splitter
 
 
-def _filled(made: Made, parts: Sequence[Part], margins: Margins, spacing: int) -> Made:
-    made.setContentsMargins(*margins)
-    made.setSpacing(spacing)
+def _filled(layout: Made, parts: Sequence[Part], margins: Margins, spacing: int) -> Made:
+    layout.setContentsMargins(*margins)
+    layout.setSpacing(spacing)
     for part in parts:
         if isinstance(part, Gap):
-            made.addSpacing(part.pixels)
+            layout.addSpacing(part.pixels)
         elif isinstance(part, int):
-            made.addStretch(part)
+            layout.addStretch(part)
         else:
             item, stretch, *alignment = part if isinstance(part, tuple) else (part, 0)
             if isinstance(item, QLayout):
-                made.addLayout(item, stretch)
+                layout.addLayout(item, stretch)
             else:
-                made.addWidget(item, stretch, *alignment)
-    return made
+                layout.addWidget(item, stretch, *alignment)
+    return layout
 
 
-WIDTH = 880  # maximum in pixels, so that lines stay readable
+PAGE_WIDTH = 880  # maximum in pixels, so that lines stay readable
 
 
 def stops_of(part: QWidget | QLayout) -> list[QWidget]:
@@ -114,7 +114,7 @@ class ColumnPage(QScrollArea):
 
     def __init__(self) -> None:
         super().__init__(widgetResizable=True)
-        self._inside = QWidget(maximumWidth=WIDTH)
+        self._inside = QWidget(maximumWidth=PAGE_WIDTH)
         bare(self)
 
     def show_column(self, *parts: Part, margins: Margins = (32, 24, 32, 32), spacing: int = 8) -> None:

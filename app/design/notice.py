@@ -170,8 +170,8 @@ def ask(parent: QWidget, text: str, yes: Callable[[], None]) -> QMessageBox:
     box = QMessageBox(QMessageBox.Icon.Warning, tr("Delete"), text, parent=parent, textFormat=Qt.TextFormat.PlainText)
     delete = box.addButton(tr("Delete"), QMessageBox.ButtonRole.DestructiveRole)
     keep = box.addButton(tr("Keep"), QMessageBox.ButtonRole.RejectRole)
-    for made in (delete, keep):
-        made.setAccessibleName(made.text())
+    for control in (delete, keep):
+        control.setAccessibleName(control.text())
     delete.setProperty("role", "danger")
     box.setDefaultButton(keep)
     box.setEscapeButton(keep)
@@ -191,8 +191,8 @@ def ask_name(parent: QWidget, text: str, name: str, done: Callable[[str], None])
     box.setCancelButtonText(tr("Cancel"))
     for said in box.findChildren(QLabel):
         said.setTextFormat(Qt.TextFormat.PlainText)
-    for made in box.findChildren(QPushButton):
-        made.setIcon(QIcon())  # some desktops put icons on them
+    for control in box.findChildren(QPushButton):
+        control.setIcon(QIcon())  # some desktops put icons on them
     box.resize(px(NAME_WIDTH), box.sizeHint().height())
     box.textValueSelected.connect(done)
     box.finished.connect(box.deleteLater)

@@ -30,7 +30,7 @@ def system_theme() -> Theme:
 
 def palette(theme: Theme) -> QPalette:
     """Returns the theme's colours as a palette, for everything that a style sheet does not cover."""
-    made = QPalette()
+    colors = QPalette()
     roles = QPalette.ColorRole
     for role, code in {
         roles.Window: theme.surface,
@@ -55,10 +55,10 @@ def palette(theme: Theme) -> QPalette:
         roles.Dark: theme.line_strong,
         roles.Shadow: theme.surface_sunken,
     }.items():
-        made.setColor(role, QColor(code))
+        colors.setColor(role, QColor(code))
     for role in (roles.WindowText, roles.Text, roles.ButtonText):
-        made.setColor(QPalette.ColorGroup.Disabled, role, QColor(theme.line_strong))
-    return made
+        colors.setColor(QPalette.ColorGroup.Disabled, role, QColor(theme.line_strong))
+    return colors
 
 
 def apply_theme(app: QApplication, theme: Theme) -> None:
@@ -86,7 +86,7 @@ def stylesheet(theme: Theme, icons: str = "") -> str:
     for name, pixels in sizes.items():
         text = text.replace(f"@text_{name}@", f"{pixels}px")
     text = text.replace("@control@", f"{px(CONTROL)}px")
-    text = re.sub(r"@(\d+)@", lambda found: f"{px(int(found[1]))}px", text)  # lengths that go with the text
+    text = re.sub(r"@(\d+)@", lambda match: f"{px(int(match[1]))}px", text)  # lengths that go with the text
     return sized(text)
 
 

@@ -25,7 +25,7 @@ from app.design.drops import has_picture, is_taken, local_files
 from app.design.layouts import bare
 from app.system.i18n import tr
 
-LONGEST = 100_000  # characters
+LONGEST_TEXT = 100_000  # characters
 LONGEST_LINE = 5_000
 """Layout of a line is quadratic: one of 5 000 letters that change direction takes 0.1 s, of 20 000 over 1 s."""
 MAX_LINES = 5_000
@@ -39,7 +39,7 @@ BREAKS = {ord(PARAGRAPH): "\n", 0xFDD0: "\n", 0xFDD1: "\n"}
 
 def fits(text: str) -> bool:
     """True if a field accepts a text of this length with these lines."""
-    if len(text) > LONGEST:
+    if len(text) > LONGEST_TEXT:
         return False
     breaks = sum(map(text.count, "\n\r\u2029"))  # the line breaks that Qt counts
     return breaks < MAX_LINES and max(map(len, text.split("\n"))) <= LONGEST_LINE
@@ -50,7 +50,7 @@ def refusal() -> str:
     return tr(
         "What was pasted is too long for this field: it takes {characters} characters, {lines} lines, and {line} "
         "characters in each.",
-        characters=f"{LONGEST:,}",
+        characters=f"{LONGEST_TEXT:,}",
         lines=f"{MAX_LINES:,}",
         line=f"{LONGEST_LINE:,}",
     )

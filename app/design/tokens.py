@@ -111,9 +111,9 @@ def color(code: str) -> QColor:
 
 def veil(shade: str | QColor, alpha: float) -> QColor:
     """Returns a colour with this opacity."""
-    made = QColor(shade)
-    made.setAlphaF(alpha)
-    return made
+    veiled = QColor(shade)
+    veiled.setAlphaF(alpha)
+    return veiled
 
 
 def entropy_color(value01: float, theme: Theme) -> QColor:

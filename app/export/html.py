@@ -125,11 +125,11 @@ def write(run: Recording, path: Path, options: Options) -> Share:
 
 def _pictures(run: Recording) -> Generator[float, None, list[str]]:
     """Returns the pictures of the prompt as ``data:`` URLs, scaled down, without damaged ones; yields the share."""
-    found = []
+    urls = []
     for picture in (yield from in_thread(lambda: run.pictures, 0.9)):
         with suppress(SafelightError):
-            found.append((yield from in_thread(partial(data_url, picture, PICTURE_SIDE), 0.9)))
-    return found
+            urls.append((yield from in_thread(partial(data_url, picture, PICTURE_SIDE), 0.9)))
+    return urls
 
 
 def _decision(decision: Decision, run: Recording, replay: Replay) -> dict[str, Any]:
@@ -156,13 +156,13 @@ def _decision(decision: Decision, run: Recording, replay: Replay) -> dict[str, A
 def _board(run: Recording, record: BlockRecord, *, prompt: bool) -> dict[str, Any]:
     """Returns the place of the Sudoku in a block and the solver's verdict; empty for other blocks."""
     last = record.snapshots[-1]
-    found = board_in(run, record, prompt=prompt)
-    if found is None:
+    cells = board_in(run, record, prompt=prompt)
+    if cells is None:
         return {}
-    said = frame(found.puzzle, last, run.piece, found.positions).verdict if prompt else None
+    said = frame(cells.puzzle, last, run.piece, cells.positions).verdict if prompt else None
     board = {
-        "puzzle": found.puzzle,
-        "positions": found.positions,
+        "puzzle": cells.puzzle,
+        "positions": cells.positions,
         "verdict": "" if said is None else said.text,
         "wrong": () if said is None else said.wrong,
     }
@@ -261,7 +261,7 @@ def _colors() -> str:
 
 MILLI = 1000
 MAX_STORED = 2**16 - 1
-PIECE = 2**17  # bytes to deflate per step
+PIECE_BYTES = 2**17  # bytes to deflate per step
 
 
 @dataclass
@@ -272,10 +272,10 @@ class Vocabulary:
     _places: dict[int, int] = field(default_factory=dict)
 
     def place(self, token: int) -> int:
-        found = self._places.setdefault(token, len(self.tokens))
-        if found == len(self.tokens):
+        place = self._places.setdefault(token, len(self.tokens))
+        if place == len(self.tokens):
             self.tokens.append(token)
-        return found
+        return place
 
     def places(self, tokens: NDArray[np.int32]) -> NDArray[np.uint32]:
         """Returns an array with vocabulary indices in place of token numbers; adds new tokens."""
@@ -295,8 +295,8 @@ def pack(block: BlockRecord, vocabulary: Vocabulary, share: float = 0.0) -> Gene
     data = []
     for plane in _planes(block, vocabulary):
         yield share
-        for start in range(0, len(plane), PIECE):
-            data.append(deflate.compress(plane[start : start + PIECE]))
+        for start in range(0, len(plane), PIECE_BYTES):
+            data.append(deflate.compress(plane[start : start + PIECE_BYTES]))
             yield share
     data.append(deflate.flush())
     return {
@@ -322,8 +322,8 @@ def _held_from(block: BlockRecord) -> list[tuple[int, int]]:
     The commit counts as the step after the last.
     """
     held = np.vstack([block.held, block.snapshots[-1].pinned_mask[None]])
-    found = np.flatnonzero(held.any(axis=0) & ~block.pinned)
-    return [(int(position), int(held[:, position].argmax())) for position in found]
+    positions = np.flatnonzero(held.any(axis=0) & ~block.pinned)
+    return [(int(position), int(held[:, position].argmax())) for position in positions]
 
 
 def _planes(block: BlockRecord, vocabulary: Vocabulary) -> Iterator[bytes]:

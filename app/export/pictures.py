@@ -161,8 +161,8 @@ class PictureSheet:
     def _solving(self, place: int) -> SolveFrame | None:
         """Returns the state of the board at a frame; None for a block that is drawn as tokens."""
         block = self.replay.snapshot(place)
-        found = self._sudoku(block.block_index)
-        return None if found is None else frame(found.puzzle, block, self.run.piece, found.positions)
+        cells = self._sudoku(block.block_index)
+        return None if cells is None else frame(cells.puzzle, block, self.run.piece, cells.positions)
 
     def _heading_lines(self, tokens: bool) -> list[tuple[str, QFont, int, str]]:
         theme = self.style.theme

@@ -79,10 +79,10 @@ def chosen(replay: Replay, options: Options) -> tuple[int, ...]:
 
 def frames_of(replay: Replay, block: int) -> tuple[int, ...]:
     """Returns the indices of a block's frames. Raises SafelightError if there is no such block."""
-    found = tuple(place for place, frame in enumerate(replay.frames) if frame.block == block)
-    if not found:
+    places = tuple(place for place, frame in enumerate(replay.frames) if frame.block == block)
+    if not places:
         raise SafelightError(f"there is no block {block + 1}; the run has {replay.blocks}")
-    return found
+    return places
 
 
 def parse_steps(text: str, replay: Replay, block: int) -> tuple[int, ...]:
@@ -127,13 +127,13 @@ def in_thread(work: Callable[[], Made], share: float) -> Generator[float, None, 
 
     Raises the work's own exceptions. Closing the generator waits for the work to end.
     """
-    found = Future[Made]()
+    future = Future[Made]()
 
     def run() -> None:
         try:
-            found.set_result(work())
+            future.set_result(work())
         except BaseException as error:
-            found.set_exception(error)
+            future.set_exception(error)
 
     thread = threading.Thread(target=run, name="export")
     thread.start()
@@ -143,7 +143,7 @@ def in_thread(work: Callable[[], Made], share: float) -> Generator[float, None, 
             yield share
     finally:
         thread.join()
-    return found.result()
+    return future.result()
 
 
 def header_of(run: Recording, *, prompt: bool) -> TraceHeader:
@@ -175,8 +175,8 @@ def _unsaid(decision: Decision) -> Decision:
 
 def board_in(run: Recording, record: BlockRecord, *, prompt: bool) -> Placed | None:
     """Returns the place of the Sudoku in a block, without givens if not ``prompt``; None if there is none."""
-    found = placed(run.prompt, record.snapshots[-1], run.piece)
-    return found if found is None or prompt else Placed(EMPTY.cells, found.positions)
+    cells = placed(run.prompt, record.snapshots[-1], run.piece)
+    return cells if cells is None or prompt else Placed(EMPTY.cells, cells.positions)
 
 
 def missing(replay: Replay) -> str:

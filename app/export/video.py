@@ -89,12 +89,12 @@ def ffmpeg() -> str:
 
 def _command(program: str, size: tuple[int, int], fps: float, path: Path) -> list[str]:
     width, height = size
-    taken = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-framerate", f"{fps:g}", "-i", "pipe:0"]
+    raw = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-framerate", f"{fps:g}", "-i", "pipe:0"]
     threads = str(max(1, (os.cpu_count() or 2) - 1))  # leaves one core for the window
-    made = ["-an", "-c:v", "libx264", "-threads", threads, "-preset", "veryfast", "-crf", "18"]
+    encoding = ["-an", "-c:v", "libx264", "-threads", threads, "-preset", "veryfast", "-crf", "18"]
     plain = ["-pix_fmt", "yuv420p", "-map_metadata", "-1", "-movflags", "+faststart", "-f", "mp4"]
     # ``-f``, since the file has no suffix; ``file:``, since a name with a colon would be taken for a protocol.
-    return [program, "-y", "-loglevel", "error", *taken, *made, *plain, f"file:{path}"]
+    return [program, "-y", "-loglevel", "error", *raw, *encoding, *plain, f"file:{path}"]
 
 
 def _failure(complaints: bytes, path: Path) -> SafelightError:

@@ -271,11 +271,13 @@ class Continuations(QObject):
         reply, snapshot = replies[-1], self._player.snapshot
         if not isinstance(reply, InfluenceMeasured):
             return
-        request, found = reply.request, reply.found
-        if found is None:
+        request, influence = reply.request, reply.found
+        if influence is None:
             self._influence.show_problem(tr(reply.message))
-        elif self._player.trace is request.trace and snapshot is not None and len(found.kl) == snapshot.length:
-            self._influence.show_influence(request.position, request.canvas[request.position], request.token, found.kl)
+        elif self._player.trace is request.trace and snapshot is not None and len(influence.kl) == snapshot.length:
+            self._influence.show_influence(
+                request.position, request.canvas[request.position], request.token, influence.kl
+            )
         else:
             self._influence.set_busy(False)
 

@@ -72,8 +72,8 @@ class InspectorController(QObject):
         self.forks.run_chosen.connect(self.open_key)
         self.forks.spans.marked.connect(page.canvas.set_marked)
         page.player.opened.connect(self._opened)
-        for made in (page.open_button, page.welcome.open):
-            made.clicked.connect(self.ask_file)
+        for opener in (page.open_button, page.welcome.open):
+            opener.clicked.connect(self.ask_file)
         page.welcome.runs.chosen.connect(self.open_key)
         page.closed.connect(self.offer)
         page.export_asked.connect(self._export)
@@ -110,9 +110,9 @@ class InspectorController(QObject):
     def _make_guide(self) -> Guide:
         from app.inspector.guide.guide import Guide  # needed by those who ask for it only
 
-        made = Guide(self._context, self.page, self.continuations, self.open_key)
-        self._export_closed.connect(made.note_export)
-        return made
+        guide = Guide(self._context, self.page, self.continuations, self.open_key)
+        self._export_closed.connect(guide.note_export)
+        return guide
 
     def _read_or_say(self, read: Callable[[], Found], otherwise: Found) -> Found:
         """Returns what is read, or the other value, with the reason for the user."""
@@ -130,8 +130,8 @@ class InspectorController(QObject):
         self._catalog.look()
 
     def _show_offers(self) -> None:
-        found = self._catalog.found
-        self.page.welcome.runs.offer(first_offers(self._gallery, found.recent, found.names), folded=tr("Your runs"))
+        look = self._catalog.found
+        self.page.welcome.runs.offer(first_offers(self._gallery, look.recent, look.names), folded=tr("Your runs"))
 
     @Slot()
     def _list_changed(self) -> None:
@@ -158,16 +158,16 @@ class InspectorController(QObject):
     @Slot()
     def _show_others(self) -> None:
         """Shows the runs that the open one can be compared with."""
-        trace, catalog = self.page.player.trace, self._catalog.found
+        trace, look = self.page.player.trace, self._catalog.found
         if trace is not None:
-            listed = self._of_session(), catalog.recent, catalog.gallery
+            listed = self._of_session(), look.recent, look.gallery
             self.compare.chooser.runs.offer(other_offers(trace.header, *listed, self._titles()))
 
     def _of_session(self) -> list[Listed]:
         """Returns the runs in memory, newest first: forks, and the answers of the current conversation."""
         answers = [answer.trace for turn in self._context.session.chat.turns for answer in turn.answers.items]
-        found = [*self._live.values(), *(trace for trace in answers if trace is not None and trace.events)]
-        keyed = [(trace.header, self._key(trace)) for trace in found if trace.header.canvas_length]
+        traces = [*self._live.values(), *(trace for trace in answers if trace is not None and trace.events)]
+        keyed = [(trace.header, self._key(trace)) for trace in traces if trace.header.canvas_length]
         return sorted(keyed, key=lambda one: one[0].created, reverse=True)
 
     def inspect(self, run: Recording | Path, place: int = -1) -> None:
@@ -265,10 +265,10 @@ class InspectorController(QObject):
 
     def _show_tree(self) -> None:
         """Shows the tree of runs that the open run was made from and that were made from it."""
-        trace, catalog = self.page.player.trace, self._catalog.found
+        trace, look = self.page.player.trace, self._catalog.found
         if trace is not None:
             here = [(trace.header, self._key(trace)), *self._of_session()]
-            known = [*here, *catalog.recent, *catalog.ancestors, *catalog.gallery]
+            known = [*here, *look.recent, *look.ancestors, *look.gallery]
             self.forks.show_runs(run_tree(trace.header, known, self._titles(), self._pieces), trace.header.id)
 
     def _titles(self) -> dict[str, str]:
@@ -317,8 +317,8 @@ class InspectorController(QObject):
     def _read(self, key: str) -> Recording | None:
         if key in self._live:
             return self._live[key]
-        found = self._read_or_say(lambda: engine.open_trace(Path(key)), None)
-        return None if found is None or self._refuse_text(found) else found
+        trace = self._read_or_say(lambda: engine.open_trace(Path(key)), None)
+        return None if trace is None or self._refuse_text(trace) else trace
 
     def _refuse_text(self, run: Recording) -> bool:
         """Refuses a run that arrived as text only, and shows why. Returns True if it was refused."""

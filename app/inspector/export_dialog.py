@@ -32,7 +32,7 @@ from engine.settings import Setting
 
 FOLDER_KEY = "export/folder"
 SLICE_SECONDS = 0.02
-WIDTH = 560  # pixels at 100 %
+DIALOG_WIDTH = 560  # pixels at 100 %
 
 
 class ExportDialog(QDialog):
@@ -43,7 +43,7 @@ class ExportDialog(QDialog):
     def __init__(self, player: Player, parent: QWidget | None = None, settings: QSettings | None = None) -> None:
         super().__init__(parent)
         self.setWindowTitle(tr("Export the run"))
-        self.setMinimumWidth(px(WIDTH))
+        self.setMinimumWidth(px(DIALOG_WIDTH))
         self._player = player
         self._settings = settings if settings is not None else store.default_settings()
         self._work: Share | None = None
@@ -165,8 +165,8 @@ class ExportDialog(QDialog):
         suffix = self._format.suffix
         kinds = f"{self.format.currentText().replace('(', '').replace(')', '')} (*{suffix})"
         named = str(self._folder() / self._name())
-        if found := QFileDialog.getSaveFileName(self, tr("Export the run"), named, kinds)[0]:
-            path = Path(found)
+        if chosen := QFileDialog.getSaveFileName(self, tr("Export the run"), named, kinds)[0]:
+            path = Path(chosen)
             self.write(path if path.suffix else path.with_suffix(suffix))
 
     def write(self, path: Path) -> None:

@@ -68,19 +68,19 @@ class Keys(QObject):
         super().__init__(widget)
         self.shortcuts: list[QShortcut] = []
         for one in KEY_ACTIONS:
-            made = QShortcut(
+            shortcut = QShortcut(
                 QKeySequence(one.key),
                 widget,
                 context=Qt.ShortcutContext.WidgetWithChildrenShortcut,
                 autoRepeat=one.repeats,
             )
-            made.activated.connect(functools.partial(run, one.id))
-            self.shortcuts.append(made)
+            shortcut.activated.connect(functools.partial(run, one.id))
+            self.shortcuts.append(shortcut)
 
     def set_enabled(self, enabled: bool) -> None:
         """Enables the keys if a run is open."""
-        for made in self.shortcuts:
-            made.setEnabled(enabled)
+        for shortcut in self.shortcuts:
+            shortcut.setEnabled(enabled)
 
     def watch(self, widget: QWidget) -> None:
         """Lets the lists of a widget's choice boxes keep their keys: they are windows of their own."""

@@ -195,17 +195,17 @@ class InspectorPage(QWidget):
     def _add_view(self, title: str, name: str, widget: QWidget) -> None:
         """Adds a view of the run, with a switch button named ``name``."""
         place = self.main.addWidget(widget)
-        made = button(
+        switch = button(
             title, name, checkable=True, clicked=lambda: self.show_view(place)
         )  # no button group: Tab would reach only one of its buttons
-        made.setChecked(not self.view_buttons)
-        self._switch.addWidget(made)
-        self.view_buttons.append(made)
+        switch.setChecked(not self.view_buttons)
+        self._switch.addWidget(switch)
+        self.view_buttons.append(switch)
 
     def show_view(self, place: int) -> None:
         """Shows the run alone (0), or next to another one (1)."""
-        for at, made in enumerate(self.view_buttons):
-            made.setChecked(at == place)
+        for at, switch in enumerate(self.view_buttons):
+            switch.setChecked(at == place)
         self.main.setCurrentIndex(place)
 
     def open_trace(self, trace: Recording, place: int | None = None) -> None:

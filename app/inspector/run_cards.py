@@ -69,14 +69,14 @@ class RunKeeping(QObject):
         self._counting.ask(lambda: [(path, status.st_size) for path, status in trace_files(self._folder)])
 
     @Slot(object)
-    def _ask_all(self, found: list[tuple[Path, int]]) -> None:
+    def _ask_all(self, files: list[tuple[Path, int]]) -> None:
         text = trn(
             "Delete your recorded run ({size})?",
             "Delete all {count} recorded runs ({size})?",
-            len(found),
-            size=size(sum(bytes for _, bytes in found)),
+            len(files),
+            size=size(sum(bytes for _, bytes in files)),
         )
-        paths = [path for path, _ in found]
+        paths = [path for path, _ in files]
         self.question = ask(self._runs, f"{text} {_consequence()}", functools.partial(self._delete, paths))
 
     def _delete(self, paths: Sequence[Path]) -> None:

@@ -53,7 +53,7 @@ class KeptRuns:
     def comes_from(self, header: TraceHeader, hidden: frozenset[str]) -> bool:
         """Returns True if a run is one of ``hidden``, or was forked from one."""
         above = self.ancestors([header], ()) if hidden else ()
-        line = [header, *(found for found, _ in above)]
+        line = [header, *(ancestor for ancestor, _ in above)]
         return any(one.id in hidden or (one.parent is not None and one.parent.id in hidden) for one in line)
 
     def headers(self, paths: Iterable[Path]) -> Iterator[Listed]:
@@ -64,29 +64,29 @@ class KeptRuns:
             except (OSError, ValueError):
                 continue  # it was deleted a moment ago
             stamp = (status.st_mtime_ns, status.st_size)
-            stamp_then, found = self._known.get(path, (None, None))
+            stamp_then, header = self._known.get(path, (None, None))
             if stamp_then != stamp:
                 try:
-                    found = read_header(path, LISTED_BYTES)[0]
+                    header = read_header(path, LISTED_BYTES)[0]
                 except SafelightError as error:
-                    found = None
+                    header = None
                     self.problems.append(str(error))
-                self._known[path] = stamp, found
-            if found is not None and (found.canvas_length or found.decision is not None):
-                yield found, str(path)  # other runs were sent by a server as text only
+                self._known[path] = stamp, header
+            if header is not None and (header.canvas_length or header.decision is not None):
+                yield header, str(path)  # other runs were sent by a server as text only
 
     def ancestors(self, of: Iterable[TraceHeader], known: Iterable[str]) -> Iterator[Listed]:
         """Yields the ancestors of runs whose files still exist, without those with an id in ``known``."""
         seen = set(known)
         waiting = [header.parent.id for header in of if header.parent is not None]
         for _ in range(MAX_ANCESTORS):
-            wanted = [id for id in dict.fromkeys(waiting) if id not in seen]
-            if not wanted:
+            unseen = [id for id in dict.fromkeys(waiting) if id not in seen]
+            if not unseen:
                 return
-            seen.update(wanted)
-            found = list(self.headers(self._folder / f"{id}{TRACE_SUFFIX}" for id in wanted))
-            yield from found
-            waiting = [header.parent.id for header, _ in found if header.parent is not None]
+            seen.update(unseen)
+            parents = list(self.headers(self._folder / f"{id}{TRACE_SUFFIX}" for id in unseen))
+            yield from parents
+            waiting = [header.parent.id for header, _ in parents if header.parent is not None]
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class RunCatalog(QObject):
         self._hidden, self._gallery = hidden, tuple(gallery)
         self._of: tuple[TraceHeader, ...] = ()
         self._kept = KeptRuns(folder)  # used by the thread only, and there is one thread at a time
-        self._looking = Background(self, self._take)
+        self._looking = Background(self, self._looked)
         self.found = Look()
 
     def look(self, of: Sequence[TraceHeader] = ()) -> None:
@@ -141,10 +141,10 @@ class RunCatalog(QObject):
         return Look(recent, gallery, ancestors, names)
 
     @Slot(object)
-    def _take(self, found: Look) -> None:
+    def _looked(self, look: Look) -> None:
         problems, self._kept.problems = self._kept.problems, []
-        if found != self.found:
-            self.found = found
+        if look != self.found:
+            self.found = look
             self.changed.emit()
         if problems:
             self.failed.emit(problems)
@@ -183,10 +183,10 @@ def other_offers(
         titles: titles of the gallery's runs and of named ones, by key.
     """
     sections = ((tr("This session"), session), (tr("Your runs"), recent), (tr("Gallery"), gallery))
-    found = [(header, key, section) for section, listed in sections for header, key in listed]
+    candidates = [(header, key, section) for section, listed in sections for header, key in listed]
     seen = {here.id}
     offers = []
-    for header, key, section in found:
+    for header, key, section in candidates:
         if header.id in seen:
             continue
         seen.add(header.id)
@@ -215,27 +215,27 @@ def run_tree(here: TraceHeader, listed: Iterable[Listed], titles: dict[str, str]
     headers: dict[str, Listed] = {}
     for header, key in listed:
         headers.setdefault(header.id, (header, key))
-    found = sorted((header for header, _ in headers.values()), key=lambda header: header.created)
-    parents = {header.id: header.parent.id if header.parent is not None else "" for header in found}
+    in_order = sorted((header for header, _ in headers.values()), key=lambda header: header.created)
+    parents = {header.id: header.parent.id if header.parent is not None else "" for header in in_order}
     parents |= {id: "" for id in parents if id in _above(id, parents)}
     family = _family(here.id, parents)
     lost = {parents[id]: headers[id][0] for id in parents if parents[id] in family and parents[id] not in headers}
     items = [RunItem(id, "", "", tr("{prompt} (no longer kept)", prompt=prompt_in_line(of))) for id, of in lost.items()]
-    for header in found:
+    for header in in_order:
         if header.id in family:
             key = headers[header.id][1]
-            made = made_in_words(header, pieces(header)) if header.parent is not None else ""
-            title = titles.get(key) or made
+            changed = made_in_words(header, pieces(header)) if header.parent is not None else ""
+            title = titles.get(key) or changed
             items.append(RunItem(header.id, parents[header.id], key, title or prompt_in_line(header)))
     return items
 
 
 def _above(id: str, parents: dict[str, str]) -> list[str]:
     """Returns the ids of a run's ancestors, nearest first. Stops at a cycle, which a damaged file may claim."""
-    found: list[str] = []
-    while (id := parents.get(id, "")) and id not in found:
-        found.append(id)
-    return found
+    ids: list[str] = []
+    while (id := parents.get(id, "")) and id not in ids:
+        ids.append(id)
+    return ids
 
 
 def _family(id: str, parents: dict[str, str]) -> set[str]:

@@ -84,13 +84,13 @@ def _best_frame(record: BlockRecord) -> int:
 
 def pictures_of(paths: Sequence[Path]) -> dict[str, RunPicture]:
     """Returns the pictures of runs by their path. One that cannot be read has none; opening it shows why."""
-    found = {}
+    pictures = {}
     for path in paths:
         with contextlib.suppress(SafelightError):
             picture = picture_of(path)
             if picture is not None:
-                found[str(path)] = picture
-    return found
+                pictures[str(path)] = picture
+    return pictures
 
 
 class PictureView(QWidget):

@@ -17,7 +17,7 @@ from app.system.i18n import tr, trn
 from engine import GenerationFinished, Recording, step_number
 from engine.tasks.decisions.questions import Decision
 
-NAMED = 3  # most tokens that are named one by one
+MAX_NAMED_TOKENS = 3  # most tokens that are named one by one
 
 
 class Caption(NamedTuple):
@@ -38,11 +38,11 @@ def caption(record: BlockRecord, frame: Frame, trace: Recording) -> Caption:
     if frame.step >= record.steps:
         end = _end(record, trace.config.max_denoising_steps)
         return Caption(end if begins is None else tr("{round}. {end}", round=capital(round_words(begins)), end=end))
-    found = moment(record, frame.step)
+    changes = moment(record, frame.step)
     clauses = [] if begins is None else [round_words(begins)]
-    clauses += [*_taken_back(record, found, trace), *_returned(record, found, trace), *_accepted(found)]
-    about = next(iter((*found.taken_back, *found.otherwise, *found.again)), NOTHING)
-    said = tr("; ").join(clauses) or _nothing(found)
+    clauses += [*_taken_back(record, changes, trace), *_returned(record, changes, trace), *_accepted(changes)]
+    about = next(iter((*changes.taken_back, *changes.otherwise, *changes.again)), NOTHING)
+    said = tr("; ").join(clauses) or _nothing(changes)
     return Caption(tr("Step {step}: {said}.", step=step_number(frame.step), said=said), about)
 
 
@@ -69,19 +69,19 @@ def _written_caption(record: BlockRecord, frame: Frame, trace: Recording) -> Cap
                 block=block,
             )
         )
-    found = moment(record, frame.step)
-    return _written_step(record, frame.step, found.fresh, trace, _returned(record, found, trace))
+    changes = moment(record, frame.step)
+    return _written_step(record, frame.step, changes.fresh, trace, _returned(record, changes, trace))
 
 
 def _written_step(
     record: BlockRecord, step: int, fresh: Sequence[int], trace: Recording, replaced: Sequence[str] = ()
 ) -> Caption:
     """Describes the tokens that a pass wrote; ``fresh`` are their positions, ``replaced`` words on other tokens."""
-    tokens = _listed([named(trace, int(record.following[step, place])) for place in fresh[:NAMED]])
+    tokens = _listed([named(trace, int(record.following[step, place])) for place in fresh[:MAX_NAMED_TOKENS]])
     written = record.accepted[step] & ~(record.accepted[step - 1] if step else record.begun)
     if not fresh:
         said = tr("only padding is written") if written.any() else tr("nothing is written")
-    elif len(fresh) <= NAMED:
+    elif len(fresh) <= MAX_NAMED_TOKENS:
         said = trn("{tokens} is written", "{tokens} are written", len(fresh), tokens=tokens)
     else:
         said = tr("{count} cells are written, {tokens} among them", count=len(fresh), tokens=tokens)
@@ -116,15 +116,15 @@ def named(trace: Recording, token: int) -> str:
 
 
 def _beginning(record: BlockRecord) -> str:
-    block, given = record.index + 1, int(record.pinned.sum())
-    if not given:
+    block, given_cells = record.index + 1, int(record.pinned.sum())
+    if not given_cells:
         return tr("Block {block} begins: a random token in each of {count} cells.", block=block, count=record.length)
     return trn(
         "Block {block} begins: {count} cell is given, a random token in each of the other {others}.",
         "Block {block} begins: {count} cells are given, a random token in each of the other {others}.",
-        given,
+        given_cells,
         block=block,
-        others=record.length - given,
+        others=record.length - given_cells,
     )
 
 
@@ -150,65 +150,65 @@ def _end(record: BlockRecord, most: int) -> str:
     )
 
 
-def _taken_back(record: BlockRecord, found: Moment, trace: Recording) -> list[str]:
-    places = found.taken_back
+def _taken_back(record: BlockRecord, changes: Moment, trace: Recording) -> list[str]:
+    places = changes.taken_back
     if not places:
         return []
-    before = tokens_before(record, found.step)
+    before = tokens_before(record, changes.step)
     tokens = list(dict.fromkeys(named(trace, int(before[place])) for place in places))
-    count, listed = len(places), _listed(tokens[:NAMED])
+    count, listed = len(places), _listed(tokens[:MAX_NAMED_TOKENS])
     if count == 1:
         return [tr("this {token} is taken back", token=listed)]
-    if count == len(tokens) <= NAMED:
+    if count == len(tokens) <= MAX_NAMED_TOKENS:
         return [tr("{tokens} are taken back", tokens=listed)]
-    if len(tokens) <= NAMED:
+    if len(tokens) <= MAX_NAMED_TOKENS:
         return [tr("{count} cells are taken back: {tokens}", count=count, tokens=listed)]
     return [tr("{count} cells are taken back, {tokens} among them", count=count, tokens=listed)]
 
 
-def _returned(record: BlockRecord, found: Moment, trace: Recording) -> list[str]:
-    before, now = tokens_before(record, found.step), record.candidates[found.step]
+def _returned(record: BlockRecord, changes: Moment, trace: Recording) -> list[str]:
+    before, now = tokens_before(record, changes.step), record.candidates[changes.step]
     said = [
         tr("{before} becomes {now}", before=named(trace, int(before[place])), now=named(trace, int(now[place])))
-        for place in found.otherwise[:1]
+        for place in changes.otherwise[:1]
     ]
-    more = len(found.otherwise) - 1
+    more = len(changes.otherwise) - 1
     if more > 0:
         said.append(trn("{count} more is decided otherwise", "{count} more are decided otherwise", more))
-    if len(found.again) == 1:
-        said.append(tr("{token} is accepted again", token=named(trace, int(now[found.again[0]]))))
-    elif found.again:
-        said.append(tr("{count} are accepted again as they were", count=len(found.again)))
+    if len(changes.again) == 1:
+        said.append(tr("{token} is accepted again", token=named(trace, int(now[changes.again[0]]))))
+    elif changes.again:
+        said.append(tr("{count} are accepted again as they were", count=len(changes.again)))
     return said
 
 
-def _accepted(found: Moment) -> list[str]:
-    everything = found.accepted == found.counted
-    if found.fresh and found.step == 0:
-        count = len(found.fresh)
-        if count == found.counted:
+def _accepted(changes: Moment) -> list[str]:
+    everything = changes.accepted == changes.counted
+    if changes.fresh and changes.step == 0:
+        count = len(changes.fresh)
+        if count == changes.counted:
             return [trn("the one cell is accepted at once", "all {count} cells are accepted at once", count)]
-        return [tr("{count} of {cells} cells are accepted at once", count=count, cells=found.counted)]
+        return [tr("{count} of {cells} cells are accepted at once", count=count, cells=changes.counted)]
     said = []
-    if found.fresh:
-        said.append(trn("{count} cell is newly accepted", "{count} cells are newly accepted", len(found.fresh)))
-    if everything and found.settled == found.counted:
+    if changes.fresh:
+        said.append(trn("{count} cell is newly accepted", "{count} cells are newly accepted", len(changes.fresh)))
+    if everything and changes.settled == changes.counted:
         said.append(tr("every cell is settled"))
-    elif everything and found.fresh:
+    elif everything and changes.fresh:
         said.append(tr("now all are"))
     return said
 
 
-def _nothing(found: Moment) -> str:
-    if found.changed:
+def _nothing(changes: Moment) -> str:
+    if changes.changed:
         return trn(
             "nothing is accepted or taken back; {count} best guess changes",
             "nothing is accepted or taken back; {count} best guesses change",
-            len(found.changed),
+            len(changes.changed),
         )
-    if not found.accepted:
+    if not changes.accepted:
         return tr("it is sure of nothing yet")
-    return tr("nothing changes; {count} of {cells} cells are accepted", count=found.accepted, cells=found.counted)
+    return tr("nothing changes; {count} of {cells} cells are accepted", count=changes.accepted, cells=changes.counted)
 
 
 def _listed(tokens: Sequence[str]) -> str:

@@ -179,12 +179,12 @@ def model_words(header: TraceHeader) -> str:
 
 def asked_in_words(one: TraceHeader, other: TraceHeader, piece: Piece | None = None) -> str:
     """Describes the differences of two runs' requests. If one is a fork of the other, its change is described, too."""
-    found = differences(one, other)
-    listed = tr("; ").join(_difference(difference) for difference in found)
+    different = differences(one, other)
+    listed = tr("; ").join(_difference(difference) for difference in different)
     kinship = _kinship(one, other, piece)
-    if kinship and not found:  # a fork's changes are not among the settings compared
+    if kinship and not different:  # a fork's changes are not among the settings compared
         return " ".join(kinship)
-    said = tr("What differs: {list}.", list=listed) if found else tr("The same model, prompt, seed and settings.")
+    said = tr("What differs: {list}.", list=listed) if different else tr("The same model, prompt, seed and settings.")
     return " ".join([said, *kinship])
 
 
@@ -357,19 +357,23 @@ def _span(mark: Mark) -> str:
     return tr("positions {first} to {last}", first=mark.start, last=mark.stop - 1)
 
 
-def divergence_in_words(found: Frame | None, one: Replay, other: Replay) -> str:
-    """Describes the first frame at which two runs differ; ``found`` None if they are equal."""
-    if found is None:
+def divergence_in_words(divergence: Frame | None, one: Replay, other: Replay) -> str:
+    """Describes the first frame at which two runs differ; ``divergence`` None if they are equal."""
+    if divergence is None:
         return tr("The two runs are the same throughout.")
-    in_one, in_other = has(one, found), has(other, found)
+    in_one, in_other = has(one, divergence), has(other, divergence)
     if in_one != in_other:
         which = tr("left") if in_one else tr("right")
         return tr("They are the same as far as both go; the {which} one goes on.", which=which)
-    if found.step == NOISE:
-        if any(run.snapshot(run.place(found)).has_masks for run in (one, other)):
-            return tr("They first differ where block {block} begins.", block=found.block + 1)
-        return tr("They first differ in the noise of block {block}.", block=found.block + 1)
-    return tr("They first differ at block {block}, step {step}.", block=found.block + 1, step=step_number(found.step))
+    if divergence.step == NOISE:
+        if any(run.snapshot(run.place(divergence)).has_masks for run in (one, other)):
+            return tr("They first differ where block {block} begins.", block=divergence.block + 1)
+        return tr("They first differ in the noise of block {block}.", block=divergence.block + 1)
+    return tr(
+        "They first differ at block {block}, step {step}.",
+        block=divergence.block + 1,
+        step=step_number(divergence.step),
+    )
 
 
 def here_in_words(count: int, length: int, parts: Sequence[str] = ()) -> str:

@@ -71,7 +71,7 @@ class ConversationStore:
         ``model`` is a path or an id.
         """
         if chat.id is None:
-            created = self._begin(chat)
+            created = self._begun_at(chat)
             chat.id = self.library.create(
                 title=title_of(path[0][0].prompt),
                 system_prompt=chat.system_prompt,
@@ -89,11 +89,11 @@ class ConversationStore:
             parent = answer.id
 
     def _add(self, conversation: int, item: Turn | Answer, row: NewMessage) -> int:
-        id = self.library.add(conversation, row, self._begin(item))
+        id = self.library.add(conversation, row, self._begun_at(item))
         del self._begun[item]
         return id
 
-    def _begin(self, item: object) -> float:
+    def _begun_at(self, item: object) -> float:
         """Returns the time at which storing an item was first tried, which is unique and so identifies it later."""
         if item not in self._begun:
             self._begun[item] = self._begun_last = max(self.library.now(), math.nextafter(self._begun_last, math.inf))
@@ -236,9 +236,9 @@ def _config(decoding: DecodingChoice, *values: float | None) -> GenerationConfig
 
     Cached, since most answers of a long conversation have the same settings.
     """
-    given = {name: value for name, value in zip(SAMPLER, values, strict=True) if value is not None}
+    overrides = {name: value for name, value in zip(SAMPLER, values, strict=True) if value is not None}
     try:
-        return GenerationConfig().replace(**given, **decoding.changes)
+        return GenerationConfig().replace(**overrides, **decoding.changes)
     except SafelightError:
         return GenerationConfig()
 

@@ -244,7 +244,7 @@ class Library(Store):
                 left = named_pictures(self._connection)
                 self.pictures.sweep(left, gone=named - left)
 
-    def take(self, whole: Whole) -> int:
+    def insert(self, whole: Whole) -> int:
         """Adds an imported conversation, completely or not at all, with new ids. Returns its id."""
         for picture in whole.pictures:
             self.pictures.keep(picture)
@@ -253,8 +253,8 @@ class Library(Store):
             self._insert_all(conversation, whole.messages, {None: None})
             return conversation
 
-    def taking(self, whole: Whole) -> Generator[None, None, int]:
-        """Adds a conversation as ``take``, in steps of a few hundredths of a second between which the window can work.
+    def inserting(self, whole: Whole) -> Generator[None, None, int]:
+        """Adds a conversation as ``insert``, in steps of hundredths of a second between which the window can work.
 
         Until the last step the conversation counts as lapsed, so an interrupted one is purged. Pictures should be
         stored before, in another thread.
@@ -265,12 +265,12 @@ class Library(Store):
         with self._writing():
             conversation = self._insert(whole.summary)
             self._lapse(conversation)
-        given: dict[int | None, int | None] = {None: None}
+        new_ids: dict[int | None, int | None] = {None: None}
         for piece in pieces(whole.messages):
             yield
             with self._writing():
                 self._lapse(conversation)
-                self._insert_all(conversation, piece, given)
+                self._insert_all(conversation, piece, new_ids)
         self.restore(conversation)
         return conversation
 

@@ -131,9 +131,9 @@ def _check(connection: sqlite3.Connection, folder: Path) -> None:
             raise NoLibraryError("another program's file")
         checks = (f"PRAGMA integrity_check({table})" for table in ("conversations", "messages"))
         for look in (*checks, "PRAGMA foreign_key_check", *_UNSOUND):
-            found = connection.execute(look).fetchone()
-            if found not in (None, ("ok",)):
-                raise NoLibraryError(f"{look}: {found}")
+            row = connection.execute(look).fetchone()
+            if row not in (None, ("ok",)):
+                raise NoLibraryError(f"{look}: {row}")
     except sqlite3.Error as fault:
         if is_hindrance(fault):
             raise

@@ -64,36 +64,36 @@ class PictureStore:
     def renew(self, digest: str) -> None:
         """Writes a picture that is in memory again if its file is missing. Raises as ``keep``."""
         with self._lock:
-            found = self._in_use.get(digest)
+            picture = self._in_use.get(digest)
         if self._folder is not None and is_plain_file(self._folder / digest):
             with suppress(OSError):
                 os.utime(self._folder / digest)
-        elif found is not None:
-            self.keep(found)
+        elif picture is not None:
+            self.keep(picture)
 
     def of(self, messages: Iterable[StoredMessage | Turn], most: int = TAKEN_BYTES) -> tuple[Picture, ...]:
         """Returns the pictures of messages, each once, without missing ones; together at most ``most`` bytes."""
-        found: dict[str, Picture] = {}
+        pictures: dict[str, Picture] = {}
         for shown in (picture for message in messages for picture in message.pictures):
-            picture = None if shown.digest in found else self.get(shown.digest, shown.width, shown.height)
+            picture = None if shown.digest in pictures else self.get(shown.digest, shown.width, shown.height)
             if picture is not None and len(picture.data) <= most:
-                found[shown.digest] = picture
+                pictures[shown.digest] = picture
                 most -= len(picture.data)
-        return tuple(found.values())
+        return tuple(pictures.values())
 
     def get(self, digest: str, width: int, height: int) -> Picture | None:
         """Returns the picture with a content hash; None if its file is missing or damaged."""
         with self._lock:
-            found = self._in_use.get(digest)
-        if found is None and self._folder is not None:
+            picture = self._in_use.get(digest)
+        if picture is None and self._folder is not None:
             with suppress(OSError, SafelightError):
                 data = read_bytes(self._folder / digest, MAX_BYTES, follow_links=False)
                 if hashlib.sha256(data).hexdigest() == digest:
-                    found = Picture(digest, data, width, height)
-        if found is None:
+                    picture = Picture(digest, data, width, height)
+        if picture is None:
             return None
         with self._lock:
-            return self._remember(found)
+            return self._remember(picture)
 
     def sweep(self, named: Collection[str], gone: Collection[str]) -> None:
         """Removes files that are not ``named``: those in ``gone`` at once, others after ``UNSENT_SECONDS``."""

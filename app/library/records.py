@@ -71,7 +71,7 @@ class Summary:
     preset: Name = ""
     model: Name = ""
     snippet: str = field(default="", metadata=LOCAL)  # excerpt of the message in which a search found something
-    found: int | None = field(default=None, metadata=LOCAL)  # that message
+    found_message: int | None = field(default=None, metadata=LOCAL)  # its id
 
 
 @dataclass(frozen=True)
@@ -119,11 +119,11 @@ MESSAGE_COLUMNS = f"{WRITTEN_COLUMNS}, id"
 _MESSAGE_NAMES = MESSAGE_COLUMNS.split(", ")
 
 
-def summary_of(row: Sequence[Any], snippet: str = "", found: int | None = None) -> Summary:
+def summary_of(row: Sequence[Any], snippet: str = "", found_message: int | None = None) -> Summary:
     """Returns the summary in a row of ``SUMMARY_COLUMNS``."""
     id, title, created, updated, pinned, system_prompt, preset, model = row
     title, pinned = title[:LONGEST_NAME], bool(pinned)
-    return Summary(id, title, created, updated, pinned, system_prompt, preset, model, snippet, found)
+    return Summary(id, title, created, updated, pinned, system_prompt, preset, model, snippet, found_message)
 
 
 def message_of(row: Sequence[Any]) -> StoredMessage:
@@ -175,7 +175,7 @@ def insert_row(connection: sqlite3.Connection, table: str, columns: str, values:
     return connection.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", row).lastrowid or 0
 
 
-def with_shown(messages: Iterable[StoredMessage], wanted: dict[int | None, int | None]) -> list[StoredMessage]:
+def with_shown(messages: Iterable[StoredMessage], shown_children: dict[int | None, int | None]) -> list[StoredMessage]:
     """Returns messages with their ``shown`` flags set; ``wanted`` maps each parent to its shown child.
 
     If the wanted child was removed, the next sibling is shown, or else the last one. Messages without an existing
@@ -190,7 +190,7 @@ def with_shown(messages: Iterable[StoredMessage], wanted: dict[int | None, int |
     marked: list[StoredMessage] = []
     for parent, family in siblings.items():
         ids = [member.id for member in family]
-        chosen = wanted.get(parent) or ids[-1]
+        chosen = shown_children.get(parent) or ids[-1]
         shown = next((id for id in ids if id >= chosen), ids[-1])
         marked += [member if member.id == shown else replace(member, shown=False) for member in family]
     return sorted(marked, key=lambda message: message.id)

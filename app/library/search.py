@@ -67,9 +67,9 @@ def terms_of(query: str) -> list[Term]:
 def spans(text: str, terms: Iterable[Term]) -> list[tuple[int, int]]:
     """Returns start and end of each match of the terms in a text, in order and without overlap."""
     folded = text.translate(_FOLDED)
-    found = [span for term in terms for span in _places(folded, term)]
+    matches = [span for term in terms for span in _places(folded, term)]
     merged: list[tuple[int, int]] = []
-    for start, end in sorted(found):
+    for start, end in sorted(matches):
         if merged and start <= merged[-1][1]:
             start, end = merged[-1][0], max(end, merged.pop()[1])
         merged.append((start, end))
@@ -125,9 +125,9 @@ def look_up(connection: sqlite3.Connection, query: str) -> list[Summary]:
     """
     terms = terms_of(query)
     connection.create_function("folded", 1, folded, deterministic=True)
-    found = " ".join(f"AND id IN ({_conversations_with(term)})" for term in terms)
+    conditions = " ".join(f"AND id IN ({_conversations_with(term)})" for term in terms)
     rows = connection.execute(
-        f"SELECT {SUMMARY_COLUMNS} FROM conversations WHERE deleted IS NULL {found} {_ORDER}",
+        f"SELECT {SUMMARY_COLUMNS} FROM conversations WHERE deleted IS NULL {conditions} {_ORDER}",
         [value for term in terms for value in (*term.operands, *term.operands)],
     ).fetchall()
     snippets = _snippets(connection, terms) if terms and rows else {}
@@ -148,8 +148,8 @@ def _conversations_with(term: Term) -> str:
 def _in_message(term: Term) -> str:
     """Returns a condition on a row of messages, with the term's operands as parameters. Drafts do not match."""
     if term.is_word:
-        found = "messages.id IN (SELECT rowid FROM message_index WHERE message_index MATCH ?)"
-        return f"{found}{_has_literal(term, 'messages.content')}"
+        condition = "messages.id IN (SELECT rowid FROM message_index WHERE message_index MATCH ?)"
+        return f"{condition}{_has_literal(term, 'messages.content')}"
     return r"messages.status NOT IN ('waiting', 'developing') AND messages.content LIKE ? ESCAPE '\'"
 
 

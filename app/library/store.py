@@ -98,14 +98,14 @@ class Store:
         Returns a function that builds the result; it takes longer, but needs no database and may run in any thread.
         """
         messages: list[StoredMessage] = []
-        wanted: dict[int | None, int | None] = {}
+        shown_children: dict[int | None, int | None] = {}
         piece = -1
         while piece:
             with explained(self._place), self._reading():
-                piece = self._read_some(id, messages, wanted, PIECE_MESSAGES)
+                piece = self._read_some(id, messages, shown_children, PIECE_MESSAGES)
             yield
         summary = self.conversation(id)
-        return lambda: Whole(summary, tuple(with_shown(messages, wanted)), self.pictures.of(messages))
+        return lambda: Whole(summary, tuple(with_shown(messages, shown_children)), self.pictures.of(messages))
 
     def messages(self, conversation: int) -> list[StoredMessage]:
         """Returns all messages of a conversation that were not removed, oldest first; ``parent`` makes them a tree.
@@ -113,7 +113,7 @@ class Store:
         Raises ``LibraryError`` also if there are more than ``MAX_MESSAGES``.
         """
         messages: list[StoredMessage] = []
-        wanted: dict[int | None, int | None] = {}
+        shown_children: dict[int | None, int | None] = {}
         with explained(self._place), self._reading():
             count = self._connection.execute(
                 "SELECT count(*) FROM messages WHERE conversation = ? AND removed IS NULL", (conversation,)
@@ -123,22 +123,22 @@ class Store:
                     f"this conversation has {count:,} messages; up to {MAX_MESSAGES:,} can be opened. "
                     "To read it, export it as Markdown or HTML from the list of conversations"
                 )
-            self._read_some(conversation, messages, wanted, count)
-        return with_shown(messages, wanted)
+            self._read_some(conversation, messages, shown_children, count)
+        return with_shown(messages, shown_children)
 
     def _read_some(
-        self, conversation: int, messages: list[StoredMessage], wanted: dict[int | None, int | None], most: int
+        self, conversation: int, messages: list[StoredMessage], shown_children: dict[int | None, int | None], most: int
     ) -> int:
         """Appends the next messages, at most ``most``, and the shown child of each; returns their number."""
         if not messages:
             first = self._connection.execute("SELECT child_shown FROM conversations WHERE id = ?", (conversation,))
-            wanted[None] = next((shown for (shown,) in first), None)
+            shown_children[None] = next((shown for (shown,) in first), None)
         rows = self._connection.execute(
             f"SELECT {MESSAGE_COLUMNS}, child_shown FROM messages "
             "WHERE conversation = ? AND removed IS NULL AND id > ? ORDER BY id LIMIT ?",
             (conversation, messages[-1].id if messages else -(2**63), most),
         ).fetchall()
-        wanted |= {row[-2]: row[-1] for row in rows}
+        shown_children |= {row[-2]: row[-1] for row in rows}
         messages += [message_of(row[:-1]) for row in rows]
         return len(rows)
 
@@ -168,15 +168,15 @@ class Store:
         return insert_row(self._connection, "conversations", SUMMARY_COLUMNS.removeprefix("id, "), vars(summary))
 
     def _insert_all(
-        self, conversation: int, messages: Iterable[StoredMessage], given: dict[int | None, int | None]
+        self, conversation: int, messages: Iterable[StoredMessage], new_ids: dict[int | None, int | None]
     ) -> None:
         """Adds messages, parents before their children; ``given`` maps old ids to new ones."""
         for message in messages:
             new = {name: getattr(message, name) for name in NEW_FIELDS}
-            new["parent"] = given.get(message.parent)
+            new["parent"] = new_ids.get(message.parent)
             if message.status in UNFINISHED:
                 new["status"] = "stopped"
-            given[message.id] = id = self._insert_message(conversation, message.created, NewMessage(**new))
+            new_ids[message.id] = id = self._insert_message(conversation, message.created, NewMessage(**new))
             if message.shown:
                 self._put_on_show(conversation, new["parent"], id)
 
@@ -193,15 +193,15 @@ class Store:
             self._connection.execute("UPDATE messages SET child_shown = ? WHERE id = ?", (id, parent))
 
     def _set(self, table: str, id: int, gone: str, columns: Mapping[str, object]) -> None:
-        given = {
+        stored = {
             name: storable(value) if isinstance(value, str) else value
             for name, value in columns.items()
             if value is not None
         }
-        if given:
-            changes = ", ".join(f"{name} = ?" for name in given)
+        if stored:
+            changes = ", ".join(f"{name} = ?" for name in stored)
             with self._writing():
-                self._change_one(f"UPDATE {table} SET {changes} WHERE id = ?", (*given.values(), id), gone)
+                self._change_one(f"UPDATE {table} SET {changes} WHERE id = ?", (*stored.values(), id), gone)
                 if table == "messages":
                     schema.drop_removed(self._connection, id)  # an answer may end after its removal
 

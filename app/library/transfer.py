@@ -55,10 +55,10 @@ def to_markdown(whole: Whole) -> str:
         for file in message.attachments:
             parts += [f"**{' '.join(file.name.split())}**", _fenced(file.text)]
         parts += [f"*{_named(picture)}*" for picture in message.pictures]
-        for made in rounds_of(message):
-            parts += [_quoted(made.thinking)] if made.thinking else []
-            parts += [made.text] if made.text else []
-            for call in made.calls:
+        for tool_round in rounds_of(message):
+            parts += [_quoted(tool_round.thinking)] if tool_round.thinking else []
+            parts += [tool_round.text] if tool_round.text else []
+            for call in tool_round.calls:
                 said = tr("Call of a tool: {name}", name=call.called)
                 parts += [f"**{said}**", _fenced(call.written), _fenced(call.result)]
         if message.thinking:
@@ -189,7 +189,7 @@ def _pictures(raw: object, messages: list[StoredMessage], name: str) -> tuple[Pi
     if not isinstance(raw, dict):
         raise _damaged(name, "its pictures must be an object")
     shown = {picture.digest: picture for message in messages for picture in message.pictures}
-    found = []
+    pictures = []
     for digest, picture in shown.items():
         try:
             data = b64decode(raw.get(digest, ""), validate=True)
@@ -198,8 +198,8 @@ def _pictures(raw: object, messages: list[StoredMessage], name: str) -> tuple[Pi
         if data and (len(data) > MAX_BYTES or hashlib.sha256(data).hexdigest() != digest):
             raise _damaged(name, "its pictures hold a different one than it says")
         if data:
-            found.append(Picture(digest, data, picture.width, picture.height))
-    return tuple(found)
+            pictures.append(Picture(digest, data, picture.width, picture.height))
+    return tuple(pictures)
 
 
 def read_file(path: Path) -> Whole:

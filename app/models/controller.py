@@ -105,11 +105,11 @@ class ModelsController(QObject):
 
     @Slot()
     def _show_model(self) -> None:
-        held = (self._context.model, self._context.loading)
-        model, loading = (None if each is None else each.path_or_id for each in held)
+        models = (self._context.model, self._context.loading)
+        model, loading = (None if each is None else each.path_or_id for each in models)
         if model is not None:
             self._list_folder(model)
-            self.look.begin()  # by now the engine has imported what takes long
+            self.look.start()  # by now the engine has imported what takes long
         states = self._states
         if (model, loading) == (states.loaded, states.loading):
             return
@@ -149,22 +149,22 @@ class ModelsController(QObject):
         """Finds the models on the disk and offers those that can be loaded. Returns False, with a notice, if that
         fails."""
         try:
-            found = entries(self._folder, self._local.all(), self._published)
+            listed = entries(self._folder, self._local.all(), self._published)
             self._states.free, self._states.cache_free = map(_free, (self._folder, self._states.cache))
         except OSError as error:
             why = error.strerror or str(error)
             self.page.notice.show_message(tr("{folder} cannot be read ({why})", folder=self._folder, why=why))
             return False
-        if sum(entry.group == "stored" for entry in found) >= FOLDERS:
+        if sum(entry.group == "stored" for entry in listed) >= FOLDERS:
             self.page.notice.show_message(
                 tr("{folder} holds more than the {count} that are listed", folder=self._folder, count=FOLDERS)
             )
         shown_elsewhere = {folder for key, folder in self._work.converting.items() if key != str(folder)}
-        known = {entry.key for entry in found}
+        known = {entry.key for entry in listed}
         self._wanted = {key: entry for key, entry in self._wanted.items() if key not in known}
-        found = (*found, *self._wanted.values())
+        listed = (*listed, *self._wanted.values())
         self._entries = self._states.entries = {
-            e.key: e for e in found if not (e.state == "unpacked" and e.folder in shown_elsewhere)
+            e.key: e for e in listed if not (e.state == "unpacked" and e.folder in shown_elsewhere)
         }
         self.found.leave_out({entry.folder for entry in self._entries.values() if entry.state != "absent"})
         self.search.know({repo: e for e in self._entries.values() if (repo := e.repo or repo_of(e.folder))})
@@ -338,7 +338,7 @@ class ModelsController(QObject):
     def _count_all(self) -> None:
         """Looks at the computer once the page is visible, and plans memory again."""
         if self.page.isVisible():
-            self.look.begin()
+            self.look.start()
             self._plans.count(self._entries.values())
 
     @Slot(str, str)

@@ -94,15 +94,15 @@ def actions(
         return ("remove",)
     if entry.state == "gguf":
         return ("convert", "remove") if can_convert else ("remove",)
-    found: list[Action] = ["unload" if loaded else "load"]
+    offered: list[Action] = ["unload" if loaded else "load"]
     if entry.group != "embedded":
         if not entry.is_packed and can_convert:
-            found.append("convert")
+            offered.append("convert")
         if entry.group == "local":
-            found.append("remove")
+            offered.append("remove")
         if entry.group != "local" or repo_of(entry.folder) is not None:
-            found.append("delete")
-    return tuple(found)
+            offered.append("delete")
+    return tuple(offered)
 
 
 def entries(
@@ -115,21 +115,21 @@ def entries(
         local: folders and files that the user added.
     """
     embedded = sorted(installed(), key=lambda model: model.id != TALK.id)
-    found = [_all_small(embedded), *(_embedded(model) for model in embedded)]
+    listed = [_all_small(embedded), *(_embedded(model) for model in embedded)]
     to_download = [_published(model, folder) for model in published]
-    found += sorted(to_download, key=lambda entry: (entry.writes == "word by word", entry.bytes_total))
-    known = {entry.key for entry in found}
-    found += [_unfinished(each) for each in islice(unfinished(), FOLDERS) if each.repo not in known]
-    taken = {entry.key for entry in found} | {entry.folder for entry in found}
+    listed += sorted(to_download, key=lambda entry: (entry.writes == "word by word", entry.bytes_total))
+    known = {entry.key for entry in listed}
+    listed += [_unfinished(each) for each in islice(unfinished(), FOLDERS) if each.repo not in known]
+    places = {entry.key for entry in listed} | {entry.folder for entry in listed}
     stored: list[ModelEntry] = []
     for path in _inside(folder):
         entry = _stored(path)
-        if entry is not None and not {entry.key, path} & taken:
-            taken.add(entry.key)
+        if entry is not None and not {entry.key, path} & places:
+            places.add(entry.key)
             stored.append(entry)
         if len(stored) >= FOLDERS:
             break
-    return (*found, *stored, *(added_entry(path) for path in local))
+    return (*listed, *stored, *(added_entry(path) for path in local))
 
 
 Place = Literal["hero", "own", "small", "catalog", "experimental"]
@@ -155,8 +155,8 @@ def source_of(entry: ModelEntry, known: Iterable[ModelEntry]) -> ModelEntry | No
 def _inside(folder: Path) -> list[Path]:
     """Returns the folders in the data folder that have displayable names."""
     try:
-        with os.scandir(folder) as found:
-            names = [each.name for each in found if os.path.isdir(each.path)]
+        with os.scandir(folder) as entries:
+            names = [each.name for each in entries if os.path.isdir(each.path)]
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return []
     return [folder / name for name in sorted(names) if name.isprintable() and not name.startswith(".")]

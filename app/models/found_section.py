@@ -17,8 +17,8 @@ from app.system.folders import shortened
 from app.system.i18n import tr, trn
 from engine.found import FoundModel
 
-NAMED = 5  # models, or families, of a line
-SHOWN = 5  # rows at first; a row takes a millisecond
+MAX_NAMES = 5  # models, or families, of a line
+ROWS_AT_FIRST = 5  # a row takes a millisecond
 MORE = 10  # that a click adds
 
 
@@ -66,7 +66,7 @@ def refused_lines(refused: Sequence[FoundModel]) -> list[str]:
 def first_of(names: Iterable[str]) -> str:
     """Returns the first few of the names, each once, and a mark where there are more."""
     known = list(dict.fromkeys(names))
-    return "; ".join(known[:NAMED]) + ("; …" if len(known) > NAMED else "")
+    return "; ".join(known[:MAX_NAMES]) + ("; …" if len(known) > MAX_NAMES else "")
 
 
 def _named(model: FoundModel) -> str:
@@ -126,7 +126,7 @@ class ShortRows(QWidget, Generic[Item]):
         super().__init__()
         self.rows: dict[str, ShortRow] = {}  # those that are shown
         self._items: dict[str, Item] = {}  # all
-        self._most = SHOWN
+        self._most = ROWS_AT_FIRST
         self._column: QVBoxLayout = column_of(spacing=8)
         self.more = button("", tr("Show more models"), clicked=self._show_more)
 
@@ -175,10 +175,10 @@ class FoundSection(ShortRows[FoundModel]):
         self.setLayout(column_of(*parts, margins=(0, 8, 0, 0), spacing=8))
         self.hide()
 
-    def show_models(self, found: Sequence[FoundModel], places: Sequence[str]) -> None:
+    def show_models(self, models: Sequence[FoundModel], places: Sequence[str]) -> None:
         """Shows what was found, and the folders that were looked into because the user added them."""
-        self._items = {str(each.path): each for each in found if each.runs}
-        refused = [each for each in found if not each.runs]
+        self._items = {str(each.path): each for each in models if each.runs}
+        refused = [each for each in models if not each.runs]
         self.folded.setVisible(bool(refused))
         self.folded.say(trn("{count} other cannot run here", "{count} others cannot run here", len(refused)), "")
         self.refused.setText("\n".join(refused_lines(refused)))
@@ -187,9 +187,9 @@ class FoundSection(ShortRows[FoundModel]):
         for place in places:
             if place not in self._links:
                 text = tr("No longer look into {folder}", folder=shortened(place))
-                made = self._links[place] = button(text, clicked=partial(self.dropped.emit, place))
-                self._places.addWidget(made, 0, Qt.AlignmentFlag.AlignLeft)
-        self.setVisible(bool(found or places))
+                link = self._links[place] = button(text, clicked=partial(self.dropped.emit, place))
+                self._places.addWidget(link, 0, Qt.AlignmentFlag.AlignLeft)
+        self.setVisible(bool(models or places))
         self._show()
 
     def say(self, words: Mapping[str, tuple[str, str]]) -> None:

@@ -25,7 +25,7 @@ from engine.service import is_remote
 
 FOLDERS, PLACES, SERVERS, KEYED = "models/folders", "models/places", "remote/servers", "remote/keyed"
 MAX_SERVERS = 50  # on the list
-LONGEST = 2600  # characters of an address with a model
+LONGEST_MODEL_ADDRESS = 2600  # characters of an address with a model
 
 
 class FoundModels(QObject):
@@ -45,13 +45,13 @@ class FoundModels(QObject):
         self._jobs, self._plans, self._local, self._section, self._holder = jobs, plans, local, section, holder
         self._found: tuple[FoundModel, ...] = ()
         self._entries: dict[str, ModelEntry] = {}  # of rows, for their plans
-        self._taken: frozenset[Path] = frozenset()
+        self._elsewhere: frozenset[Path] = frozenset()
         self._new: set[Path] = set()  # folders that were added since the last search
         section.turned.connect(self._count)
         section.dropped.connect(self.drop)
 
     def look(self) -> None:
-        self._jobs.submit(ModelJob("", "find", tasks.find(self._local.places()), self._take))
+        self._jobs.submit(ModelJob("", "find", tasks.find(self._local.places()), self._show_found))
 
     def add(self, place: Path) -> None:
         """Looks into a folder, from now on each time."""
@@ -67,14 +67,14 @@ class FoundModels(QObject):
 
     def leave_out(self, folders: Collection[Path]) -> None:
         """Takes what the page lists elsewhere."""
-        if self._taken != folders:
-            self._taken = frozenset(folders)
+        if self._elsewhere != folders:
+            self._elsewhere = frozenset(folders)
             for folder in folders:
                 self._entries.pop(str(folder), None)  # counted again should it return
             self._show()
 
     def _show(self) -> None:
-        shown = [each for each in self._found if each.path not in self._taken]
+        shown = [each for each in self._found if each.path not in self._elsewhere]
         self._section.show_models(shown, [str(place) for place in self._local.places()])
 
     @Slot()
@@ -90,7 +90,7 @@ class FoundModels(QObject):
         shown = {path: self._entries[path] for path in self._section.rows}
         self._section.say({path: self._plans.words(entry, self._holder()) for path, entry in shown.items()})
 
-    def _take(self, ended: JobEnded) -> None:
+    def _show_found(self, ended: JobEnded) -> None:
         self._found = ended.result if isinstance(ended.result, tuple) else ()
         for place in () if ended.failure else self._new:
             if not any(each.path.is_relative_to(place) for each in self._found):
@@ -223,8 +223,8 @@ class RemoteServers:
 
     def __init__(self, settings: QSettings, access: RemoteAccess) -> None:
         self._settings, self._access = settings, access
-        found = (RemoteServer(*text.partition("#")[::2]) for text in self._list(SERVERS)[:MAX_SERVERS])
-        self.by_base = {server.base: server for server in found if is_remote(server.base)}
+        servers = (RemoteServer(*text.partition("#")[::2]) for text in self._list(SERVERS)[:MAX_SERVERS])
+        self.by_base = {server.base: server for server in servers if is_remote(server.base)}
         access.keyed = frozenset(self._list(KEYED))
 
     def add(self, server: RemoteServer) -> None:
@@ -258,7 +258,7 @@ class RemoteServers:
 
     def _list(self, key: str) -> list[str]:
         texts = _texts(self._settings, key)
-        return [text for text in texts if text.isprintable() and 0 < len(text) <= LONGEST]
+        return [text for text in texts if text.isprintable() and 0 < len(text) <= LONGEST_MODEL_ADDRESS]
 
     def _write(self) -> None:
         listed = [server.path if server.model else server.base for server in self.by_base.values()]

@@ -22,7 +22,7 @@ class MachineLook:
     """``recommended`` is None until the computer was looked at.
 
     Args:
-        held: returns the bytes that unloading the loaded model would free.
+        held_bytes: returns the bytes that unloading the loaded model would free.
         has_disk: returns whether a published model is here, or its download fits on the disk.
         then: takes the end of the look.
     """
@@ -31,15 +31,15 @@ class MachineLook:
         self,
         jobs: Jobs,
         look: Callable[[], Machine],
-        held: Callable[[], int],
+        held_bytes: Callable[[], int],
         has_disk: Callable[[str], bool],
         then: Callable[[JobEnded], object],
     ) -> None:
-        self._jobs, self._look, self._held, self._has_disk, self._then = jobs, look, held, has_disk, then
+        self._jobs, self._look, self._held_bytes, self._has_disk, self._then = jobs, look, held_bytes, has_disk, then
         self.machine: Machine | None = None
         self.recommended: Recommendation | None = None
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Looks at the computer, once."""
         if self.machine is None:
             self._jobs.submit(ModelJob("", "look", tasks.look(self._look), self._ended))
@@ -48,7 +48,7 @@ class MachineLook:
         if ended.failure is None:
             self.machine, plans = cast("tuple[Machine, dict[Choice, Plan]]", ended.result)
             needs = {choice: plan.total_bytes for choice, plan in plans.items() if self._has_disk(choice[0])}
-            free = min(plan.free_bytes for plan in plans.values()) + self._held()
+            free = min(plan.free_bytes for plan in plans.values()) + self._held_bytes()
             self.recommended = recommend(self.machine, needs, free)
         self._then(ended)
 
@@ -67,9 +67,9 @@ class MemoryPlans:
         for entry in entries:
             is_known = is_gguf(entry.folder) and self.plan(entry.key) is not None
             if _countable(entry) and not is_known:
-                self._jobs.submit(ModelJob(entry.key, "plan", tasks.plan(entry, self._machine), self._take))
+                self._jobs.submit(ModelJob(entry.key, "plan", tasks.plan(entry, self._machine), self._planned))
 
-    def _take(self, ended: JobEnded) -> None:
+    def _planned(self, ended: JobEnded) -> None:
         self._plans[ended.key] = cast("Plan", ended.result) if ended.failure is None else str(ended.failure)
         self._then(ended)
 
@@ -101,7 +101,7 @@ class MemoryPlans:
             return tr("Counting the memory that it needs…"), ""
         if isinstance(plan, str):
             return plan, ""
-        line = words.memory_line(plan, loaded=entry is holder, held=self.held(holder))
+        line = words.memory_line(plan, loaded=entry is holder, held_bytes=self.held(holder))
         return line, words.memory_tip(plan)
 
 

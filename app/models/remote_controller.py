@@ -31,7 +31,7 @@ class RemoteController(QObject):
         self._context, self._section, self._access = context, section, context.remote
         self.servers = RemoteServers(context.settings, context.remote)
         self.jobs = Jobs(self)
-        self._found: dict[str, Reachability] = {}
+        self._reachability: dict[str, Reachability] = {}
         self._unkept: set[str] = set()  # servers whose key is lost when the app ends
         self._saves = 0  # number of key changes
         context.at_end(self.jobs.shutdown)
@@ -46,7 +46,7 @@ class RemoteController(QObject):
         listed = list(self.servers.by_base)
         for base in self._section.rows.keys() - set(listed):
             self._section.remove_row(base)
-            self._found.pop(base, None)
+            self._reachability.pop(base, None)
         for base in listed:
             if base not in self._section.rows:
                 self._section.add_row(base, self._row(base))
@@ -72,24 +72,24 @@ class RemoteController(QObject):
     def _show(self, base: str) -> None:
         if base not in self._section.rows or base not in self.servers.by_base:
             return
-        server, found = self.servers.by_base[base], self._found.get(base)
-        held = (self._context.model, self._context.loading)
-        is_loaded, is_loading = (each is not None and each.path_or_id.partition("#")[0] == base for each in held)
+        server, reachability = self.servers.by_base[base], self._reachability.get(base)
+        models = (self._context.model, self._context.loading)
+        is_loaded, is_loading = (each is not None and each.path_or_id.partition("#")[0] == base for each in models)
         is_trying = self.jobs.phase(base, "probe") is not None
         offline = tr(
             "Offline is on, and {host} is not this computer. Turn it off in the settings first.", host=server.name
         )
         self._section.rows[base].show_state(
-            status=words.server_status(found, is_trying=is_trying, is_loaded=is_loaded, is_loading=is_loading),
-            purpose=words.server_purpose(found),
-            detail="" if is_trying else words.server_detail(found, is_key_kept=base not in self._unkept),
-            models=[model.id for model in found.models] if found is not None else (),
+            status=words.server_status(reachability, is_trying=is_trying, is_loaded=is_loaded, is_loading=is_loading),
+            purpose=words.server_purpose(reachability),
+            detail="" if is_trying else words.server_detail(reachability, is_key_kept=base not in self._unkept),
+            models=[model.id for model in reachability.models] if reachability is not None else (),
             model=server.model,
             is_loaded=is_loaded,
             is_loading=is_loading,
             is_trying=is_trying,
             has_key=server.origin in self._access.keyed,
-            wants_key=found is not None and found.wants_key,
+            wants_key=reachability is not None and reachability.wants_key,
             blocked="" if self._access.reaches(base) else offline,
         )
 
@@ -165,13 +165,13 @@ class RemoteController(QObject):
             if row is not None:
                 self.test(base)
         elif row is not None:
-            self._took(base, cast("Reachability", ended.result))
+            self._note(base, cast("Reachability", ended.result))
         self._show(base)
 
-    def _took(self, base: str, found: Reachability) -> None:
+    def _note(self, base: str, reachability: Reachability) -> None:
         """Handles a server's answer or failure; if no model was chosen yet, its first model is chosen."""
-        self._found[base] = found
-        names, model = [model.id for model in found.models], self._context.model
+        self._reachability[base] = reachability
+        names, model = [model.id for model in reachability.models], self._context.model
         is_loaded = model is not None and model.path_or_id == self.servers.by_base[base].path
         if names and self.servers.by_base[base].model not in names and not is_loaded:
             self._choose(base, names[0])

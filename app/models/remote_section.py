@@ -31,9 +31,9 @@ LONGEST_ADDRESS = 2048
 
 def key_field(name: str) -> QLineEdit:
     """Returns a field for a key, which it does not show."""
-    made = introduce(QLineEdit(echoMode=QLineEdit.EchoMode.Password, maxLength=LONGEST_KEY), name)
-    made.setFixedWidth(FIELD_WIDTH)
-    return made
+    field = introduce(QLineEdit(echoMode=QLineEdit.EchoMode.Password, maxLength=LONGEST_KEY), name)
+    field.setFixedWidth(FIELD_WIDTH)
+    return field
 
 
 class RemoteRow(QFrame):
@@ -62,8 +62,8 @@ class RemoteRow(QFrame):
         self.key_field = key_field(tr("Key of {server}", server=base))
         self.save_key = button(tr("Save the key"), role="plain", clicked=self._save)
         self.forget_key = button(tr("Forget the key"), clicked=self._forget)
-        for made in (self.load, self.unload, self.test, self.key, self.remove, self.save_key, self.forget_key):
-            made.setAccessibleName(f"{made.text().rstrip('…')}: {base}")
+        for control in (self.load, self.unload, self.test, self.key, self.remove, self.save_key, self.forget_key):
+            control.setAccessibleName(f"{control.text().rstrip('…')}: {base}")
         self._acts = FocusGroup(self.load, self.unload, self.test)
         self._lay_out()
         self._connect()
@@ -131,8 +131,8 @@ class RemoteRow(QFrame):
             self.unload.setVisible(is_held)
             self.unload.setText(tr("Stop loading") if is_loading else tr("Unload"))
             self.unload.setAccessibleName(f"{self.unload.text()}: {self._base}")
-            for made in (self.load, self.test):
-                made.setEnabled(not blocked and not (made is self.test and is_trying))
+            for control in (self.load, self.test):
+                control.setEnabled(not blocked and not (control is self.test and is_trying))
             self.remove.setEnabled(not is_held)
         self.load.setToolTip(blocked or self.load.accessibleDescription())
         self.remove.setToolTip(tr("Unload it first") if is_held else self.remove.accessibleDescription())

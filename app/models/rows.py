@@ -167,24 +167,24 @@ class ModelRow(QFrame):
         self.show_progress(state.bar, state.progress)
         if self.token is not None:
             self.token.setVisible(state.wants_token)
-        for action, made in self.buttons.items():
-            if action not in state.actions and made.accessibleName():  # a hidden row need not be up to date
+        for action, control in self.buttons.items():
+            if action not in state.actions and control.accessibleName():  # a hidden row need not be up to date
                 continue
             text = action_text(action, entry, state.job, loading=state.loading)
             why = state.blocked.get(action, "")
-            made.setText(text)
-            made.setAccessibleName(f"{text.rstrip('…')}: {entry.title}")
-            describe(made, why or action_tip(action))
-            made.setEnabled(not why)
+            control.setText(text)
+            control.setAccessibleName(f"{text.rstrip('…')}: {entry.title}")
+            describe(control, why or action_tip(action))
+            control.setEnabled(not why)
             if action in state.actions:
-                made.show()
+                control.show()
         if self.property("loaded") != state.loaded:
             restyle(self, "loaded", state.loaded)
         if had_focus:  # before its button is hidden: Qt would move the focus to any widget
             self._keep_focus(state.actions)
-        for action, made in self.buttons.items():
+        for action, control in self.buttons.items():
             if action not in state.actions:
-                made.hide()
+                control.hide()
 
     def set_recommended(self, is_recommended: bool) -> None:
         """Sets off the main button of the recommended model."""

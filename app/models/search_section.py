@@ -19,7 +19,7 @@ from app.design.fonts import px
 from app.design.layouts import column_of
 from app.models import words
 from app.models.entries import ModelEntry, writes_of
-from app.models.found_section import SHOWN, ShortRow, ShortRows, first_of
+from app.models.found_section import ROWS_AT_FIRST, ShortRow, ShortRows, first_of
 from app.models.jobs import Control, JobEnded, Jobs, ModelJob
 from app.models.memory import MemoryPlans
 from app.models.words import amount
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from engine.hub_search import Hit
 
 
-WIDTH = 260  # pixels of the field at 100 %
+SEARCH_WIDTH = 260  # pixels of the field at 100 %
 
 
 class HubSearch(QObject):
@@ -83,7 +83,7 @@ class HubSearch(QObject):
 
             return search(asked, hub, control)
 
-        self._jobs.submit(ModelJob(self._search, "search", work, self._take))
+        self._jobs.submit(ModelJob(self._search, "search", work, self._show_hits))
 
     def _stop(self) -> None:
         search, self._search = self._search, ""
@@ -92,7 +92,7 @@ class HubSearch(QObject):
             self._jobs.cancel(key, "closer")
         self._closer.clear()
 
-    def _take(self, ended: JobEnded) -> None:
+    def _show_hits(self, ended: JobEnded) -> None:
         """Takes what the hub answered; what is of an earlier search is dropped."""
         if ended.key != self._search:
             return
@@ -180,7 +180,7 @@ class HubSection(ShortRows["Hit"]):
             QLineEdit(placeholderText=tr("Words in a model's name"), maxLength=100),
             tr("Words in the name of a model on Hugging Face"),
         )
-        self.words.setFixedWidth(px(WIDTH))
+        self.words.setFixedWidth(px(SEARCH_WIDTH))
         self.search = button(tr("Search"), tr("Search Hugging Face"), role="plain", clicked=self._ask)
         self.said = label("", "fact", wrap=True, name=tr("What was found on Hugging Face"))
         self.others = label("", "fact", wrap=True, selectable=True, name=tr("Why others do not load here"))
@@ -193,7 +193,7 @@ class HubSection(ShortRows["Hit"]):
 
     def show_hits(self, hits: Sequence[Hit], said: str) -> None:
         """Shows the models of an answer in place of those before."""
-        self._items, self._most = {hit.repo: hit for hit in hits if not hit.why}, SHOWN
+        self._items, self._most = {hit.repo: hit for hit in hits if not hit.why}, ROWS_AT_FIRST
         self.said.setText(said)
         show_line(self.others, others_line([hit for hit in hits if hit.why]))
         self._show()

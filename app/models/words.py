@@ -86,12 +86,12 @@ def action_tip(action: Action) -> str:
 
 def blocked(entry: ModelEntry, *, offline: bool, loaded: bool) -> dict[Action, str]:
     """Returns why buttons are disabled, by action."""
-    found: dict[Action, str] = {}
+    reasons: dict[Action, str] = {}
     if offline and entry.state in ("absent", "unfinished"):
-        found["download"] = found["resume"] = tr("Offline is on; turn it off in the settings first")
+        reasons["download"] = reasons["resume"] = tr("Offline is on; turn it off in the settings first")
     if loaded:
-        found["delete"] = found["remove"] = tr("Unload it first")
-    return found
+        reasons["delete"] = reasons["remove"] = tr("Unload it first")
+    return reasons
 
 
 def status(
@@ -180,21 +180,21 @@ def disk_line(entry: ModelEntry, free: int, folder: Path, copy: int = 0) -> str:
     return tr("✓ Disk: needs {missing} of {free} free", **known)
 
 
-def memory_line(plan: Plan, *, loaded: bool, held: int) -> str:
+def memory_line(plan: Plan, *, loaded: bool, held_bytes: int) -> str:
     """Says in one line whether a model runs on this machine.
 
     Args:
         loaded: the model is the one that is loaded.
-        held: bytes of the loaded model, which are freed when another is loaded.
+        held_bytes: bytes of the loaded model, which are freed when another is loaded.
     """
     is_cpu = plan.device == "cpu"
     needed = plan.total_bytes - plan.parts["process"]  # on a CPU both counts include this process
-    need, free = amount(needed), amount(max(0, plan.free_bytes + held - plan.parts["process"]))
+    need, free = amount(needed), amount(max(0, plan.free_bytes + held_bytes - plan.parts["process"]))
     size = tr("{size} GB", size=sold_size(plan.device_bytes))
     if loaded:
         taken = tr("Takes {need} of memory", need=need)
         return taken if is_cpu else tr("Takes {need} of your {size} card", need=need, size=size)
-    if plan.total_bytes > plan.free_bytes + held:
+    if plan.total_bytes > plan.free_bytes + held_bytes:
         return _short_line(plan, need, free, size)
     known = {"need": need, "size": size, "context": tokens(plan.context), "bits": f"{plan.bits}"}
     if is_cpu and needed >= SLOW_BYTES:
@@ -224,11 +224,11 @@ def memory_tip(plan: Plan) -> str:
     """Lists the figures behind ``memory_line``."""
     device = plan.device.upper() if plan.device == "cpu" else plan.device
     how = tr("as stored") if plan.quantization == "as stored" else plan.quantization
-    own = plan.parts["process"]
+    process_bytes = plan.parts["process"]
     line = tr(
         "Needs {need} of {free} free ({device}, {how}, {context}).",
-        need=amount(plan.total_bytes - own),
-        free=amount(plan.free_bytes - own),
+        need=amount(plan.total_bytes - process_bytes),
+        free=amount(plan.free_bytes - process_bytes),
         device=device,
         how=plan.dtype if how == "none" else how,
         context=trn("{count} token of context", "{count} tokens of context", plan.context),
@@ -279,23 +279,23 @@ def facts_line(entry: ModelEntry) -> str:
     return f"{line[:1].upper()}{line[1:]}"
 
 
-def server_status(found: Reachability | None, *, is_trying: bool, is_loaded: bool, is_loading: bool) -> str:
+def server_status(reachability: Reachability | None, *, is_trying: bool, is_loaded: bool, is_loading: bool) -> str:
     if is_trying:
         return tr("○ Asking…")
     if is_loading:
         return tr("○ Loading…")
     if is_loaded:
         return tr("● Loaded")
-    if found is None:
+    if reachability is None:
         return tr("Not tried yet")
-    if not found.is_reachable:
-        return tr("✕ Wants a key") if found.wants_key else tr("✕ Not reachable")
-    return tr("✓ Reachable in {count} ms", count=max(1, round(found.milliseconds)))
+    if not reachability.is_reachable:
+        return tr("✕ Wants a key") if reachability.wants_key else tr("✕ Not reachable")
+    return tr("✓ Reachable in {count} ms", count=max(1, round(reachability.milliseconds)))
 
 
-def server_purpose(found: Reachability | None) -> str:
+def server_purpose(reachability: Reachability | None) -> str:
     """Describes the kind of a server and what it can be used for."""
-    kinds = {model.kind for model in found.models} if found is not None else set()
+    kinds = {model.kind for model in reachability.models} if reachability is not None else set()
     if "safelight" in kinds:
         return tr("Another Safelight: the canvas, forks and the inspector work as with a model here")
     if "vllm" in kinds:
@@ -305,11 +305,11 @@ def server_purpose(found: Reachability | None) -> str:
     return ""
 
 
-def server_detail(found: Reachability | None, *, is_key_kept: bool = True) -> str:
+def server_detail(reachability: Reachability | None, *, is_key_kept: bool = True) -> str:
     """Returns the result of a test if there are no models to choose from, and a note if the key is not stored."""
     said = [] if is_key_kept else [tr("No keyring works here, so the key is kept until Safelight is closed.")]
-    if found is not None and not found.models:
-        text = tr(found.words)
+    if reachability is not None and not reachability.models:
+        text = tr(reachability.words)
         said.insert(0, text if text.endswith(".") else f"{text}.")
     return " ".join(said)
 

@@ -32,7 +32,7 @@ Pasted = str | QImage
 
 RING = 2  # width of the focus ring in pixels
 SHARE = 0.85  # largest share of the screen's width and height that a window takes
-LEAST = QSize(240, 160)  # pixels of a window
+LEAST_WINDOW = QSize(240, 160)  # pixels of a window
 NARROWEST, WIDEST = 0.5, 2.5  # limits of width / height; other pictures are shown with empty margins
 MAX_PICTURES = 10
 NAME_WIDTH = 160  # pixels at 100 %
@@ -167,7 +167,9 @@ class PictureWindow(QDialog):
         screen = self.screen().availableSize() * SHARE
         whole = QSize(shown.width, shown.height)
         fits = whole.width() <= screen.width() and whole.height() <= screen.height()
-        self.resize((whole if fits else whole.scaled(screen, Qt.AspectRatioMode.KeepAspectRatio)).expandedTo(LEAST))
+        self.resize(
+            (whole if fits else whole.scaled(screen, Qt.AspectRatioMode.KeepAspectRatio)).expandedTo(LEAST_WINDOW)
+        )
         self._loading = Background(self, self._loaded)
         self._loading.ask(lambda: source.large(shown))
 
@@ -297,24 +299,24 @@ class PictureBar(ChipBar):
         store = self._store
 
         def read() -> _Read:
-            found = _Read()
+            result = _Read()
             for source in sources:
-                if len(found.pictures) == MAX_PICTURES:  # thousands, as from a folder, would not fit in memory
-                    found.problems.append(_too_many())
+                if len(result.pictures) == MAX_PICTURES:  # thousands, as from a folder, would not fit in memory
+                    result.problems.append(_too_many())
                     break
                 try:
-                    found.pictures.append(read_picture(source))
-                    store.keep(found.pictures[-1][1])
+                    result.pictures.append(read_picture(source))
+                    store.keep(result.pictures[-1][1])
                 except SafelightError as error:  # unreadable, or not stored; storing is tried again when it is sent
-                    found.problems.append(str(error))
-            return found
+                    result.problems.append(str(error))
+            return result
 
         self._reading.ask(read)
 
     @Slot(object)
-    def _add(self, found: _Read) -> None:
-        shown, problems = list(self.pictures), found.problems
-        for name, picture in found.pictures:
+    def _add(self, result: _Read) -> None:
+        shown, problems = list(self.pictures), result.problems
+        for name, picture in result.pictures:
             if picture.digest in {one.digest for one in shown}:
                 problems.append(tr("{name} is attached already.", name=name or tr("This picture")))
             elif len(shown) >= MAX_PICTURES:

@@ -13,7 +13,7 @@ from engine import SafelightError
 from engine.pictures import Picture, thumbnail
 
 RECENT = 64  # small images that stay in memory, at most 0.6 MB each
-SMALL = 384  # longest side in pixels; shown at half the size, for screens with a pixel ratio of 2
+THUMBNAIL_SIDE = 384  # longest side in pixels; shown at half the size, for screens with a pixel ratio of 2
 LARGE = 2048  # longest side in pixels
 
 Find = Callable[[str, int, int], Picture | None]
@@ -30,12 +30,12 @@ class PictureSource:
         self._small: OrderedDict[str, QImage] = OrderedDict()
 
     def small(self, shown: AttachedPicture) -> QImage | None:
-        """Returns an image with sides of at most ``SMALL`` pixels; None if the picture cannot be read."""
+        """Returns an image with sides of at most ``THUMBNAIL_SIDE`` pixels; None if the picture cannot be read."""
         with self._lock:
             if shown.digest in self._small:
                 self._small.move_to_end(shown.digest)
                 return self._small[shown.digest]
-        image = self._image(shown, SMALL)
+        image = self._image(shown, THUMBNAIL_SIDE)
         if image is None:  # not cached: the file may be restored later
             return None
         with self._lock:

@@ -154,11 +154,11 @@ class Player(QObject):
         """Moves to the nearest frame with another token or state in the selected cell; False if there is none."""
         if self.replay is None or self.selection == NOTHING:
             return False
-        found = self.replay.next_change(self.place, self.selection, direction, calm=self.calm)
-        if found is None:
+        place = self.replay.next_change(self.place, self.selection, direction, calm=self.calm)
+        if place is None:
             return False
         self.pause()
-        self.go(found)
+        self.go(place)
         return True
 
     @Slot(int)

@@ -154,7 +154,7 @@ class PresetForm(QWidget):
             self.edited.emit()
 
 
-WIDTH, HEIGHT, LIST_WIDTH = 760, 560, 208  # pixels at 100 %
+EDITOR_WIDTH, EDITOR_HEIGHT, LIST_WIDTH = 760, 560, 208  # pixels at 100 %
 MAX_LIST_WIDTH = 280  # pixels
 
 
@@ -193,7 +193,7 @@ class PresetEditor(QDialog):
         self.delete = button(tr("Delete"), tr("Delete the preset"), clicked=self._delete)
         self.question: QMessageBox | None = None
         self.form = PresetForm(values)
-        self.form.edited.connect(self._take)
+        self.form.edited.connect(self._check)
         self.message = label("", "error", wrap=True, name=tr("What is wrong with the preset"))
         self.done_button = button(tr("Done"), tr("Close the presets"), role="primary", clicked=self.accept)
         self.done_button.setAutoDefault(False)  # Enter in a field must not close the dialog
@@ -215,7 +215,7 @@ class PresetEditor(QDialog):
             row_of(left, Hairline(Qt.Orientation.Vertical), (right, 1), margins=(16, 16, 16, 16), spacing=16)
         )
         room = self.screen().availableGeometry()
-        self.resize(min(px(WIDTH), room.width() - 32), min(px(HEIGHT), room.height() - 64))
+        self.resize(min(px(EDITOR_WIDTH), room.width() - 32), min(px(EDITOR_HEIGHT), room.height() - 64))
 
     def _fill(self, current: str) -> None:
         """Lists the store's presets, and shows one by its id, or else the default."""
@@ -237,7 +237,7 @@ class PresetEditor(QDialog):
         return [preset.name for preset in self._store.presets if preset.id != without]
 
     @Slot()
-    def _take(self) -> None:
+    def _check(self) -> None:
         """Shows why the preset in the form cannot be saved; another one can be chosen once it can."""
         preset = self.form.preset
         why = problem(preset, self._names(without=preset.id))
@@ -327,7 +327,7 @@ class PresetPicker(ChoiceBox):
         self.setMinimumContentsLength(8)
         self.setMaximumWidth(px(PICKER_WIDTH))
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
-        self.activated.connect(self._take)
+        self.activated.connect(self._choose)
         self.refresh()
 
     def show_preset(self, id: str) -> None:
@@ -369,7 +369,7 @@ class PresetPicker(ChoiceBox):
         self.setCurrentIndex(max(0, self.findData(self.current.id)))
 
     @Slot(int)
-    def _take(self, index: int) -> None:
+    def _choose(self, index: int) -> None:
         id = self.itemData(index)
         if id == EDIT:
             self._show_index()

@@ -102,17 +102,17 @@ def problem(preset: Preset, taken: Iterable[str]) -> str:
 def free_name(wanted: str, taken: Iterable[str]) -> str:
     """Returns the wanted name, with a number appended if it is taken."""
     used = {name.strip().casefold() for name in taken}
-    number, found = 1, wanted
-    while found.casefold() in used:
+    number, free = 1, wanted
+    while free.casefold() in used:
         number += 1
-        found = f"{wanted[: LONGEST_NAME - 5]} {number}"
-    return found
+        free = f"{wanted[: LONGEST_NAME - 5]} {number}"
+    return free
 
 
 FILE = "presets.json"
 VERSION = 7
 MAX_PRESETS = 500
-MAX_BYTES = 2**21
+MAX_PRESETS_BYTES = 2**21
 MAX_VALUES = 100_000  # in the JSON; separators inside prompts count, too
 
 
@@ -167,7 +167,7 @@ class PresetStore:
                     )
                 )
             text = json.dumps({"version": VERSION, "presets": [_as_json(preset) for preset in changed]}, indent=2)
-            if len(text) >= MAX_BYTES or count_signs(text) > MAX_VALUES:
+            if len(text) >= MAX_PRESETS_BYTES or count_signs(text) > MAX_VALUES:
                 raise SafelightError(tr("The presets are too long to save. Shorten the longest system prompt."))
             write_text(self.path, text + "\n", private=True)
         self.own = tuple(changed)
@@ -197,7 +197,7 @@ class PresetStore:
             SafelightError: the file must not be touched; the message says why.
         """
         try:
-            data = read_bytes(self.path, MAX_BYTES)
+            data = read_bytes(self.path, MAX_PRESETS_BYTES)
         except FileNotFoundError:
             return (), False
         except (OSError, ValueError) as error:
@@ -216,15 +216,15 @@ class PresetStore:
             raise SafelightError(
                 tr("{path} was written by a newer Safelight. Update to use the presets in it.", path=str(self.path))
             )
-        found: dict[str, Preset] = {}
+        presets: dict[str, Preset] = {}
         for entry in entries:
             preset = _from_json(entry)
-            if preset is not None and preset.id not in found and len(found) < MAX_PRESETS:
-                found[preset.id] = preset
-        if len(found) < len(entries):
-            return self._put_aside(tuple(found.values()))
+            if preset is not None and preset.id not in presets and len(presets) < MAX_PRESETS:
+                presets[preset.id] = preset
+        if len(presets) < len(entries):
+            return self._put_aside(tuple(presets.values()))
         tighten(self.path)
-        return tuple(found.values()), True
+        return tuple(presets.values()), True
 
     def _put_aside(self, read: tuple[Preset, ...] = ()) -> tuple[tuple[Preset, ...], bool]:
         try:

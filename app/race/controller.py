@@ -105,9 +105,9 @@ class RaceController(QObject):
             threads=context.preferences.threads,
         )
         self.run = RaceRun.from_request(request)
-        page.begin(ShownRace(self.run, self.lanes.titles, [self._traits(lane).canvas_columns for lane in lanes]))
+        page.show_race(ShownRace(self.run, self.lanes.titles, [self._traits(lane).canvas_columns for lane in lanes]))
         self._handle = context.backend.race(request)
-        self._handle.replied.connect(self._take)
+        self._handle.replied.connect(self._apply)
         context.busy_changed.emit()
 
     def race_on(self, prompt: str, models: Sequence[ModelChoice]) -> None:
@@ -124,12 +124,12 @@ class RaceController(QObject):
             self._handle.stop()
 
     @Slot(object)
-    def _take(self, replies: list[ServiceReply]) -> None:
+    def _apply(self, replies: list[ServiceReply]) -> None:
         run = self.run
         if run is None:
             return
         for reply in replies:
-            run.take(reply)
+            run.apply(reply)
         if run.is_over:
             self.run = self._handle = None
             self._refreshing.stop()

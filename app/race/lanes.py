@@ -79,7 +79,7 @@ class LaneChooser(QWidget):
             str, tuple[str, ...] | str
         ] = {}  # decoders by model, the default first, or why there are none
         self._wanted: list[str] = []  # models that are not read yet; the first is being read
-        self._reading = Background(self, self._take, self._take)
+        self._reading = Background(self, self._note_decoders, self._note_decoders)
         self.specs = usual_lanes()
         self.rows = [LaneRow(place) for place in range(MAX_LANES)]
         self.add = button(tr("+ Lane"), tr("Add a lane"), role="chip", clicked=self._add)
@@ -136,8 +136,8 @@ class LaneChooser(QWidget):
     def _models(self) -> list[Entry]:
         """Returns path and title of the models that may race: single ones on this machine."""
         here = [known.id for known in installed() if known.folder.exists()]
-        found = dict.fromkeys((*here, *(path for path, _ in self._context.slot.models)))
-        return [(path, self._context.slot.title_of(path)) for path in found if path != SMALL and not is_remote(path)]
+        paths = dict.fromkeys((*here, *(path for path, _ in self._context.slot.models)))
+        return [(path, self._context.slot.title_of(path)) for path in paths if path != SMALL and not is_remote(path)]
 
     def _decoders(self, model: str) -> tuple[str, ...]:
         """Returns a model's decoders; none while its files are being read, or if they cannot be."""
@@ -157,8 +157,8 @@ class LaneChooser(QWidget):
 
     @Slot(object)
     @Slot(str)
-    def _take(self, found: tuple[str, ...] | str) -> None:
-        self._known[self._wanted.pop(0)] = found
+    def _note_decoders(self, decoders: tuple[str, ...] | str) -> None:
+        self._known[self._wanted.pop(0)] = decoders
         if self._wanted:
             self._read()
         self.refresh()

@@ -145,8 +145,8 @@ class ShownRace:
         trace = self.run.lanes[lane].trace
         if lane not in self.replays and trace is not None:
             self.replays[lane] = Replay(trace)
-        found = self.replays.get(lane)
-        return found if found is not None and found.frames else None
+        replay = self.replays.get(lane)
+        return replay if replay is not None and replay.frames else None
 
 
 class RacePage(QWidget):
@@ -240,12 +240,12 @@ class RacePage(QWidget):
             discard(self.cards.pop())
         while len(self.cards) < count:
             card = LaneCard(len(self.cards))
-            for made, show in (
+            for link, show in (
                 (card.inspect, self._inspect),
                 (card.compare, self._compare),
                 (card.export, self._export),
             ):
-                made.clicked.connect(functools.partial(show, len(self.cards)))
+                link.clicked.connect(functools.partial(show, len(self.cards)))
             self.cards.append(card)
         self._arrange()
         chain_tabs(self.stop, [stop for card in self.cards for stop in card.tab_stops()])
@@ -258,7 +258,7 @@ class RacePage(QWidget):
         self._grid.setColumnStretch(0, 1)
         self._grid.setColumnStretch(1, columns - 1)
 
-    def begin(self, race: ShownRace) -> None:
+    def show_race(self, race: ShownRace) -> None:
         """Shows a race that begins. ``refresh`` then shows its progress, and ``end`` that it is over."""
         self.show_lanes(race.titles)
         self.shown = race
@@ -306,16 +306,16 @@ class RacePage(QWidget):
             card.show_frame(block, lane.moments[frame] if lane.moments else LaneFigures(), last)
 
     @Slot(object)
-    def _show_readings(self, found: Sequence[LaneEnd]) -> None:
+    def _show_readings(self, lane_ends: Sequence[LaneEnd]) -> None:
         """Shows the lanes' texts with their verdicts, and who won."""
         race = self.shown
         if race is None:
             return
-        for card, reading in zip(self.cards, found, strict=True):
+        for card, reading in zip(self.cards, lane_ends, strict=True):
             card.show_reading(reading.text, reading.agreement, reading.is_right)
         if race.run.was_stopped or race.run.problem:
             return
-        self.headline.setText(headline(found))
+        self.headline.setText(headline(lane_ends))
         restyle(self.headline, "role", "asked")
 
     def _trace(self, place: int) -> Recording | None:

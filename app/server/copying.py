@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy
 
 from app.design.controls import introduce
 from app.design.fonts import TEXT_SMALL, canvas_font
-from app.design.text_field import LONGEST, PlainText
+from app.design.text_field import LONGEST_TEXT, PlainText
 from app.system.i18n import tr
 from app.system.timers import later
 
@@ -59,8 +59,8 @@ class CodeBox(PlainText):
 
     def show_code(self, text: str) -> None:
         """Shows a text; if it is unchanged, a selection in it stays."""
-        if text[:LONGEST] != self.raw():
-            self.setPlainText(text[:LONGEST])
+        if text[:LONGEST_TEXT] != self.raw():
+            self.setPlainText(text[:LONGEST_TEXT])
         self._fit()
 
     def changeEvent(self, event: QEvent) -> None:

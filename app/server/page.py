@@ -174,8 +174,8 @@ class AccessCard(QFrame):
         for row, (name, field, buttons) in enumerate(rows):
             grid.addWidget(label(name, "fact"), row, 0)
             grid.addWidget(field, row, 1)
-            for place, made in enumerate(buttons):
-                grid.addWidget(made, row, 2 + place)
+            for place, control in enumerate(buttons):
+                grid.addWidget(control, row, 2 + place)
         note = row_of((self.key_note, 1), (self.new_key, 0, Qt.AlignmentFlag.AlignTop), spacing=16)
         grid.addLayout(note, 2, 1, 1, 3)
         port = row_of(self.port, self.open, STRETCH, spacing=24)
@@ -203,8 +203,8 @@ class AccessCard(QFrame):
             field.setText(text)
             field.setCursorPosition(0)
             field.setPlaceholderText(tr("Shown once the server is on"))
-        for made in (self.copy_key, self.show_key):
-            made.setEnabled(bool(state.key))
+        for control in (self.copy_key, self.show_key):
+            control.setEnabled(bool(state.key))
         self.copy_address.setEnabled(bool(state.url))
         self.key_note.setText(words.key_line(state))
         is_on = state.phase == "on"
@@ -253,8 +253,8 @@ class ConnectPanel(QWidget):
 
     def _choose(self, place: int, _checked: bool = False) -> None:
         self._place = place
-        for at, made in enumerate(self.buttons):
-            made.setChecked(at == place)
+        for at, control in enumerate(self.buttons):
+            control.setChecked(at == place)
         self._show()
 
     @Slot()

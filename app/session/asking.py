@@ -147,10 +147,10 @@ class Asking:
         self, messages: tuple[Message, ...], model: LoadedModel
     ) -> tuple[tuple[Message, ...], tuple[Picture, ...]]:
         """Returns messages and pictures without the pictures that the model does not read or that are missing."""
-        found: dict[str, Picture | None] = {}
+        by_digest: dict[str, Picture | None] = {}
         messages = visible(worded(model.path_or_id, messages), model)
         for image in (image for message in messages for image in message.get("images", ())):
             get = self._pictures.get
-            found[image["digest"]] = get(image["digest"], image["width"], image["height"])
-        there = {digest: picture for digest, picture in found.items() if picture is not None}
+            by_digest[image["digest"]] = get(image["digest"], image["width"], image["height"])
+        there = {digest: picture for digest, picture in by_digest.items() if picture is not None}
         return tuple(with_images(message, there) for message in messages), tuple(there.values())

@@ -32,7 +32,7 @@ class Calling(QObject):
         self._calls: list[ToolCall] = []
         self._tools: dict[str, Tool] = {}  # by the names that the model was offered
         self._future: Future[ToolResult] | None = None
-        self._returned.connect(self._take)
+        self._returned.connect(self._end_call)
         if toolbox is not None:
             toolbox.changed.connect(self._follow)
 
@@ -53,12 +53,12 @@ class Calling(QObject):
             return False
         schemas = {tool.called: tool.parameters or {} for tool in tools}
         tokens = answer.tokens
-        made = read_round(model.write(tokens) if tokens else answer.text, schemas, len(answer.rounds))
-        if made is None:
+        tool_round = read_round(model.write(tokens) if tokens else answer.text, schemas, len(answer.rounds))
+        if tool_round is None:
             return False
-        made.thinking = made.thinking or answer.thinking
-        answer.begin_calls(made)
-        self._calls, self._tools = made.calls, {tool.called: tool for tool in tools}
+        tool_round.thinking = tool_round.thinking or answer.thinking
+        answer.begin_calls(tool_round)
+        self._calls, self._tools = tool_round.calls, {tool.called: tool for tool in tools}
         QTimer.singleShot(0, self._go_on)  # once the end of the run is shown
         return True
 
@@ -125,7 +125,7 @@ class Calling(QObject):
         self._future.add_done_callback(self._returned.emit)
 
     @Slot(object)
-    def _take(self, future: Future[ToolResult]) -> None:
+    def _end_call(self, future: Future[ToolResult]) -> None:
         call = self._current
         if future is not self._future or call is None:
             return

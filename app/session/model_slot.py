@@ -124,7 +124,7 @@ class ModelSlot(QObject):
         loading = self.expect(path_or_id)
         self._asked = None  # what comes of an earlier load is dropped
         self._asked = self._link.load(path_or_id, loading.title, adapter)
-        self._asked.replied.connect(self._take)
+        self._asked.replied.connect(self._apply)
 
     def expect(self, path_or_id: str) -> Loading:
         """Announces that a model is going to be loaded."""
@@ -143,7 +143,7 @@ class ModelSlot(QObject):
             self.state = Empty()  # reported once it is done
         self._asked = None  # what comes of a load is dropped
         self._asked = self._link.unload()
-        self._asked.replied.connect(self._take)
+        self._asked.replied.connect(self._apply)
 
     def set_adapter(self, path_or_id: str | None) -> Handle:
         """Gives the model another adapter, or none, after the current run."""
@@ -159,10 +159,10 @@ class ModelSlot(QObject):
     @Slot(object)
     def _adapted(self, replies: list[ServiceReply]) -> None:
         self._adapting.discard(cast(Handle, self.sender()))
-        self._take(replies)
+        self._apply(replies)
 
     @Slot(object)
-    def _take(self, replies: list[ServiceReply]) -> None:
+    def _apply(self, replies: list[ServiceReply]) -> None:
         for reply in replies:
             match reply, self.state:
                 case LoadProgress(stage, share), Loading() as loading:
@@ -181,21 +181,21 @@ class ModelSlot(QObject):
 
     def _load_failed(self, failed: LoadFailed, loading: Loading) -> None:
         """Reports a failed load, and returns to the previous model."""
-        held, before = failed.model, self._before
-        if held is not None and ModelChoice(held.path_or_id, held.adapter) != before:
-            held = None  # the engine has loaded it meanwhile, and nobody has seen it
+        kept, before = failed.model, self._before
+        if kept is not None and ModelChoice(kept.path_or_id, kept.adapter) != before:
+            kept = None  # the engine has loaded it meanwhile, and nobody has seen it
         if before is None or before.path_or_id == failed.path_or_id:
             before = ModelChoice(SMALL)
-        returns = held is None and before.path_or_id != failed.path_or_id
+        returns = kept is None and before.path_or_id != failed.path_or_id
         said = tr("{model} cannot be loaded: {why}.", model=loading.title, why=tr(failed.message).rstrip("."))
-        if held is not None:
-            said = f"{said} {tr('{model} stays loaded.', model=held.title)}"
+        if kept is not None:
+            said = f"{said} {tr('{model} stays loaded.', model=kept.title)}"
         elif returns:
             back = tr("{model} is loaded instead.", model=self.title_of(before.path_or_id))
             said = f"{said} {tr('The small models are loaded instead.') if before.path_or_id == SMALL else back}"
         self.failed.emit(said, failed.details)
-        if held is not None:
-            self._become(Ready(held))
+        if kept is not None:
+            self._become(Ready(kept))
         elif returns:
             self._before = None
             self.load(before.path_or_id, before.adapter)

@@ -27,7 +27,7 @@ from engine import SafelightError
 from engine.files import is_plain_file, storable, write_text
 
 NAME = "library-rescued-"
-MAX_BYTES = 4 * 2**20  # imported at a start, which waits about 0.2 s for it
+MAX_RESCUED_BYTES = 4 * 2**20  # imported at a start, which waits about 0.2 s for it
 STEP_SECONDS = 0.1  # longest wait of a step for another program's lock
 RETRY_MS = 1000  # between two attempts to write pending changes
 RETRY_SECONDS = 0.03  # wait of each attempt for the lock: one or two frames
@@ -59,25 +59,25 @@ def bring_in(library: Library) -> str:
 
     A file that cannot be imported now stays in place, and the message names it.
     """
-    taken, left, size = 0, [], 0
+    imported, left, size = 0, [], 0
     for path in _files(library):
         try:
             size += path.stat().st_size
-            if size > MAX_BYTES:
+            if size > MAX_RESCUED_BYTES:
                 left.append(path)
                 continue
-            library.take(transfer.read_file(path))
-            taken += 1
+            library.insert(transfer.read_file(path))
+            imported += 1
             path.unlink()
         except (SafelightError, OSError):
             left.append(path)
     messages = []
-    if taken:
+    if imported:
         messages.append(
             trn(
                 "{count} conversation that could not be saved when Safelight closed has been restored.",
                 "{count} conversations that could not be saved when Safelight closed have been restored.",
-                taken,
+                imported,
             )
         )
     if left:
@@ -99,14 +99,14 @@ def _folders(library: Library) -> Iterator[Path]:
 
 def _files(library: Library) -> list[Path]:
     """Returns the files written by ``write``: regular files owned by the user."""
-    found: list[Path] = []
+    files: list[Path] = []
     if library.folder is None:
-        return found
+        return files
     for folder in _folders(library):
         prefix = NAME if folder == library.folder else _prefix(library)  # the data folder may have been moved
         with contextlib.suppress(OSError):
-            found += sorted(path for path in folder.glob(f"{prefix}*.json") if _is_ours(path))
-    return found
+            files += sorted(path for path in folder.glob(f"{prefix}*.json") if _is_ours(path))
+    return files
 
 
 def _is_ours(path: Path) -> bool:

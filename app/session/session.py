@@ -89,7 +89,7 @@ class Session(QObject):
         """The library's id of the shown conversation; None until its first prompt is stored."""
         return self.chat.id
 
-    def begin(self, system_prompt: str = "") -> None:
+    def open_new(self, system_prompt: str = "") -> None:
         """Shows a new, empty conversation; it is stored with its first prompt."""
         self.chat = ChatState(system_prompt=system_prompt, preset=self.chat.preset)
         self._put_back = None
@@ -236,7 +236,7 @@ class Session(QObject):
         self._put_back = None
         tools = self.calls.offered(model) if how is None else ()
         request = self.asking.request(chat, turn, model, how, tools, self.think)
-        self._run = _Run(self._begin(request), chat, turn, answer, model, chat.id is None, tools)
+        self._run = _Run(self._run_request(request), chat, turn, answer, model, chat.id is None, tools)
         path = self._path_to(turn)
         self._keep("ask", answer, chat, lambda: self._store(chat, path, model))
         self.path_changed.emit()
@@ -282,7 +282,7 @@ class Session(QObject):
         if self._run is not None and self._run.answer.status == "calling":
             self.stop()
 
-    def _begin(self, request: RunRequest) -> RunHandle:
+    def _run_request(self, request: RunRequest) -> RunHandle:
         handle = self._link.run(request)
         handle.started.connect(self._started)
         handle.noted.connect(self._noted)
@@ -363,7 +363,7 @@ class Session(QObject):
         assert isinstance(run.handle.request, ChatRun)
         request = behind_calls(run.handle.request, run.answer)
         run.answer.status = "developing"  # what went before stays, even if this run fails at once
-        self._run = replace(run, handle=self._begin(request))
+        self._run = replace(run, handle=self._run_request(request))
         self._progress(self._run)
 
     def _fail(self, run: _Run, text: str, details: str) -> tuple[Turn, str] | None:

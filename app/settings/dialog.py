@@ -43,7 +43,7 @@ from app.system.i18n import tr
 from engine import SafelightError
 from engine.settings import Choice, Setting, Switch
 
-LIST_WIDTH, WIDTH, HEIGHT = 200, 760, 560
+LIST_WIDTH, DIALOG_WIDTH, DIALOG_HEIGHT = 200, 760, 560
 
 Ask = Callable[[QWidget, str, str], str]
 """Asks for a folder: takes parent, title and initial folder; returns an empty string if none was chosen."""
@@ -122,7 +122,7 @@ class SettingsDialog(QDialog):
     def _fit(self) -> None:
         room = self.screen().availableSize()
         self.sections.setFixedWidth(min(px(LIST_WIDTH), 320))
-        self.resize(min(px(WIDTH), room.width() - 32), min(px(HEIGHT), room.height() - 64))
+        self.resize(min(px(DIALOG_WIDTH), room.width() - 32), min(px(DIALOG_HEIGHT), room.height() - 64))
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
@@ -165,30 +165,30 @@ class SettingsDialog(QDialog):
 
     def _control(self, item: Preference) -> QHBoxLayout:
         row = row_of(spacing=8)
-        made: QWidget
+        control: QWidget
         match item:
             case Choice():
-                made = choice = choice_box(item)
+                control = choice = choice_box(item)
                 choice.activated.connect(lambda _index: self._set(item.name, choice.currentData()))
                 choice.setMinimumWidth(200)
                 self._puts[item.name] = lambda value: choice.setCurrentIndex(max(0, choice.findData(value)))
                 row.addWidget(choice)
             case Setting():
-                made = box = number_box(item)
+                control = box = number_box(item)
                 box.valueChanged.connect(functools.partial(self._set, item.name))
                 box.setMinimumWidth(112)
                 self._puts[item.name] = box.put
                 row.addWidget(box)
                 row.addWidget(label(tr(item.unit), "caption"))
             case Switch():
-                made = switch = flag_box(item)
+                control = switch = flag_box(item)
                 switch.toggled.connect(functools.partial(self._set, item.name))
                 self._puts[item.name] = switch.setChecked
                 row.addWidget(switch)
             case Folder():
-                made = self._folder(item, row)
+                control = self._folder(item, row)
             case Act():
-                made = act = introduce(
+                control = act = introduce(
                     button(tr(item.button), role="plain"), description=tr(item.explanation), id=item.name
                 )
                 act.setAutoDefault(False)
@@ -196,7 +196,7 @@ class SettingsDialog(QDialog):
                 row.addWidget(act)
         if not isinstance(item, Folder):
             row.addStretch(1)
-        self.controls[item.name] = made
+        self.controls[item.name] = control
         return row
 
     def _folder(self, item: Folder, row: QHBoxLayout) -> QLineEdit:

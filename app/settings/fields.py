@@ -110,7 +110,7 @@ class SeedBox(QLineEdit):
         bounds = tr("From {low} to {high}.", low=0, high=LARGEST_SEED)
         tip = f"{tr(SEED.explanation)} {bounds}"
         introduce(self, tr(SEED.label), tr(SEED.explanation), tip=tip, id=SEED.name)
-        self.editingFinished.connect(self._take)
+        self.editingFinished.connect(self._apply_text)
 
     def value(self) -> int:
         """Returns the seed, from 0 to ``LARGEST_SEED``."""
@@ -125,15 +125,15 @@ class SeedBox(QLineEdit):
         if not 0 <= value <= LARGEST_SEED:
             raise ValueError(f"{value} is not a seed")
         self.setText(str(value))
-        self._take()
+        self._apply_text()
 
     @Slot()
-    def _take(self) -> None:
+    def _apply_text(self) -> None:
         """Applies the typed text; an empty one restores the previous seed."""
-        found = int(self.text() or self._value)
-        self.setText(str(found))
-        if found != self._value:
-            self._value = found
+        seed = int(self.text() or self._value)
+        self.setText(str(seed))
+        if seed != self._value:
+            self._value = seed
             self.valueChanged.emit()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:

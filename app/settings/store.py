@@ -59,9 +59,9 @@ def read_values(settings: QSettings, reduced_motion: bool) -> SettingsValues:
     """Reads the stored settings; ``reduced_motion`` is the platform's setting, the default of the user's."""
     values = SettingsValues()
     for name, setting in SAMPLER.items():
-        found = _number(settings, f"sampler/{name}", setting.low, setting.high)
-        if found is not None:
-            values.overrides[name] = int(found) if setting.is_whole else found
+        number = _number(settings, f"sampler/{name}", setting.low, setting.high)
+        if number is not None:
+            values.overrides[name] = int(number) if setting.is_whole else number
     names = (*asdict(values.decoding), "thought_decoder", "answer_decoder")  # the latter of earlier versions
     values.decoding = DecodingChoice.read({name: settings.value(f"sampler/{name}") for name in names})
     values.seed = _seed(settings)
@@ -99,11 +99,11 @@ def _write(settings: QSettings, key: str, value: object) -> None:
 
 def read_preferences(settings: QSettings) -> Preferences:
     """Reads the stored preferences; defaults for missing or unreadable ones."""
-    found = Preferences()
+    preferences = Preferences()
     for name, item in ITEMS.items():
         if (value := _stored(settings, KEYS[name], item)) is not None:
-            setattr(found, name, value)
-    return found
+            setattr(preferences, name, value)
+    return preferences
 
 
 def write_preference(settings: QSettings, preferences: Preferences, name: str) -> None:
@@ -150,8 +150,8 @@ def read_conversation(settings: QSettings) -> int | None:
 
 
 def _id(settings: QSettings, key: str) -> int | None:
-    found = _number(settings, key, 1, 2**53)
-    return None if found is None else int(found)
+    number = _number(settings, key, 1, 2**53)
+    return None if number is None else int(number)
 
 
 def write_conversation(settings: QSettings, conversation: int | None) -> None:
@@ -171,8 +171,8 @@ def write_reopening(settings: QSettings, conversation: int | None) -> None:
 
 def read_window(settings: QSettings) -> QByteArray:
     """Reads the window's place and size, as Qt wrote them; empty if not stored."""
-    found = settings.value("window/geometry")
-    return found if isinstance(found, QByteArray) else QByteArray()
+    geometry = settings.value("window/geometry")
+    return geometry if isinstance(geometry, QByteArray) else QByteArray()
 
 
 def write_window(settings: QSettings, geometry: QByteArray) -> None:

@@ -24,7 +24,7 @@ from engine import GenerationConfig
 from engine.decoders import BLOCK_DIFFUSION, BY_TOKEN
 from engine.settings import Setting, Switch
 
-WIDTH, MAX_WIDTH = 312, 440  # pixels; the width scales with the text size
+STRIP_WIDTH, MAX_STRIP_WIDTH = 312, 440  # pixels; the width scales with the text size
 
 
 class SettingsStrip(QWidget):
@@ -94,8 +94,8 @@ class SettingsStrip(QWidget):
 
     def _connect(self) -> None:
         for box in (*self.boxes.values(), self.seed):
-            box.valueChanged.connect(self._take)
-        self.random_seed.toggled.connect(self._take)
+            box.valueChanged.connect(self._apply_controls)
+        self.random_seed.toggled.connect(self._apply_controls)
         for choice in (self.decoder, self.acceptance):
             choice.currentIndexChanged.connect(self._take_decoding)
         self.token_thoughts.toggled.connect(self._take_decoding)
@@ -108,7 +108,7 @@ class SettingsStrip(QWidget):
 
     @Slot()
     def _fit(self) -> None:
-        self.setFixedWidth(min(px(WIDTH), MAX_WIDTH))
+        self.setFixedWidth(min(px(STRIP_WIDTH), MAX_STRIP_WIDTH))
 
     @Slot()
     def _show_fold(self) -> None:
@@ -176,7 +176,7 @@ class SettingsStrip(QWidget):
         self.reset.setEnabled(bool(values.overrides) or values.seed is not None or bool(values.decoding.changes))
 
     @Slot()
-    def _take(self) -> None:
+    def _apply_controls(self) -> None:
         if self._filling:
             return
         for name, setting in SAMPLER.items():

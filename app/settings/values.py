@@ -197,8 +197,8 @@ class SettingsValues:
         self.speed = float(value)
 
     def value(self, name: str, defaults: GenerationConfig) -> float | None:
-        found: float | None = self.overrides.get(name, getattr(defaults, name))
-        return found
+        value: float | None = self.overrides.get(name, getattr(defaults, name))
+        return value
 
     def set(self, name: str, value: float | None, defaults: GenerationConfig) -> None:
         """Overrides a sampler setting; None or the model's default removes the override."""

@@ -76,9 +76,9 @@ def bootstrap(tops: Sequence[float], bottoms: Sequence[float]) -> tuple[float, f
         tops, bottoms: numerator and denominator of each of one or more items; the denominators are above 0.
     """
     above, below, count = np.asarray(tops, np.float64), np.asarray(bottoms, np.float64), len(tops)
-    rng, found = np.random.default_rng(count), []
+    rng, ratios = np.random.default_rng(count), []
     for _ in range(DRAWS):
         drawn = rng.integers(count, size=count)
-        found.append(float(above[drawn].sum() / below[drawn].sum()))
-    found.sort()
-    return found[int(0.025 * DRAWS)], found[math.ceil(0.975 * DRAWS) - 1]
+        ratios.append(float(above[drawn].sum() / below[drawn].sum()))
+    ratios.sort()
+    return ratios[int(0.025 * DRAWS)], ratios[math.ceil(0.975 * DRAWS) - 1]

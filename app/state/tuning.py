@@ -39,7 +39,7 @@ def reference_of(defaults: GenerationConfig) -> Candidate:
 
 def grid(defaults: GenerationConfig) -> tuple[Candidate, ...]:
     """Returns the reference, and every rule with thresholds around a model's defaults."""
-    found = [reference_of(defaults)]
+    candidates = [reference_of(defaults)]
     for rule in ACCEPTANCE.values():
         setting, factors = rule.threshold, rule.tried
         usual = getattr(defaults, setting)
@@ -48,8 +48,8 @@ def grid(defaults: GenerationConfig) -> tuple[Candidate, ...]:
             values = [1 - away * factor for factor in factors if away * factor < 1]
         else:
             values = [(usual or getattr(_USUAL, setting)) * factor for factor in factors]
-        found += [Candidate(rule.name, float(f"{value:.3g}")) for value in values]
-    return tuple(dict.fromkeys(found))
+        candidates += [Candidate(rule.name, float(f"{value:.3g}")) for value in values]
+    return tuple(dict.fromkeys(candidates))
 
 
 def read_rule(text: str) -> tuple[Candidate, ...]:
@@ -63,12 +63,12 @@ def read_rule(text: str) -> tuple[Candidate, ...]:
         rules = ", ".join(ACCEPTANCE)
         raise SafelightError(f"{quoted(text)} is not a rule with thresholds; write RULE=X,X with one of {rules}")
     try:
-        found = tuple(Candidate(acceptance, float(value)) for value in values.split(","))
+        candidates = tuple(Candidate(acceptance, float(value)) for value in values.split(","))
     except ValueError:
         raise SafelightError(f"{quoted(values)} are not numbers; write the thresholds of {acceptance} as X,X") from None
-    for candidate in found:
+    for candidate in candidates:
         _USUAL.replace(**candidate.changes)
-    return found
+    return candidates
 
 
 def with_reference(defaults: GenerationConfig, chosen: Sequence[Candidate]) -> tuple[Candidate, ...]:
@@ -77,10 +77,10 @@ def with_reference(defaults: GenerationConfig, chosen: Sequence[Candidate]) -> t
     Raises:
         SafelightError: there are none besides the reference.
     """
-    found = tuple(dict.fromkeys((reference_of(defaults), *chosen)))
-    if len(found) < 2:
+    candidates = tuple(dict.fromkeys((reference_of(defaults), *chosen)))
+    if len(candidates) < 2:
         raise SafelightError("this is the model's own rule alone; change --rule")
-    return found
+    return candidates
 
 
 @dataclass(frozen=True)

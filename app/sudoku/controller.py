@@ -133,11 +133,11 @@ class PictureReader(QObject):
             self._end(None)
 
     @Slot(object)
-    def _opened(self, found: tuple[str, Picture]) -> None:
-        name, picture = found
+    def _opened(self, named_picture: tuple[str, Picture]) -> None:
+        name, picture = named_picture
         self.opened.emit(AttachedPicture(name, picture.digest, picture.width, picture.height), picture)
         self._handle = self._context.backend.read_board(BoardRequest(picture, self._context.preferences.threads))
-        self._handle.replied.connect(self._take)
+        self._handle.replied.connect(self._show_replies)
         self._set_progress(tr("Loading Safelight Sight as well"))
 
     @Slot(object)
@@ -147,7 +147,7 @@ class PictureReader(QObject):
             logs.record(error, "in reading a picture")
 
     @Slot(object)
-    def _take(self, replies: list[ServiceReply]) -> None:
+    def _show_replies(self, replies: list[ServiceReply]) -> None:
         for reply in replies:
             match reply:
                 case BoardAdvanced(_, rows):

@@ -82,14 +82,14 @@ class SudokuPage(QWidget):
         board.installEventFilter(self)
         column.bin_asked.connect(self.new_puzzle)
         column.copy.clicked.connect(board.copy)
-        for made, act in (
+        for control, act in (
             (column.paste, board.paste),
             (column.clear, board.clear_all),
             (column.undo, board.undo),
             (column.redo, board.redo),
             (column.back, board.setFocus),
         ):
-            made.clicked.connect(partial(self._edit, act))
+            control.clicked.connect(partial(self._edit, act))
         self.run.shown.connect(self._show_run)
         self.run.finished.connect(self._finished)
         themes.settled.connect(self._arrange)
@@ -159,23 +159,23 @@ class SudokuPage(QWidget):
             column.clear.setEnabled(not entry.board.is_empty and not busy)
             column.paste.setEnabled(not busy)
             column.picture.setEnabled(not busy)
-        for made in column.bins.values():
-            made.setEnabled(not busy)
+        for control in column.bins.values():
+            control.setEnabled(not busy)
 
     @Slot()
     def _check_now(self) -> None:
         self._later.stop()
-        found = check(self.puzzle)
-        is_new = found != self._check
-        self._check = found
+        board_check = check(self.puzzle)
+        is_new = board_check != self._check
+        self._check = board_check
         self._show_check()
         if is_new:
             self.changed.emit()
 
     def _show_check(self) -> None:
-        found = None if self._is_reading else self._check
-        self.column.check.setText(self._problem or ("" if found is None else found.text))
-        is_wrong = bool(self._problem) or (found is not None and found.kind in ("contradiction", "none"))
+        board_check = None if self._is_reading else self._check
+        self.column.check.setText(self._problem or ("" if board_check is None else board_check.text))
+        is_wrong = bool(self._problem) or (board_check is not None and board_check.kind in ("contradiction", "none"))
         role = "error" if is_wrong else "caption"
         if self.column.check.property("role") != role:
             restyle(self.column.check, "role", role)

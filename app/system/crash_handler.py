@@ -55,7 +55,7 @@ class CrashHandler(QObject):
             qInstallMessageHandler(self._qt_before)
             self._takes_qt = False
 
-    def take(self, error: BaseException, where: str) -> None:
+    def report(self, error: BaseException, where: str) -> None:
         """Logs a fault and reports it; does not raise."""
         if not self._is_new(error):
             return
@@ -79,13 +79,13 @@ class CrashHandler(QObject):
 
     def _in_main(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if isinstance(error, Exception):
-            self.take(error.with_traceback(trace), "in the window's thread")
+            self.report(error.with_traceback(trace), "in the window's thread")
         else:  # Ctrl+C in the terminal
             sys.__excepthook__(kind, error, trace)
 
     def _in_thread(self, args: threading.ExceptHookArgs) -> None:
         if args.exc_value is not None and not isinstance(args.exc_value, SystemExit):
-            self.take(args.exc_value, "in another thread")
+            self.report(args.exc_value, "in another thread")
 
     def _from_qt(self, kind: QtMsgType, context: QMessageLogContext, text: str) -> None:
         if kind in (QtMsgType.QtWarningMsg, QtMsgType.QtCriticalMsg, QtMsgType.QtFatalMsg):

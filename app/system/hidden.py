@@ -17,4 +17,4 @@ _FOUND = re.compile(f"((?<={_JOINED})(?:\ufe0f\u200d|\ufe0f|[\u200c\u200d](?={_J
 
 def visible(text: str) -> str:
     """Returns a text with the number of each hidden sign in its place, such as ⟨U+200B⟩."""
-    return _FOUND.sub(lambda found: found[1] or f"⟨U+{ord(found[0]):04X}⟩", text)
+    return _FOUND.sub(lambda match: match[1] or f"⟨U+{ord(match[0]):04X}⟩", text)

@@ -117,7 +117,7 @@ class Claims:
 
     def of_others(self) -> list[int]:
         """Returns the conversations that other processes have claimed. Deletes the files of killed processes."""
-        found: list[int] = []
+        conversations: list[int] = []
         with contextlib.suppress(OSError):
             for path in self._folder.glob("library-answering-*.lock") if self._folder is not None else ():
                 named = _NAME.fullmatch(path.name)
@@ -127,8 +127,8 @@ class Claims:
                 if self.take(conversation):
                     self.release(conversation)
                 else:
-                    found.append(conversation)
-        return found
+                    conversations.append(conversation)
+        return conversations
 
     def close(self) -> None:
         for conversation in list(self._held):

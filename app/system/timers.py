@@ -18,16 +18,16 @@ from PySide6.QtCore import QCoreApplication, QMetaObject, QObject, QSocketNotifi
 
 def later(owner: QObject, call: Callable[[], object] | SignalInstance, ms: int = 0) -> QTimer:
     """Returns a timer that calls once, ``ms`` milliseconds after each ``start``; it is not started yet."""
-    made = every(owner, call, ms)
-    made.setSingleShot(True)
-    return made
+    timer = every(owner, call, ms)
+    timer.setSingleShot(True)
+    return timer
 
 
 def every(owner: QObject, call: Callable[[], object] | SignalInstance, ms: int = 0) -> QTimer:
     """Returns a timer that calls each ``ms`` milliseconds once it is started; 0: when no other event is pending."""
-    made = QTimer(owner, interval=ms)
-    made.timeout.connect(call)
-    return made
+    timer = QTimer(owner, interval=ms)
+    timer.timeout.connect(call)
+    return timer
 
 
 PERIOD_MS = 1000

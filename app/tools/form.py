@@ -57,7 +57,7 @@ def split_pairs(text: str, sign: str, what: str) -> Pairs:
     Raises:
         SafelightError: a line has no such sign, or a name stands twice.
     """
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
@@ -68,10 +68,10 @@ def split_pairs(text: str, sign: str, what: str) -> Pairs:
                 tr("Line {number} of the {what} needs a name, then {sign}, then a value.", number=number, what=what,
                    sign=sign)
             )  # fmt: skip
-        if name in found:
+        if name in pairs:
             raise SafelightError(tr("The {what} name {name} twice.", what=what, name=name[:60]))
-        found[name] = value
-    return tuple(found.items())
+        pairs[name] = value
+    return tuple(pairs.items())
 
 
 def join_pairs(pairs: Pairs, sign: str) -> str:

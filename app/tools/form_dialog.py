@@ -17,7 +17,7 @@ from app.tools.form import ServerFields, fields_of, read_fields
 from engine import SafelightError
 from engine.tools.declared import ToolServer
 
-WIDTH = 560  # pixels at 100 %
+DIALOG_WIDTH = 560  # pixels at 100 %
 LINES_HEIGHT = 76  # pixels at 100 %, of a field for several lines
 
 
@@ -87,7 +87,7 @@ class ToolServerDialog(QDialog):
         parts = (label(title, "title", wrap=True), form, self.remark, self.problem, STRETCH, bottom)
         self.setLayout(column_of(*parts, margins=(24, 24, 24, 24), spacing=12))
         room = self.screen().availableSize()
-        self.resize(min(px(WIDTH), room.width() - 32), self.sizeHint().height())
+        self.resize(min(px(DIALOG_WIDTH), room.width() - 32), self.sizeHint().height())
 
     def _show(self, fields: ServerFields) -> None:
         self.name.setText(fields.name)
@@ -156,9 +156,9 @@ def _line(name: str, example: str) -> QLineEdit:
 
 
 def _lines(name: str, example: str) -> TextField:
-    made = introduce(TextField(), name)
-    made.setPlaceholderText(example)
-    made.setTabChangesFocus(True)
-    made.setFont(canvas_font(TEXT_SMALL + 1))
-    made.setFixedHeight(px(LINES_HEIGHT))
-    return made
+    field = introduce(TextField(), name)
+    field.setPlaceholderText(example)
+    field.setTabChangesFocus(True)
+    field.setFont(canvas_font(TEXT_SMALL + 1))
+    field.setFixedHeight(px(LINES_HEIGHT))
+    return field

@@ -72,8 +72,8 @@ class ToolsPanel(QWidget):
         said = tr("Add the calculator, clock, word counter and table that come with Safelight")
         self.examples = button(tr("Add the example tools"), said, role="plain", clicked=self._add_examples)
         self._acts = self.add, self.text, self.examples
-        for made in self._acts:
-            made.setAutoDefault(False)
+        for control in self._acts:
+            control.setAutoDefault(False)
 
     def _lay_out(self) -> None:
         self._rows = column_of(spacing=8)
@@ -152,8 +152,8 @@ class ToolsPanel(QWidget):
         if problem and path not in problem:
             problem = tr("{problem} The file: {path}", problem=problem, path=path)
         show_line(self.problem, problem)
-        for made in self._acts:
-            made.setEnabled(not problem)
+        for control in self._acts:
+            control.setEnabled(not problem)
 
     def _server(self, name: str) -> ToolServer | None:
         """Returns the server as it is declared now."""
@@ -220,10 +220,10 @@ class ToolsPanel(QWidget):
         dialog = ToolServerDialog([server.name for server in self._toolbox.servers], parent=self.window())
         self._open(dialog, lambda: self._take_added(dialog.made))
 
-    def _take_added(self, made: ToolServer | None) -> None:
+    def _take_added(self, server: ToolServer | None) -> None:
         self._toolbox.refresh()
-        if made is not None and self._store((*self._toolbox.servers, made)):
-            focus_in_view(self.rows[made.name].switch)
+        if server is not None and self._store((*self._toolbox.servers, server)):
+            focus_in_view(self.rows[server.name].switch)
 
     @Slot()
     def _add_examples(self) -> None:
@@ -245,9 +245,9 @@ class ToolsPanel(QWidget):
         dialog = ToolServerDialog(others, server, self.window())
         self._open(dialog, lambda: self._take_edited(name, dialog.made))
 
-    def _take_edited(self, name: str, made: ToolServer | None) -> None:
-        if made is not None and self._replace(name, made):
-            focus_in_view(self.rows[made.name].edit)
+    def _take_edited(self, name: str, server: ToolServer | None) -> None:
+        if server is not None and self._replace(name, server):
+            focus_in_view(self.rows[server.name].edit)
 
     @Slot()
     def _edit_text(self) -> None:

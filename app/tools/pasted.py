@@ -37,15 +37,15 @@ def read_pasted(text: str) -> tuple[ToolServer, ...]:
         raise SafelightError(f"{name} is longer than {MAX_DECLARATION_BYTES:,} characters")
     if not text.strip():
         return ()
-    found: dict[str, ToolServer] = {}
+    by_name: dict[str, ToolServer] = {}
     for raw in _parts(text, name):
         if isinstance(raw, Mapping) and not raw:
             continue
         servers, problems = read_servers(_inner(raw), name)
         if problems:
             raise SafelightError(problems[0])
-        found |= {server.name: server for server in servers}
-    return tuple(found.values())
+        by_name |= {server.name: server for server in servers}
+    return tuple(by_name.values())
 
 
 def _inner(raw: Any) -> Any:

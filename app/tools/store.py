@@ -30,12 +30,12 @@ Names = Mapping[str, frozenset[str]]
 
 
 def _read_names(raw: Any) -> Names:
-    found = read(dict[str, tuple[str, ...]], raw, "names of tools")
-    return {identity: frozenset(names[:MAX_NAMES]) for identity, names in found.items()}
+    by_identity = read(dict[str, tuple[str, ...]], raw, "names of tools")
+    return {identity: frozenset(names[:MAX_NAMES]) for identity, names in by_identity.items()}
 
 
 def _write_names(names: Names) -> dict[str, list[str]]:
-    return {identity: sorted(found) for identity, found in sorted(names.items())}
+    return {identity: sorted(tools) for identity, tools in sorted(names.items())}
 
 
 Stored = Annotated[Names, Form(_read_names, _write_names)]
@@ -72,14 +72,14 @@ class Leave:
 
     def only(self, known: Set[str]) -> Leave:
         """Returns the leave of the servers with these identities alone."""
-        off, always = ({one: found[one] for one in found if one in known} for found in (self.off, self.always))
+        off, always = ({one: leave[one] for one in leave if one in known} for leave in (self.off, self.always))
         return replace(self, off=off, always=always)
 
 
 def _with(names: Names, server: ToolServer, tool: str, *, has: bool) -> Names:
     own = names.get(server.identity, frozenset())
     changed = own | {tool} if has else own - {tool}
-    others = {identity: found for identity, found in names.items() if identity != server.identity}
+    others = {identity: tools for identity, tools in names.items() if identity != server.identity}
     return others | ({server.identity: changed} if changed else {})
 
 
@@ -108,10 +108,10 @@ class ToolStore:
         if seen == self._seen:
             return False
         before, self._seen = (self.servers, self.leave), seen
-        found = self._read()
-        if not self.problem and found is None:  # removed: the next change writes what is here
+        stored = self._read()
+        if not self.problem and stored is None:  # removed: the next change writes what is here
             return False
-        self.servers, self.leave = found or _NOTHING
+        self.servers, self.leave = stored or _NOTHING
         return before != (self.servers, self.leave)
 
     def write(self, servers: tuple[ToolServer, ...] | None = None, leave: Leave | None = None) -> None:
@@ -141,17 +141,17 @@ class ToolStore:
 
     def _stat(self) -> object:
         try:
-            found = self.path.stat()
+            status = self.path.stat()
         except OSError:
             return ()
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        return status.st_mtime_ns, status.st_size, status.st_ino
 
     def _read(self) -> _Found | None:
         """Returns what the file holds, or None if there is none or it has a fault, which ``problem`` says."""
         self.problem = ""
         try:
             data = read_bytes(self.path, MAX_DECLARATION_BYTES)
-            found, self.problem = _parsed(data.decode("utf-8-sig"), str(self.path))
+            stored, self.problem = _parsed(data.decode("utf-8-sig"), str(self.path))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, SafelightError) as error:
@@ -165,7 +165,7 @@ class ToolStore:
             )
             return None
         tighten(self.path)
-        return found
+        return stored
 
 
 def _parsed(text: str, name: str) -> tuple[_Found, str]:

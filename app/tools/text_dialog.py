@@ -24,7 +24,7 @@ from engine.tools.declared import MAX_DECLARATION_BYTES, ToolServer
 
 Ask = Callable[[QWidget], str]
 """Asks for a file; returns an empty string if none was chosen."""
-WIDTH, HEIGHT = 640, 520  # pixels at 100 %
+DIALOG_WIDTH, DIALOG_HEIGHT = 640, 520  # pixels at 100 %
 
 
 def ask_file(parent: QWidget) -> str:
@@ -51,8 +51,8 @@ class ToolTextDialog(QDialog):
         self.cancel = button(tr("Cancel"), role="plain", clicked=self.reject)
         self.save = button(tr("Save"), role="primary", clicked=self.accept)
         self.open_file = button(tr("Open a file…"), role="plain", clicked=self._open)
-        for made in (self.open_file, self.cancel):
-            made.setAutoDefault(False)
+        for control in (self.open_file, self.cancel):
+            control.setAutoDefault(False)
         hint = tr(
             "This is the notation of Claude Desktop and Cursor. Paste what a server's guide shows, or open another "
             "program's file, below the text or in its place. Saving starts the programs that are new. Keys are kept in "
@@ -64,7 +64,7 @@ class ToolTextDialog(QDialog):
             column_of(*parts, (self.text, 1), self.state, bottom, margins=(24, 24, 24, 24), spacing=12)
         )  # fmt: skip
         room = self.screen().availableSize()
-        self.resize(min(px(WIDTH), room.width() - 32), min(px(HEIGHT), room.height() - 64))
+        self.resize(min(px(DIALOG_WIDTH), room.width() - 32), min(px(DIALOG_HEIGHT), room.height() - 64))
         if servers:
             self.text.setPlainText(text_of(servers))
             self.text.moveCursor(QTextCursor.MoveOperation.End)

@@ -44,12 +44,12 @@ class Toolbox(QObject):
     @property
     def states(self) -> tuple[ToolServerState, ...]:
         """The state of each declared server; those on other machines are off while the window is offline."""
-        found = {state.server.name: state for state in self._host.states}
+        by_name = {state.server.name: state for state in self._host.states}
         off = tr("Safelight is offline, and this server is on another machine")
         return tuple(
             ToolServerState(server, problem=off)
             if server.is_on and self._is_kept_off(server)
-            else found.get(server.name, ToolServerState(server))
+            else by_name.get(server.name, ToolServerState(server))
             for server in self.servers
         )
 
@@ -135,5 +135,5 @@ class Toolbox(QObject):
 
     def server_of(self, tool: Tool) -> ToolServer | None:
         """The server that declared a tool; None if it is gone, or another has its name."""
-        found = (server for server in self.servers if server.name == tool.server)
-        return next((server for server in found if server.identity == tool.identity), None)
+        named = (server for server in self.servers if server.name == tool.server)
+        return next((server for server in named if server.identity == tool.identity), None)

@@ -287,10 +287,10 @@ def finds(
 
 def _chats(context: AppContext) -> Iterator[Action]:
     try:
-        found = context.library.summaries("")
+        summaries = context.library.summaries("")
     except SafelightError:
         return  # the conversation list shows the error
-    for summary in found[:MAX_CHATS]:
+    for summary in summaries[:MAX_CHATS]:
 
         def go(conversation: int = summary.id) -> None:
             context.session.open(conversation)

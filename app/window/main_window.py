@@ -34,7 +34,7 @@ from app.window.topbar import TopBar
 
 AROUND = 22  # pixels above and below the text, together
 LEAST_PAGE = 480  # pixels at 100 %
-USUAL, LEAST = QSize(1280, 800), QSize(640, 480)
+USUAL_WINDOW, LEAST_WINDOW = QSize(1280, 800), QSize(640, 480)
 
 
 class PlaceBar(QWidget):
@@ -111,7 +111,7 @@ class Notices(QObject):
         """Confirms what was done, with a button for the next step."""
         self._place().show_done(message, title, act)
 
-    def begin(self) -> None:
+    def show_collected(self) -> None:
         """Shows the collected messages; called when they can be shown."""
         self._has_place = True
         self._show_said_at_start()
@@ -182,14 +182,14 @@ class MainWindow(QMainWindow):
         self._show_frame(CHAT)
         self.pages.show(CHAT)
         attempt(context, tr("The last page could not be shown"), self._show_last_page)
-        self.notices.begin()
+        self.notices.show_collected()
         attempt(context, tr("The conversations could not be listed"), self.conversations.refresh)
 
     def _restore_place(self) -> None:
         """Gives the window its stored place and size, or the usual size at a first start."""
         room = self.screen().availableSize()
-        self.setMinimumSize(LEAST.boundedTo(room))
-        self.resize(USUAL.boundedTo(room))
+        self.setMinimumSize(LEAST_WINDOW.boundedTo(room))
+        self.resize(USUAL_WINDOW.boundedTo(room))
         self.restoreGeometry(store.read_window(self.context.settings))
 
     def _lay_out(self) -> None:

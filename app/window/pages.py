@@ -66,8 +66,8 @@ class PageEntry:
 
     def actions(self, context: AppContext, page: Lazy[Page]) -> list[Action]:
         """Returns the page's actions, even before the page is created."""
-        found: list[Action] = import_module(f"app.{self.name}.actions").actions(context, page)
-        return found
+        actions: list[Action] = import_module(f"app.{self.name}.actions").actions(context, page)
+        return actions
 
 
 PAGES = (

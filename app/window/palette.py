@@ -37,8 +37,8 @@ from app.design.tokens import color, set_inks
 from app.library.search import folded
 from app.system.i18n import tr
 
-WIDTH = 600
-ROWS = 9
+PALETTE_WIDTH = 600
+MAX_ROWS = 9
 FROM_TOP = 72  # pixels below the window's upper edge
 ACTION = Qt.ItemDataRole.UserRole
 REASON = Qt.ItemDataRole.UserRole + 1
@@ -49,12 +49,12 @@ Index = QModelIndex | QPersistentModelIndex
 def _row(action: Action) -> QStandardItem:
     """Returns the row of an action."""
     reason, keys = action.enabled(), ", ".join(key_text(keys) for keys in action.keys)
-    made = QStandardItem(action.title)
-    made.setData(action, ACTION)
-    made.setData(reason, REASON)
-    made.setToolTip(reason)
-    made.setAccessibleText(", ".join(filter(None, (action.title, action.section, keys, reason))))
-    return made
+    row = QStandardItem(action.title)
+    row.setData(action, ACTION)
+    row.setData(reason, REASON)
+    row.setToolTip(reason)
+    row.setAccessibleText(", ".join(filter(None, (action.title, action.section, keys, reason))))
+    return row
 
 
 class ActionDelegate(QStyledItemDelegate):
@@ -87,8 +87,8 @@ class ActionDelegate(QStyledItemDelegate):
             return painter.fontMetrics().horizontalAdvance(shown)
 
         keys = "  ".join(key_text(keys) for keys in action.keys)
-        taken = put(keys, small, faint, area, Qt.AlignmentFlag.AlignRight)
-        area.setRight(area.right() - taken - (16 if taken else 0))
+        width = put(keys, small, faint, area, Qt.AlignmentFlag.AlignRight)
+        area.setRight(area.right() - width - (16 if width else 0))
         used = put(action.title, option.font, faint if reason else theme.ink, area, Qt.AlignmentFlag.AlignLeft)
         area.setLeft(area.left() + used + 12)
         if area.width() > 40:
@@ -130,10 +130,10 @@ class Palette(QDialog):
         for widget in (self, self.field, self.hint):
             widget.ensurePolished()  # sizes come from the style sheet
         parent = self.parentWidget()
-        room = parent.window().size() if parent is not None else QSize(WIDTH + 48, 480)
-        width = min(px(WIDTH), room.width() - 48)
+        room = parent.window().size() if parent is not None else QSize(PALETTE_WIDTH + 48, 480)
+        width = min(px(PALETTE_WIDTH), room.width() - 48)
         height = self._painting.sizeHint(QStyleOptionViewItem(), QModelIndex()).height()
-        self.list.setFixedHeight(max(3, min(ROWS, (room.height() - FROM_TOP - px(120)) // height)) * height + 4)
+        self.list.setFixedHeight(max(3, min(MAX_ROWS, (room.height() - FROM_TOP - px(120)) // height)) * height + 4)
         self.setFixedWidth(width)
         self._column.invalidate()
         self.setFixedHeight(self.sizeHint().height())
@@ -145,8 +145,8 @@ class Palette(QDialog):
 
     @property
     def current(self) -> Action | None:
-        found: Action | None = self.list.currentIndex().data(ACTION)
-        return found
+        action: Action | None = self.list.currentIndex().data(ACTION)
+        return action
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if watched is self.field and isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
@@ -163,10 +163,10 @@ class Palette(QDialog):
     def _filter(self, query: str) -> None:
         offered = [action for action in self._actions if action.in_palette]
         offered += self._others if query.split() else ()
-        found = ranked(query, offered)
+        matches = ranked(query, offered)
         self.model.clear()
-        self.model.appendColumn([_row(action) for action in found])
-        if found:
+        self.model.appendColumn([_row(action) for action in matches])
+        if matches:
             self.list.setCurrentIndex(self.model.index(0, 0))
         self._describe_current()
 
@@ -202,9 +202,9 @@ def ranked(query: str, actions: Sequence[Action]) -> list[Action]:
     """
     words = folded(query).split()
     texts = [(f" {folded(f'{action.title} {action.section}')}", action) for action in actions]
-    found = [(text, action) for text, action in texts if all(word in text for word in words)]
-    found.sort(key=lambda entry: -sum(f" {word}" in entry[0] for word in words))
-    return [action for _text, action in found]
+    matches = [(text, action) for text, action in texts if all(word in text for word in words)]
+    matches.sort(key=lambda entry: -sum(f" {word}" in entry[0] for word in words))
+    return [action for _text, action in matches]
 
 
 class ShortcutSheet(QDialog):

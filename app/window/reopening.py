@@ -84,7 +84,7 @@ class Reopening(QObject):
 
     def _reopen(self) -> None:
         session, last = self._context.session, store.read_conversation(self._settings)
-        if last is None or all(found.id != last for found in session.library.summaries()):
+        if last is None or all(summary.id != last for summary in session.library.summaries()):
             return
         if store.read_reopening(self._settings) == last:
             self._context.say(

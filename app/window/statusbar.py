@@ -24,7 +24,7 @@ from app.system.timers import later
 from app.window.topbar import TopBar
 from engine.service import MemoryUsed, ServiceReply, is_remote
 
-HEIGHT = 28  # pixels, at 100 %
+STATUSBAR_HEIGHT = 28  # pixels, at 100 %
 MARGIN, GAP = 16, 16
 SAVED_MS = 5000  # milliseconds for which "All is saved" is shown
 MAX_MODEL = 320  # pixels at 100 %, of a name that is not elided
@@ -91,10 +91,10 @@ class StatusBar(QWidget):
         row.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)  # the window may be narrower than the texts
         for field in FIELDS:
             server = field.name == "server"
-            made = button("", tr("Local server"), clicked=self.server_asked) if server else label()
-            self.labels[field.name] = introduce(made, tip=tr(field.meaning), id=field.name)
-            made.hide()
-            row.addWidget(made)
+            widget = button("", tr("Local server"), clicked=self.server_asked) if server else label()
+            self.labels[field.name] = introduce(widget, tip=tr(field.meaning), id=field.name)
+            widget.hide()
+            row.addWidget(widget)
         row.addStretch(1)
         self._saved = later(self, partial(self._set_text, "unsaved", ""))
         self._fit_height()
@@ -166,7 +166,7 @@ class StatusBar(QWidget):
             self._fit()
 
     def _fit_height(self) -> None:
-        height = max(HEIGHT, px(HEIGHT) - 4)
+        height = max(STATUSBAR_HEIGHT, px(STATUSBAR_HEIGHT) - 4)
         if self.height() != height or self.minimumHeight() != height:
             self.setFixedHeight(height)
 
@@ -179,23 +179,23 @@ class StatusBar(QWidget):
                 del widths[field.name]
         descriptions = []
         for field in FIELDS:
-            made, text = self.labels[field.name], self._texts[field.name]
-            made.setVisible(field.name in widths)
+            widget, text = self.labels[field.name], self._texts[field.name]
+            widget.setVisible(field.name in widths)
             if not text:
                 continue
             whole = f"{tr(field.label)}, {text}"
             descriptions.append(whole)
-            made.setAccessibleName(whole)
+            widget.setAccessibleName(whole)
             more = f" {self._device_tip}" if field.name == "device" and self._device_tip else ""
-            made.setToolTip(f"{whole}. {tr(field.meaning)}{more}")
+            widget.setToolTip(f"{whole}. {tr(field.meaning)}{more}")
             room = min(widths.get(field.name, 0), self.width() - 2 * MARGIN)
-            made.setText(made.fontMetrics().elidedText(text, Qt.TextElideMode.ElideMiddle, room))
+            widget.setText(widget.fontMetrics().elidedText(text, Qt.TextElideMode.ElideMiddle, room))
         self.setAccessibleDescription("; ".join(descriptions))
 
     def _width(self, field: Field) -> int:
-        made = self.labels[field.name]
-        made.ensurePolished()
-        width = made.fontMetrics().horizontalAdvance(self._texts[field.name]) + 1
+        widget = self.labels[field.name]
+        widget.ensurePolished()
+        width = widget.fontMetrics().horizontalAdvance(self._texts[field.name]) + 1
         return min(width, px(MAX_MODEL)) if field.name == "model" else width
 
 

@@ -34,8 +34,8 @@ Index = QModelIndex | QPersistentModelIndex
 PURPOSE = Qt.ItemDataRole.UserRole + 1
 ONE_BY_ONE, MANAGE, OPEN_FOLDER = "one-by-one", "manage-models", "open-folder"  # data of the last entries
 SIDE, ABOVE, SEPARATOR = 12, 5, 9  # pixels at 100 %
-MAX_WIDTH = 520  # pixels of an entry's texts at 100 %
-HEIGHT = 52  # pixels, at least
+MAX_ENTRY_WIDTH = 520  # pixels of an entry's texts at 100 %
+TOPBAR_HEIGHT = 52  # pixels, at least
 AROUND = 8  # pixels above and below the tallest part
 ROOM_FOR_FACTS = 1130  # pixels at 100 %
 ROOM_FOR_NAME = 880
@@ -58,7 +58,7 @@ class ModelDelegate(QStyledItemDelegate):
         lines = [QFontMetrics(font) for font, _ in _lines(index)]
         widths = (line.horizontalAdvance(text) for line, (_, text) in zip(lines, _lines(index), strict=True))
         screen = self._box.screen().availableSize()
-        width = min(max(widths) + 4, px(MAX_WIDTH), screen.width() - 4 * px(SIDE))
+        width = min(max(widths) + 4, px(MAX_ENTRY_WIDTH), screen.width() - 4 * px(SIDE))
         return QSize(width + 2 * px(SIDE), sum(line.height() for line in lines) + 2 * px(ABOVE))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
@@ -245,7 +245,7 @@ class TopBar(QWidget):
     @Slot()
     def _fit(self) -> None:
         """Hides the parts that do not fit."""
-        self.setFixedHeight(max(HEIGHT, self.chooser.sizeHint().height() + 2 * AROUND))
+        self.setFixedHeight(max(TOPBAR_HEIGHT, self.chooser.sizeHint().height() + 2 * AROUND))
         self.chooser.setMinimumWidth(px(LEAST_CHOOSER))
         self.facts.setVisible(self.width() >= px(ROOM_FOR_FACTS))
         has_room = self.width() >= px(ROOM_FOR_NAME)

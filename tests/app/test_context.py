@@ -107,7 +107,7 @@ def test_a_model_that_was_asked_for_twice_is_the_latter(open_context: Open) -> N
     context = open_context()
     assert context.model is not None
     again = dataclasses.replace(context.model)
-    context.slot._take([ModelLoaded(again)])
+    context.slot._apply([ModelLoaded(again)])
     assert context.model is again
 
 
@@ -124,7 +124,7 @@ def test_what_fails_twice_ends_without_a_model(open_context: Open) -> None:
     context = open_context(None)
     for broken in ("missing", SMALL):
         context.load("missing") if broken == "missing" else None
-        context.slot._take([LoadFailed(broken, "no")])
+        context.slot._apply([LoadFailed(broken, "no")])
     assert (context.loading, context.model) == (None, None)
 
 
@@ -133,7 +133,7 @@ def test_what_the_engine_has_meanwhile_is_not_taken_for_what_it_had(qtbot: QtBot
     assert context.model is not None
     other = dataclasses.replace(context.model, path_or_id=SUDOKU)  # was asked for in between, and came too late
     context.load("missing")
-    context.slot._take([LoadFailed("missing", "no", kept=True, model=other)])
+    context.slot._apply([LoadFailed("missing", "no", kept=True, model=other)])
     assert context.loading is not None
     assert context.loading.path_or_id == MINI
     qtbot.waitUntil(lambda: context.model is not None)
@@ -192,7 +192,7 @@ def test_a_running_answer_is_the_reason(qtbot: QtBot, open_context: Open, fake: 
     assert context.model is not None
     context.session.ask("hello", (), context.model)
     assert context.reason_to_wait() == "The answer is being written; Esc stops it"
-    context.session.begin()
+    context.session.open_new()
     assert context.reason_to_wait().startswith("An answer is being written in another conversation")
     context.stop()
     fake.gate.release(10)

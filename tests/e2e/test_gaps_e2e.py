@@ -137,7 +137,7 @@ def test_a_draft_is_revised_and_each_change_is_accepted_or_rejected(qtbot: QtBot
     session = window.context.session
     conversation = session.conversation
     assert conversation is not None
-    session.begin()
+    session.open_new()
     session.open(conversation)
     stored = session.chat.turns[-1]
     assert [one.text for one in stored.answers.items] == ["2 4 6 7 9", "2 4 6 7 9 7"]

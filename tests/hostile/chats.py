@@ -145,7 +145,7 @@ class _Desk(QObject):
             self.finished()
             return
         if self.draw.random() < 0.3:
-            self.session.begin()
+            self.session.open_new()
         prompt, shown = f"prompt {self.draw.getrandbits(48):x}", ()
         if self.draw.random() < 0.5:  # few pictures, so that several prompts show one
             drawn = picture(self.draw.choice(("red", "green", "blue")))

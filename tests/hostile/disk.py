@@ -268,7 +268,7 @@ class Round:
             self._session.undo_remove()
 
     def _begin(self) -> None:
-        self._session.begin()
+        self._session.open_new()
 
     def _open(self) -> None:
         ids = [chat.id for chat in self._chats if chat.id is not None]

@@ -22,7 +22,7 @@ from app.state.chat.attachment import Attachment
 from app.system.i18n import tr
 from engine import SafelightError
 
-LIMIT = 2_000_000  # bytes
+MAX_FILE_BYTES = 2_000_000
 MAX_CONTROLS = 0.02
 """Largest share of control characters in bytes that still count as text."""
 
@@ -65,7 +65,7 @@ def read_text_file(path: str | Path) -> Attachment:
         if not stat.S_ISREG(kind.st_mode):  # reading a pipe could block forever
             raise SafelightError(tr("{name} is not a file.", name=name))
         with path.open("rb") as file:
-            data = file.read(LIMIT + 1)
+            data = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise SafelightError(tr("{name} cannot be read: {reason}.", name=name, reason=reason.lower())) from error
@@ -73,13 +73,13 @@ def read_text_file(path: str | Path) -> Attachment:
 
 
 def _as_text(name: str, data: bytes, size: int) -> Attachment:
-    if len(data) > LIMIT:
+    if len(data) > MAX_FILE_BYTES:
         raise SafelightError(
             tr(
                 "{name} has {size}; files of up to {limit} can be attached.",
                 name=name,
                 size=size_in_words(size),
-                limit=size_in_words(LIMIT),
+                limit=size_in_words(MAX_FILE_BYTES),
             )
         )
     text = decode(data)
@@ -182,11 +182,11 @@ class AttachmentBar(ChipBar):
         Raises:
             SafelightError: it could not be attached.
         """
-        taken = {attachment.name for attachment in self.attachments}
+        names_in_use = {attachment.name for attachment in self.attachments}
         numbers = itertools.chain([""], itertools.count(2))
         names = (tr("pasted{number}.txt", number=number) for number in numbers)
         data = text.encode("utf-8", "replace")
-        attachment = _as_text(next(name for name in names if name not in taken), data, len(data))
+        attachment = _as_text(next(name for name in names if name not in names_in_use), data, len(data))
         for there in self.attachments:
             if there.text == attachment.text:
                 raise SafelightError(tr("{name} is attached already.", name=there.name))

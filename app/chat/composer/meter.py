@@ -98,29 +98,29 @@ class ContextMeter(QWidget):
         self._counting.ask(lambda: fit(messages, count, limit, reserve))
 
     @Slot(object)
-    def _counted(self, found: Fit) -> None:
-        numbers = tr("{used} of {limit} tokens", used=f"{found.tokens:,}", limit=f"{found.limit:,}")
-        if found.problem:
+    def _counted(self, fit: Fit) -> None:
+        numbers = tr("{used} of {limit} tokens", used=f"{fit.tokens:,}", limit=f"{fit.limit:,}")
+        if fit.problem:
             numbers = tr("Too long: {numbers}", numbers=numbers)
         explained = tr(
             "What the model will read takes {used} of the {limit} tokens that it can; {reserve} are kept free for the "
             "answer.",
-            used=f"{found.tokens:,}",
-            limit=f"{found.limit:,}",
-            reserve=f"{found.reserve:,}",
+            used=f"{fit.tokens:,}",
+            limit=f"{fit.limit:,}",
+            reserve=f"{fit.reserve:,}",
         )
-        self._show(found, numbers, "\n".join(filter(None, (explained, remark(found)))))
+        self._show(fit, numbers, "\n".join(filter(None, (explained, remark(fit)))))
 
-    def _show(self, found: Fit | None, text: str, explained: str) -> None:
-        self.fit = found
+    def _show(self, fit: Fit | None, text: str, explained: str) -> None:
+        self.fit = fit
         self.text = text
-        self._short = f"{found.tokens / max(1, found.limit):.0%}" if found is not None else text
+        self._short = f"{fit.tokens / max(1, fit.limit):.0%}" if fit is not None else text
         self.setToolTip(explained)
         self.setAccessibleDescription(" ".join((text, explained)).strip())
-        self._bar.setVisible(found is not None)
-        if found is not None:
-            self._bar.setRange(0, max(1, found.limit))
-            self._bar.setValue(min(found.tokens, found.limit))
+        self._bar.setVisible(fit is not None)
+        if fit is not None:
+            self._bar.setRange(0, max(1, fit.limit))
+            self._bar.setValue(min(fit.tokens, fit.limit))
         self._write()
         self.updateGeometry()
         self.changed.emit()

@@ -27,8 +27,8 @@ def safe(text: str) -> str:
     return _UNSAFE.sub(_visible, text)
 
 
-def _visible(found: re.Match[str]) -> str:
-    code = ord(found.group())
+def _visible(match: re.Match[str]) -> str:
+    code = ord(match.group())
     if code < 0x20:
         return chr(0x2400 + code)  # Unicode's control pictures
     if code == 0x7F:
@@ -226,11 +226,11 @@ def _cut(row: MarkdownRow) -> Iterable[MarkdownRow]:
     (text,) = content.inlines
     if not isinstance(text, Text) or len(text.text) <= MAX_IN_ROW:
         return (row,)
-    made = []
+    rows = []
     for part, joint in cut(text.text):
         inlines = (replace(text, text=part),)
-        made.append(replace(row, content=replace(content, inlines=inlines), joint=joint))
-    return [made[0], *(replace(further, marker="") for further in made[1:])]
+        rows.append(replace(row, content=replace(content, inlines=inlines), joint=joint))
+    return [rows[0], *(replace(further, marker="") for further in rows[1:])]
 
 
 def _rows(blocks: Iterable[Block], indent: int, bars: tuple[int, ...], depth: int) -> Iterator[MarkdownRow]:

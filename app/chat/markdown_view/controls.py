@@ -36,11 +36,11 @@ class Controls(QObject):
     def in_order(self, sections: Sequence[Section]) -> list[QWidget]:
         places = {id(section): number for number, section in enumerate(sections)}
         boxes: list[tuple[Section, QWidget]] = [*self._buttons, *self._bars]
-        return [made for _, made in sorted(boxes, key=lambda box: places[id(box[0])])]
+        return [control for _, control in sorted(boxes, key=lambda box: places[id(box[0])])]
 
     def clear(self) -> None:
-        for _, made in (*self._buttons, *self._bars):
-            discard(made)
+        for _, control in (*self._buttons, *self._bars):
+            discard(control)
         self._buttons, self._bars, self._seen = [], [], 0
 
     def add_buttons(self, sections: Sequence[Section]) -> None:
@@ -49,9 +49,9 @@ class Controls(QObject):
             if section.code is not None:
                 language = section.code.language
                 said = tr("Copy code, {language}", language=language) if language else tr("Copy code")
-                made = button(tr("Copy"), said, clicked=self._copy_code)
-                made.setParent(self._host)
-                self._buttons.append((section, made))
+                copy_button = button(tr("Copy"), said, clicked=self._copy_code)
+                copy_button.setParent(self._host)
+                self._buttons.append((section, copy_button))
         self._seen = len(sections)
 
     def put(self, shown: Sequence[Section]) -> bool:
@@ -78,11 +78,11 @@ class Controls(QObject):
         return False
 
     def _put_buttons(self) -> None:
-        for section, made in self._buttons:
-            size = made.sizeHint()
+        for section, copy_button in self._buttons:
+            size = copy_button.sizeHint()
             top = section.rect.top() + (px(HEADER) - size.height()) // 2
-            made.setGeometry(section.rect.right() - size.width() - FROM_EDGE, top, size.width(), size.height())
-            made.setVisible(not section.rect.isEmpty())
+            copy_button.setGeometry(section.rect.right() - size.width() - FROM_EDGE, top, size.width(), size.height())
+            copy_button.setVisible(not section.rect.isEmpty())
 
     def _add_bar(self, section: Section) -> QScrollBar:
         bar = introduce(
@@ -104,10 +104,10 @@ class Controls(QObject):
 
     @Slot()
     def _copy_code(self) -> None:
-        for section, made in self._buttons:
-            if made is self.sender() and section.code is not None:
+        for section, copy_button in self._buttons:
+            if copy_button is self.sender() and section.code is not None:
                 QGuiApplication.clipboard().setText(section.code.text)
-                made.setText(tr("Copied"))
+                copy_button.setText(tr("Copied"))
                 self._put_buttons()
 
 

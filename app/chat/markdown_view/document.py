@@ -77,17 +77,17 @@ class Formulas(QPyTextObject):
     def format(self, picture: DrawnFormula, written: str, font: QFont) -> QTextCharFormat:
         """Returns the format with which an ``OBJECT`` character is drawn as the picture."""
         self._pictures.append(picture)
-        made = QTextCharFormat()
-        made.setObjectType(FORMULA)
-        made.setProperty(WRITTEN, written)
-        made.setProperty(_PLACE, len(self._pictures) - 1)
+        characters = QTextCharFormat()
+        characters.setObjectType(FORMULA)
+        characters.setProperty(WRITTEN, written)
+        characters.setProperty(_PLACE, len(self._pictures) - 1)
         # Qt reserves only the font's descent below the line, so the font grows until it fits the picture.
         deep = QFont(font)
         while QFontMetricsF(deep).descent() < picture.descent:
             deep.setPixelSize(max(deep.pixelSize() + 1, math.ceil(deep.pixelSize() * 1.1)))
-        made.setFont(deep)
-        made.setVerticalAlignment(QTextCharFormat.VerticalAlignment.AlignBaseline)
-        return made
+        characters.setFont(deep)
+        characters.setVerticalAlignment(QTextCharFormat.VerticalAlignment.AlignBaseline)
+        return characters
 
     def intrinsicSize(self, _document: QTextDocument, _position: int, format: QTextFormat) -> QSizeF:
         picture = self._pictures[int(format.property(_PLACE))]
@@ -168,24 +168,24 @@ class InertDocument(QTextDocument):
 
     def _format(self, part: Inline, font: QFont, faint: bool) -> QTextCharFormat:
         theme = self._style.theme
-        made = QTextCharFormat()
+        format = QTextCharFormat()
         if isinstance(part, Formula) or part.code:
-            made.setFont(self._style.mono())
-            made.setBackground(color(theme.surface_sunken if theme.dark else theme.line))
-            made.setForeground(color(theme.ink))
-            return made
-        made.setFont(font)
-        made.setForeground(color(theme.candidate if faint else theme.ink))
+            format.setFont(self._style.mono())
+            format.setBackground(color(theme.surface_sunken if theme.dark else theme.line))
+            format.setForeground(color(theme.ink))
+            return format
+        format.setFont(font)
+        format.setForeground(color(theme.candidate if faint else theme.ink))
         if part.bold:
-            made.setFontWeight(QFont.Weight.Bold)
-        made.setFontItalic(part.italic)
-        made.setFontStrikeOut(part.struck)
+            format.setFontWeight(QFont.Weight.Bold)
+        format.setFontItalic(part.italic)
+        format.setFontStrikeOut(part.struck)
         if part.link:
-            made.setAnchor(True)
-            made.setAnchorHref(part.link)
-            made.setForeground(color(theme.accent))
-            made.setFontUnderline(True)
-        return made
+            format.setAnchor(True)
+            format.setAnchorHref(part.link)
+            format.setForeground(color(theme.accent))
+            format.setFontUnderline(True)
+        return format
 
     def insert(self, cursor: QTextCursor, formula: Formula, font: QFont, letters: QTextCharFormat) -> None:
         """Inserts a formula at the cursor: its picture in ``font``, or its source in ``letters``."""
@@ -203,8 +203,8 @@ class InertDocument(QTextDocument):
 
 def flow_document(rows: tuple[MarkdownRow, ...], style: Style) -> InertDocument:
     """Returns a document of paragraphs, headings and horizontal lines, one below the other."""
-    made = InertDocument(style, style.font())
-    cursor = QTextCursor(made)
+    document = InertDocument(style, style.font())
+    cursor = QTextCursor(document)
     cursor.beginEditBlock()  # else each insertion lays out anew
     for number, row in enumerate(rows):
         if number:
@@ -216,24 +216,24 @@ def flow_document(rows: tuple[MarkdownRow, ...], style: Style) -> InertDocument:
                 font = style.font()
                 font.setPixelSize(round(style.pixels * HEADING_SCALE.get(level, 1.0)))
                 font.setWeight(QFont.Weight.DemiBold)
-                made.write(cursor, inlines, font)
+                document.write(cursor, inlines, font)
             case Paragraph(inlines):
-                made.write(cursor, inlines, style.font(), faint=bool(row.bars))
+                document.write(cursor, inlines, style.font(), faint=bool(row.bars))
     cursor.endEditBlock()
-    return made
+    return document
 
 
 def code_document(code: Code, style: Style) -> InertDocument:
     """Returns the document of a program, not wrapped; in one colour until its parts are known."""
     font = style.mono()
-    made = InertDocument(style, font, QTextOption.WrapMode.NoWrap)
-    option = made.defaultTextOption()
+    document = InertDocument(style, font, QTextOption.WrapMode.NoWrap)
+    option = document.defaultTextOption()
     option.setTabStopDistance(4 * font.pixelSize() * 0.6)
-    made.setDefaultTextOption(option)
+    document.setDefaultTextOption(option)
     job = slow.ProgramRequest(code.text, code.language)
-    found = side_process().ask(job)
-    made.waiting = {job} if side_process().is_pending(job) else set()
-    cursor = QTextCursor(made)
+    parts = side_process().ask(job)
+    document.waiting = {job} if side_process().is_pending(job) else set()
+    cursor = QTextCursor(document)
     cursor.beginEditBlock()
     place = 0
     theme, plain_format = style.theme, _ink(style.theme.ink)
@@ -245,7 +245,7 @@ def code_document(code: Code, style: Style) -> InertDocument:
         "name": theme.ink,
         "error": theme.conflict,
     }
-    for start, length, part in found if isinstance(found, tuple) else ():
+    for start, length, part in parts if isinstance(parts, tuple) else ():
         if start > place:
             cursor.insertText(code.text[place:start], plain_format)
         format = _ink(inks[part])
@@ -255,23 +255,23 @@ def code_document(code: Code, style: Style) -> InertDocument:
         place = start + length
     cursor.insertText(code.text[place:], plain_format)
     cursor.endEditBlock()
-    return made
+    return document
 
 
 def math_document(math: Math, style: Style) -> InertDocument:
     """Returns the document of a displayed formula, or of its source if it cannot be drawn."""
-    made = InertDocument(style, style.font(), QTextOption.WrapMode.NoWrap)
+    document = InertDocument(style, style.font(), QTextOption.WrapMode.NoWrap)
     font = style.font()
     font.setPixelSize(style.pixels + 2)
     letters = _ink(style.theme.ink)
     letters.setFont(style.mono())
-    made.insert(QTextCursor(made), math, font, letters)
-    return made
+    document.insert(QTextCursor(document), math, font, letters)
+    return document
 
 
 def table_document(table: Table, style: Style) -> InertDocument:
     """Returns the document of a table: as wide as its content, at most the width given to ``setTextWidth``."""
-    made = InertDocument(style, style.font(), QTextOption.WrapMode.WordWrap)  # no column is narrower than its words
+    document = InertDocument(style, style.font(), QTextOption.WrapMode.WordWrap)  # no column is narrower than its words
     format = QTextTableFormat()
     format.setBorder(0)
     format.setCellPadding(6)
@@ -281,9 +281,9 @@ def table_document(table: Table, style: Style) -> InertDocument:
     line = QTextTableCellFormat()
     line.setBottomBorder(1)
     line.setBottomBorderStyle(QTextFrameFormat.BorderStyle.BorderStyle_Solid)
-    whole = QTextCursor(made)
+    whole = QTextCursor(document)
     whole.beginEditBlock()  # else each insertion lays out anew
-    grid = QTextCursor(made).insertTable(len(table.rows), len(table.aligns), format)
+    grid = QTextCursor(document).insertTable(len(table.rows), len(table.aligns), format)
     bold = style.font()
     bold.setWeight(QFont.Weight.DemiBold)
     for number, row in enumerate(table.rows):
@@ -296,15 +296,15 @@ def table_document(table: Table, style: Style) -> InertDocument:
             shape.setAlignment(_ALIGNED.get(align, Qt.AlignmentFlag.AlignLeading))
             shape.setLayoutDirection(_direction(inlines))
             cursor.setBlockFormat(shape)
-            made.write(cursor, inlines, bold if number == 0 else style.font())
+            document.write(cursor, inlines, bold if number == 0 else style.font())
     whole.endEditBlock()
-    return made
+    return document
 
 
 def _ink(code: str) -> QTextCharFormat:
-    made = QTextCharFormat()
-    made.setForeground(color(code))
-    return made
+    ink = QTextCharFormat()
+    ink.setForeground(color(code))
+    return ink
 
 
 def _direction(inlines: Inlines) -> Qt.LayoutDirection:
@@ -312,24 +312,24 @@ def _direction(inlines: Inlines) -> Qt.LayoutDirection:
 
 
 def _block_format(row: MarkdownRow, *, first: bool) -> QTextBlockFormat:
-    made = QTextBlockFormat()
-    made.setLineHeight(LINE_PERCENT, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
+    format = QTextBlockFormat()
+    format.setLineHeight(LINE_PERCENT, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
     gap = 0 if row.joint is not None else CLOSE_GAP if row.close else GAP
     match row.content:
         case Paragraph(inlines) | Heading(_, inlines):
-            made.setLayoutDirection(_direction(inlines))
+            format.setLayoutDirection(_direction(inlines))
             if isinstance(row.content, Heading):
                 gap = HEADING_GAP
-                made.setHeadingLevel(row.content.level)
+                format.setHeadingLevel(row.content.level)
     if not first:
-        made.setTopMargin(gap)
-    left_to_right = made.layoutDirection() != Qt.LayoutDirection.RightToLeft
+        format.setTopMargin(gap)
+    left_to_right = format.layoutDirection() != Qt.LayoutDirection.RightToLeft
     # Bars of quotes stay at the left in both directions; the indentation of lists follows the text's direction.
     bars = INDENT * len(row.bars)
     levels = INDENT * row.indent - bars
-    made.setLeftMargin(bars + (levels if left_to_right else 0))
-    made.setRightMargin(0 if left_to_right else levels)
-    return made
+    format.setLeftMargin(bars + (levels if left_to_right else 0))
+    format.setRightMargin(0 if left_to_right else levels)
+    return format
 
 
 def _lines(text: str) -> str:

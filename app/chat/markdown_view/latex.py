@@ -47,10 +47,10 @@ def _dollars(state: StateInline, silent: bool) -> bool:
 
 def _closing(source: str, place: int, most: int, mark: str) -> int:
     """Returns where the next ``mark`` outside of code begins; -1 if there is none."""
-    while (found := _MARK.search(source, place, most)) is not None:
-        said, place = found.group(), found.end()
+    while (match := _MARK.search(source, place, most)) is not None:
+        said, place = match.group(), match.end()
         if said.startswith("$") and len(said) >= len(mark):
-            return found.start()
+            return match.start()
         if said.startswith("`"):
             code = re.compile(rf"(?<!`){said}(?!`)").search(source, place, most)
             place = place if code is None else code.end()

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
     from markdown_it.tree import SyntaxTreeNode
 
-MAX_CHARACTERS, MAX_LINES = 120_000, 2_500  # a list of this many lines takes a quarter of a second
+MAX_TEXT_CHARACTERS, MAX_TEXT_LINES = 120_000, 2_500  # a list of this many lines takes a quarter of a second
 MAX_IN_PARAGRAPH = 6_000  # characters; the time to parse emphasis and links grows with their square
 MAX_BRACKETS = 200  # per paragraph
 MAX_NESTED = 24
@@ -61,9 +61,9 @@ class Reading:
 
     def step(self) -> bool:
         """Parses the next part. Returns False if there is none."""
-        found = next(self._rest, None)
-        self.blocks += found or ()
-        return found is not None
+        blocks = next(self._rest, None)
+        self.blocks += blocks or ()
+        return blocks is not None
 
 
 @lru_cache(maxsize=256)
@@ -81,7 +81,7 @@ def parse(text: str) -> tuple[Block, ...]:
 
 def is_readable(text: str) -> bool:
     """Returns True if a text is short enough to be parsed as Markdown."""
-    return len(text) <= MAX_CHARACTERS and text.count("\n") <= MAX_LINES
+    return len(text) <= MAX_TEXT_CHARACTERS and text.count("\n") <= MAX_TEXT_LINES
 
 
 def _read_text(text: str) -> Iterator[tuple[Block, ...]]:
@@ -118,9 +118,9 @@ def _children(content: str) -> list[Token]:
 
     if len(content) > MAX_IN_PARAGRAPH or content.count("[") > MAX_BRACKETS:
         return [Token("text", "", 0, content=content)]
-    made: list[Token] = []
-    _reader().inline.parse(content, _reader(), {}, made)
-    return made
+    tokens: list[Token] = []
+    _reader().inline.parse(content, _reader(), {}, tokens)
+    return tokens
 
 
 def verbatim(text: str) -> tuple[Block, ...]:
@@ -253,14 +253,14 @@ def _align(cell: SyntaxTreeNode) -> Align:
 
 
 def _inlines(node: SyntaxTreeNode) -> Inlines:
-    made: list[Inline] = []
+    inlines: list[Inline] = []
     for child in node.children:
-        _read(child.children, Text(""), made)
-    return tuple(_joined(made))
+        _read(child.children, Text(""), inlines)
+    return tuple(_joined(inlines))
 
 
-def _read(nodes: Sequence[SyntaxTreeNode], style: Text, made: list[Inline]) -> None:
-    """Appends the content of the nodes to ``made``, in ``style`` combined with each node's own style."""
+def _read(nodes: Sequence[SyntaxTreeNode], style: Text, inlines: list[Inline]) -> None:
+    """Appends the content of the nodes to ``inlines``, in ``style`` combined with each node's own style."""
 
     def text(words: str, **changes: object) -> Text:
         return replace(style, text=words, **changes)  # type: ignore[arg-type]
@@ -268,32 +268,32 @@ def _read(nodes: Sequence[SyntaxTreeNode], style: Text, made: list[Inline]) -> N
     for node in nodes:
         match node.type:
             case "text" | "html_inline" | "text_special":
-                made.append(text(node.content))
+                inlines.append(text(node.content))
             case "softbreak" | "hardbreak":  # soft ones, too: models mean their line breaks
-                made.append(text("\n"))
+                inlines.append(text("\n"))
             case "code_inline":
-                made.append(text(node.content, code=True))
+                inlines.append(text(node.content, code=True))
             case "math_inline" | "math_inline_double":
                 opener = node.markup if node.markup in (r"\(", r"\[") else "$"
                 opener = "$$" if node.type == "math_inline_double" and opener == "$" else opener
-                made.append(Formula(node.content.strip(), _written(node.content, opener)))
+                inlines.append(Formula(node.content.strip(), _written(node.content, opener)))
             case "strong":
-                _read(node.children, text("", bold=True), made)
+                _read(node.children, text("", bold=True), inlines)
             case "em":
-                _read(node.children, text("", italic=True), made)
+                _read(node.children, text("", italic=True), inlines)
             case "s":
-                _read(node.children, text("", struck=True), made)
+                _read(node.children, text("", struck=True), inlines)
             case "link":
                 address = str(node.attrs.get("href", ""))
-                _read(node.children, text("", link=address if opens(address) else ""), made)
+                _read(node.children, text("", link=address if opens(address) else ""), inlines)
                 if not opens(address):
-                    made.append(text(f" ({address})"))
+                    inlines.append(text(f" ({address})"))
             case "image":
                 address, alt = str(node.attrs.get("src", "")), "".join(_letters(node))
-                made.append(text(tr("[image: {alt}] ({address})", alt=alt, address=address)))
+                inlines.append(text(tr("[image: {alt}] ({address})", alt=alt, address=address)))
             case _:
-                made.append(text(getattr(node, "content", "")))
-                _read(node.children, style, made)
+                inlines.append(text(getattr(node, "content", "")))
+                _read(node.children, style, inlines)
 
 
 def _letters(node: SyntaxTreeNode) -> Iterable[str]:

@@ -94,11 +94,11 @@ class Section:
         return self._document is not None and not self._document.waiting.isdisjoint(jobs)
 
     def cursor(self, position: int) -> QTextCursor:
-        made = QTextCursor(self.document)
-        made.setPosition(min(position, self.end))
-        return made
+        cursor = QTextCursor(self.document)
+        cursor.setPosition(min(position, self.end))
+        return cursor
 
-    def take(self, jobs: Collection[Job]) -> bool:
+    def invalidate(self, jobs: Collection[Job]) -> bool:
         """Makes room for the results of jobs. Returns True if the section must be laid out again."""
         is_changed = self.waits_for(jobs)
         if is_changed:
@@ -235,9 +235,9 @@ class Section:
         exposed: QRect,
         selected: tuple[int, int] | None,
         ringed: Link | None,
-        found: Sequence[tuple[int, int]] = (),
+        matches: Sequence[tuple[int, int]] = (),
     ) -> None:
-        """Draws the part within ``exposed``; ``found`` are places that a search has found."""
+        """Draws the part within ``exposed``; ``matches`` are places that a search has found."""
         theme = self._style.theme
         if self.code is not None:
             set_inks(painter, color(theme.line), color(theme.surface_sunken))
@@ -250,7 +250,7 @@ class Section:
             context = QAbstractTextDocumentLayout.PaintContext()
             context.clip = QRectF(shown.translated(self.scrolled - self.inner.left(), -self.inner.top()))
             context.palette.setColor(context.palette.ColorRole.Text, color(theme.ink))
-            marked = [self._mark(*place, background=theme.selection) for place in found]
+            marked = [self._mark(*place, background=theme.selection) for place in matches]
             if selected is not None and selected[0] != selected[1]:
                 marked.append(self._mark(*selected, background=theme.selection))
             if ringed is not None:
@@ -273,15 +273,15 @@ class Section:
         painter.drawText(area, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, elided)
 
     def _mark(self, start: int, end: int, *, background: str, ink: str = "") -> QAbstractTextDocumentLayout.Selection:
-        made = QAbstractTextDocumentLayout.Selection()
+        selection = QAbstractTextDocumentLayout.Selection()
         cursor = self.cursor(start)
         cursor.setPosition(min(end, self.end), QTextCursor.MoveMode.KeepAnchor)
         format = QTextCharFormat()
         format.setBackground(color(background))
         if ink:
             format.setForeground(color(ink))
-        made.cursor, made.format = cursor, format
-        return made
+        selection.cursor, selection.format = cursor, format
+        return selection
 
     def _blocks_in(self, clip: QRectF) -> Iterator[tuple[QTextBlock, MarkdownRow, QRectF]]:
         layout = self.document.documentLayout()
@@ -353,18 +353,18 @@ def _document(rows: tuple[MarkdownRow, ...], style: Style) -> InertDocument:
 
 
 def _links_of(block: QTextBlock) -> Iterator[Link]:
-    found: Link | None = None
+    link: Link | None = None
     iterator = block.begin()
     while not iterator.atEnd():
         fragment = iterator.fragment()
         address = fragment.charFormat().anchorHref() if fragment.charFormat().isAnchor() else ""
         start, end = fragment.position(), fragment.position() + fragment.length()
-        if found is not None and found.address == address and found.end == start:
-            found = Link(address, found.start, end)
+        if link is not None and link.address == address and link.end == start:
+            link = Link(address, link.start, end)
         else:
-            if found is not None:
-                yield found
-            found = Link(address, start, end) if address else None
+            if link is not None:
+                yield link
+            link = Link(address, start, end) if address else None
         iterator += 1
-    if found is not None:
-        yield found
+    if link is not None:
+        yield link

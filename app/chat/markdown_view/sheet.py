@@ -122,11 +122,11 @@ class Sheet:
                 break
         self.stack()
 
-    def take(self, jobs: Collection[Job], seconds: float) -> bool:
+    def apply(self, jobs: Collection[Job], seconds: float) -> bool:
         """Applies the results of jobs, for about ``seconds``. Returns True if all are applied."""
         began = thread_time()
         for number, section in enumerate(self.sections):
-            if section.take(jobs):
+            if section.invalidate(jobs):
                 if number < self._shown:
                     section.place(self._left, section.rect.top(), self._width)
                 if thread_time() - began > seconds:

@@ -24,7 +24,7 @@ START_SECONDS = 30.0
 MAX_SENT = 4  # jobs in the process at a time; of the waiting ones, the latest is sent first
 MAX_STARTS = 2  # failed starts in a row, after which no more are tried
 IDLE_SECONDS = 60.0  # idle time after which the process is ended
-MAX_KEPT = 32_000_000  # bytes of cached results and their jobs
+MAX_KEPT_BYTES = 32_000_000  # bytes of cached results and their jobs
 OPTION = "--prose-slow"
 """Command-line option with which the bundled program runs as this process."""
 
@@ -169,7 +169,7 @@ class SideProcess(QObject):
     def _keep(self, job: Job, result: Result | None) -> None:
         self._known[job] = result
         self._kept += _size(job, result)
-        while self._kept > MAX_KEPT and len(self._known) > 1:
+        while self._kept > MAX_KEPT_BYTES and len(self._known) > 1:
             self._kept -= _size(*self._known.popitem(last=False))
         self._pending.discard(job)
         self._unannounced.add(job)
@@ -193,6 +193,6 @@ def _size(job: Job, result: Result | None) -> int:
 @cache
 def side_process() -> SideProcess:
     """Returns the application's only ``SideProcess``; it is closed before Qt ends."""
-    made = SideProcess()
-    atexit.register(made.close)
-    return made
+    process = SideProcess()
+    atexit.register(process.close)
+    return process

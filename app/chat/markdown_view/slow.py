@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 MAX_FORMULA = 1_000
 MAX_NESTED = 24
-MAX_BYTES = 2_000_000  # of a picture's SVG
+MAX_SVG_BYTES = 2_000_000
 SIZE = 16
 """Text size in pixels that pictures are drawn for; they are scaled to others."""
 INK = "#010203"
@@ -58,8 +58,8 @@ def may_be_drawn(source: str) -> bool:
     if not source.strip() or len(source) > MAX_FORMULA:
         return False
     depth = 0
-    for found in _OPENS.finditer(source):
-        depth += 1 if found.group(1) else -1 if found.group(2) else 0
+    for match in _OPENS.finditer(source):
+        depth += 1 if match.group(1) else -1 if match.group(2) else 0
         if depth > MAX_NESTED:
             return False
     return True
@@ -74,7 +74,7 @@ def typeset(source: str, displayed: bool) -> DrawnFormula | None:
     except Exception:  # any failure of the library on a model's text means that it cannot be drawn
         return None
     box = re.search(r'viewBox="(\S+) (\S+) (\S+) (\S+)"', svg)
-    if box is None or len(svg) > MAX_BYTES or not set(re.findall(r"<(\w+)", svg)) <= _DRAWN:
+    if box is None or len(svg) > MAX_SVG_BYTES or not set(re.findall(r"<(\w+)", svg)) <= _DRAWN:
         return None
     _, top, width, height = (float(number) for number in box.groups())
     if not (0 < width < 20_000 and 0 < height < 5_000):
@@ -85,9 +85,9 @@ def typeset(source: str, displayed: bool) -> DrawnFormula | None:
 def _grouped(source: str) -> str:
     """Puts braces around each matrix: ziamath fails on an index right after a closing matrix bracket."""
 
-    def group(found: re.Match[str]) -> str:
-        written = found.group()
-        return written if written == r"\\" else f"{{{written}" if found[1] == "begin" else f"{written}}}"
+    def group(match: re.Match[str]) -> str:
+        written = match.group()
+        return written if written == r"\\" else f"{{{written}" if match[1] == "begin" else f"{written}}}"
 
     return _FENCED.sub(group, source)
 
@@ -159,12 +159,12 @@ def parts(text: str, language: str) -> tuple[tuple[int, int, Part], ...]:
     )
     try:
         lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
-        found = [(start, kind, value) for start, kind, value in lexer.get_tokens_unprocessed(text) if value]
+        tokens = [(start, kind, value) for start, kind, value in lexer.get_tokens_unprocessed(text) if value]
     except (ClassNotFound, RecursionError, ValueError):
         return ()
     return tuple(
         (start, len(value), part)
-        for start, kind, value in found
+        for start, kind, value in tokens
         if (part := next((part for wanted, part in kinds if kind in wanted), None)) is not None  # type: ignore[operator]
     )
 

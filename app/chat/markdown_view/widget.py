@@ -81,7 +81,7 @@ class MarkdownView(QWidget):
         self._laid_for = -1
         self._working = later(self, self._work)
         self._finished: set[Job] = set()  # that are still to be put in
-        self._taking = later(self, self._take)
+        self._applying = later(self, self._apply_finished)
         side_process().done.connect(self._note_finished)
         self._selection, self._links = Selection(self._sheet), LinkRing(self._sheet.sections)
         self._terms: tuple[Term, ...] = ()  # that are marked
@@ -121,8 +121,8 @@ class MarkdownView(QWidget):
 
     def first_mark(self) -> int | None:
         """Returns the top of the first mark, in pixels; None if there is none, or it is not laid out yet."""
-        found = ((section, marks[0]) for section in self._sheet.shown if (marks := self._marks_in(section)))
-        return next((round(section.span_rect(*mark).top()) for section, mark in found), None)
+        marked = ((section, marks[0]) for section in self._sheet.shown if (marks := self._marks_in(section)))
+        return next((round(section.span_rect(*mark).top()) for section, mark in marked), None)
 
     @property
     def is_laid_out(self) -> bool:
@@ -243,18 +243,18 @@ class MarkdownView(QWidget):
     def _note_finished(self, jobs: set[Job]) -> None:
         if any(section.waits_for(jobs) for section in self.sections):
             self._finished |= jobs
-            if not self._taking.isActive():
-                self._taking.start(TOGETHER_MS)
+            if not self._applying.isActive():
+                self._applying.start(TOGETHER_MS)
 
     @Slot()
-    def _take(self) -> None:
+    def _apply_finished(self) -> None:
         """Puts in finished pictures and colours. A selection ends with the first picture, which is one character."""
         if any(section.code is None and section.waits_for(self._finished) for section in self.sections):
             self._selection = Selection(self._sheet)
-        if self._sheet.take(self._finished, SLICE):
+        if self._sheet.apply(self._finished, SLICE):
             self._finished.clear()
         else:
-            self._taking.start(0)
+            self._applying.start(0)
         self._marks.clear()
         self._links.look_again()
         self._show_layout()
@@ -314,7 +314,7 @@ class MarkdownView(QWidget):
         QGuiApplication.clipboard().setText(self.selected_text() or self._text)
 
     def _link_at(self, point: QPointF) -> str:
-        return next((found for section in self._sheet.shown if (found := section.link_at(point))), "")
+        return next((address for section in self._sheet.shown if (address := section.link_at(point))), "")
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() != Qt.MouseButton.LeftButton:

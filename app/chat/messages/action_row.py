@@ -32,8 +32,8 @@ class ActionRow(QWidget):
         self._controls = [*buttons, *(part for widget in also for part in _parts(widget))]
         self._is_pointed = self._is_kept = False
         row = FlowLayout(gap=16) if wraps else row_of(spacing=16)
-        for made in buttons:
-            row.addWidget(made)
+        for each in buttons:
+            row.addWidget(each)
         self.setLayout(row)
         for control in self._controls:
             control.installEventFilter(self)

@@ -229,10 +229,10 @@ class AnswerView(QWidget):
         return self._settled > before
 
     def _remark(self, answer: Answer) -> None:
-        found = None if answer.is_active else doubt(self._asked, answer)
-        said = ["" if answer.is_active else remarks(answer), "" if found is None else found.text]
+        doubtful = None if answer.is_active else doubt(self._asked, answer)
+        said = ["" if answer.is_active else remarks(answer), "" if doubtful is None else doubtful.text]
         self.remarks.setText("\n".join(filter(None, said)))
-        self._taught = "" if found is None else found.taught
+        self._taught = "" if doubtful is None else doubtful.taught
         self.taught.setText(tr("Ask {model}", model=catalog.title(self._taught)))
         self.taught.setVisible(bool(self._taught))
 

@@ -47,10 +47,12 @@ def state_of(call: ToolCall) -> str:
 class CallView(QWidget):
     """One call: a line that unfolds to its arguments and its result, and three buttons while it waits for leave."""
 
-    def __init__(self, call: ToolCall, made: ToolRound, commands: TurnCommands, rebuilt: Callable[[], object]) -> None:
+    def __init__(
+        self, call: ToolCall, tool_round: ToolRound, commands: TurnCommands, rebuilt: Callable[[], object]
+    ) -> None:
         super().__init__()
         self.call = call
-        self._made = made
+        self._round = tool_round
         self._rebuilt = rebuilt
         self.fold = button("", "", checkable=True)
         self.fold.toggled.connect(self._toggle)
@@ -68,7 +70,7 @@ class CallView(QWidget):
             tr("Don't run"), tr("Do not run the call"), role="plain", clicked=lambda: commands.decide(call, "no")
         )
         self.inspect = button(
-            tr("Inspect"), tr("Inspect how the call came about"), clicked=lambda: commands.inspect(made)
+            tr("Inspect"), tr("Inspect how the call came about"), clicked=lambda: commands.inspect(tool_round)
         )
         self.asked = boxed(column_of(flow_of(self.once, self.always, self.refuse), margins=(PAD, 0, PAD, 0)))
         asked = column_of(self.question, margins=(PAD, 0, PAD, 0))
@@ -109,7 +111,7 @@ class CallView(QWidget):
             self.result.set_text(result)
         self.arguments.setVisible(is_open)
         self.result.setVisible(is_open and bool(result))
-        self.inspect.setVisible(is_open and self._made.has_trace and not self.asked.isVisibleTo(self))
+        self.inspect.setVisible(is_open and self._round.has_trace and not self.asked.isVisibleTo(self))
         self.updateGeometry()
         self._rebuilt()
 
@@ -131,22 +133,22 @@ class CallsView(QWidget):
         """Shows rounds; those that are drawn already are only brought up to date."""
         if self._drawn != list(rounds[: len(self._drawn)]):
             self._clear()
-        for made in rounds[len(self._drawn) :]:
-            self._add(made)
+        for tool_round in rounds[len(self._drawn) :]:
+            self._add(tool_round)
         for view in self.calls:
             view.refresh()
         self.setVisible(bool(rounds))
 
-    def _add(self, made: ToolRound) -> None:
-        self._drawn.append(made)
-        if made.text:
+    def _add(self, tool_round: ToolRound) -> None:
+        self._drawn.append(tool_round)
+        if tool_round.text:
             text = MarkdownView(tr("Text before a call"))
             text.rebuilt.connect(self._rebuilt)
-            text.set_text(made.text)
+            text.set_text(tool_round.text)
             self.texts.append(text)
             self._column.addWidget(text)
-        for call in made.calls:
-            view = CallView(call, made, self._commands, self._rebuilt)
+        for call in tool_round.calls:
+            view = CallView(call, tool_round, self._commands, self._rebuilt)
             self.calls.append(view)
             self._column.addWidget(view)
         self._rebuilt()

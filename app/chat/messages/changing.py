@@ -235,12 +235,12 @@ class AnswerChanging(QWidget):
             self._commands.rewrite(self._turn, how)
 
     @Slot(object)
-    def _review(self, found: object) -> None:
+    def _review(self, stretches: object) -> None:
         if self.review is None:
             self.review = RevisionReview()
             self.review.used.connect(self._use)
             self._column.insertWidget(0, self.review)
-        self.review.set_changes(cast(Sequence[Stretch], found))
+        self.review.set_changes(cast(Sequence[Stretch], stretches))
         focus, around = QApplication.focusWidget(), self.parentWidget()
         self._shown()
         self._rebuilt()

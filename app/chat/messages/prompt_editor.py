@@ -75,7 +75,7 @@ class PromptEditor(QWidget):
         buttons = row_of((self.hint, 1), self.cancel, self.send, spacing=8)
         self.setLayout(column_of(edited, buttons, margins=(PAD, 0, PAD, 0), spacing=8))
 
-    def begin(self, text: str) -> None:
+    def edit(self, text: str) -> None:
         """Starts editing a text, which must fit into the field."""
         self.field.setPlainText(text)
         self._original = self.field.raw()  # which has the field's line breaks

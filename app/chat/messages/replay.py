@@ -70,25 +70,25 @@ class AnswerBoard(QWidget):
 
     def show_block(self, prompt: str, block: BlockState, piece: Callable[[int], str]) -> None:
         """Shows the state of a canvas, if the answer to this prompt is a Sudoku."""
-        found = placed(prompt, block, piece)
-        self.is_on = found is not None
-        if found is not None:
+        cells = placed(prompt, block, piece)
+        self.is_on = cells is not None
+        if cells is not None:
             self._build()
             self.is_alone |= not block.committed
-            self.board.place(found, piece)
+            self.board.place(cells, piece)
             self.board.set_block(block)
             self._judge()
 
     def show_text(self, prompt: str, text: str) -> None:
         """Shows the final answer, if it is a Sudoku."""
-        found = answered(prompt, text)
-        self.is_on, self.is_alone = found is not None, found is not None and found.grid.is_alone
-        if found is None:
+        written = answered(prompt, text)
+        self.is_on, self.is_alone = written is not None, written is not None and written.grid.is_alone
+        if written is None:
             return
         self._build()
         here = self.board.frame
-        if here is None or (here.puzzle, here.answer) != (found.puzzle, found.grid.answer) or not here.committed:
-            self.board.set_frame(settled(found.puzzle, found.grid.answer))
+        if here is None or (here.puzzle, here.answer) != (written.puzzle, written.grid.answer) or not here.committed:
+            self.board.set_frame(settled(written.puzzle, written.grid.answer))
         self._judge()
 
     def _judge(self) -> None:
@@ -179,9 +179,9 @@ class AnswerReplay(QWidget):
             self._reader.ask(lambda: read_run(run))
 
     @Slot(object)
-    def _open(self, found: tuple[Replay, Recording]) -> None:
+    def _open(self, run: tuple[Replay, Recording]) -> None:
         """Shows a run that has been read, and does what the slider was asked for."""
-        replay, trace = found
+        replay, trace = run
         if self._turn.answer is self._wanted:
             self._make_stage(trace)
             self._said_before = NOTHING

@@ -25,7 +25,7 @@ NEAR = 1.0
 """Pages above and below the visible area in which widgets are made ahead."""
 FAR = 3.0
 """Pages away from the visible area beyond which a widget is deleted."""
-FEW = 24
+FEW_WIDGETS = 24
 """Number of widgets up to which none is deleted."""
 SIDE = 24
 NEAR_END = 8  # pixels; closer than this counts as the end
@@ -148,12 +148,12 @@ class Scroller(QScrollArea):
         """Returns the scroll position and whether it is at the end, for ``settle`` after the last part has changed."""
         return self.verticalScrollBar().value(), self._at_end
 
-    def settle(self, held: tuple[int, bool], *, goes_on: bool = False) -> None:
+    def settle(self, place: tuple[int, bool], *, goes_on: bool = False) -> None:
         """Updates the layout after the last part was replaced; the visible area moves as little as possible.
 
         ``goes_on``: the part will soon be as long again, so nothing moves unless half of the page would be empty.
         """
-        value, was_at_end = held
+        value, was_at_end = place
         if not self._items:
             return
         self._measure_views()
@@ -359,7 +359,7 @@ class Scroller(QScrollArea):
             self._late.start()
             return
         anchor = None if self._at_end else self._anchor()
-        held = self.verticalScrollBar().value() if self._slack else None
+        value = self.verticalScrollBar().value() if self._slack else None
         changed = False
         with self._changing():
             for item, view in self._views.items():
@@ -367,9 +367,9 @@ class Scroller(QScrollArea):
         if not changed:
             self._place_views()
             return
-        if held is not None and self._items:
-            self._slack = max(0, held + self.viewport().height() - self._length)
-            anchor = (self._items[0], held) if self._slack else anchor
+        if value is not None and self._items:
+            self._slack = max(0, value + self.viewport().height() - self._length)
+            anchor = (self._items[0], value) if self._slack else anchor
         if anchor is None and self._items:
             self._go_to_end()
         else:
@@ -425,7 +425,7 @@ class Scroller(QScrollArea):
         return self._heights.between(max(0, value - reach), value + page + reach)
 
     def _give_up_far(self) -> None:
-        if len(self._views) <= FEW:
+        if len(self._views) <= FEW_WIDGETS:
             return
         kept = self._within(FAR)
         focus = QApplication.focusWidget()

@@ -111,7 +111,7 @@ class PromptView(QWidget):
             self._show_prompt(False)
             self.acts.setVisible(False)
             self._rebuilt()
-        self.editor.begin(self._turn.prompt)
+        self.editor.edit(self._turn.prompt)
 
     @Slot()
     def _end_editing(self) -> None:
@@ -167,11 +167,11 @@ class PromptView(QWidget):
 
 def _board(puzzle: str) -> FrameView:
     """Returns a board that only shows a puzzle; it is copied and edited as text."""
-    made = introduce(FrameView(), tr("The puzzle"))
-    made.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-    made.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-    made.set_frame(entered(puzzle))
-    return made
+    board = introduce(FrameView(), tr("The puzzle"))
+    board.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    board.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+    board.set_frame(entered(puzzle))
+    return board
 
 
 class TurnView(QWidget):

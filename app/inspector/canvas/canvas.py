@@ -35,7 +35,7 @@ Shares = NDArray[np.float32]
 
 FONT_SIZES = (30, 24, TEXT_CANVAS)  # pixels at 100 %
 CAPTIONED = 480  # pixels at 100 %; from this width on the choice of a layer has a caption
-LEAST = 200  # pixels at 100 %
+LEAST_CANVAS_SIDE = 200  # pixels at 100 %
 RESERVED_TOKENS = 512  # most tokens that the cells are widened for when a block is first shown
 
 
@@ -61,12 +61,12 @@ def heat(layer: LayerName, seen: Seen) -> Heat | None:
     """Returns the colours of a layer; None for the states, which have their own shapes and colours."""
     if layer == "state":
         return None
-    found = {"entropy": _entropy, "causal": _causal, "settling": _settling, "taken back": _times_taken_back}[layer](
+    colours = {"entropy": _entropy, "causal": _causal, "settling": _settling, "taken back": _times_taken_back}[layer](
         seen
     )
     if seen.now.text_length is not None:
-        found.shares[seen.now.text_length :] = np.nan  # no text after that
-    return found
+        colours.shares[seen.now.text_length :] = np.nan  # no text after that
+    return colours
 
 
 def _nothing(seen: Seen) -> Shares:
@@ -123,8 +123,8 @@ def _times_taken_back(seen: Seen) -> Heat:
 
 
 def _divided(values: NDArray[np.float32], most: float) -> Shares:
-    found: Shares = (values / most if most > 0 else np.zeros_like(values)).astype(np.float32)
-    return found
+    shares: Shares = (values / most if most > 0 else np.zeros_like(values)).astype(np.float32)
+    return shares
 
 
 class InspectorCanvas(QWidget):
@@ -297,7 +297,7 @@ class InspectorCanvas(QWidget):
         self._caption.setVisible(self.width() >= px(CAPTIONED))
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(px(LEAST), px(LEAST))
+        return QSize(px(LEAST_CANVAS_SIDE), px(LEAST_CANVAS_SIDE))
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Resize:

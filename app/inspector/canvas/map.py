@@ -25,7 +25,7 @@ from engine import step_number
 LEAST_ROW, MAX_ROW = 4, 14  # pixels at 100 %; rows are as high as all of them fit
 NUMBERS, GUTTER, FOLD = 20, 40, 20  # pixels at 100 %
 LEAST_COLUMN, MAX_COLUMN = 6, 32
-NAMED = (1, 2, 4, 8, 16)  # positions between two labelled rows: the least that fits
+LABEL_STEPS = (1, 2, 4, 8, 16)  # positions between two labelled rows: the least that fits
 SHADES = 256
 QUIET = 0.62  # opacity of acceptance marks: most cells have one in the end, and the colours must stay visible
 
@@ -264,7 +264,7 @@ class MapArea(StepsArea):
         """Paints the numbers of positions, as many as fit, and of the highlighted ones."""
         painter.setFont(caption_font())
         line = painter.fontMetrics().height()
-        every = next(step for step in NAMED if step * self.row >= line or step == NAMED[-1])
+        every = next(step for step in LABEL_STEPS if step * self.row >= line or step == LABEL_STEPS[-1])
         lit = {position for position in self._rows if first - 2 <= position <= last + 2}
         named = set(range(first - first % every, last, every))
         quiet = {position for position in named if all(abs(position - other) * self.row >= line for other in lit)}

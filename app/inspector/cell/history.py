@@ -187,11 +187,11 @@ def _tips(bio: History, step: int, piece: Piece) -> list[str]:
     """Returns the tips of the rows: token, its number, its probability and the logarithm of that."""
     tips = []
     for token, share in bio.top(step):
-        given = {"token": token_words(piece(token)), "id": token, "share": f"{share:.3g}"}
+        fields = {"token": token_words(piece(token)), "id": token, "share": f"{share:.3g}"}
         if share > 0:
-            tips.append(tr("{token}, token {id}: p {share}, log p {log}", log=log_words(share), **given))
+            tips.append(tr("{token}, token {id}: p {share}, log p {log}", log=log_words(share), **fields))
         else:
-            tips.append(tr("{token}, token {id}: p {share}", **given))
+            tips.append(tr("{token}, token {id}: p {share}", **fields))
     if bio.candidate_ranks[step] == OUTSIDE:
         sample = int(bio.candidates[step])
         tips.append(tr("{token}, token {id}", token=token_words(piece(sample)), id=sample))

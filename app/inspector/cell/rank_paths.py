@@ -76,15 +76,15 @@ class Plot:
 
 def line_colors(theme: Theme) -> tuple[QColor, ...]:
     """Returns colours for tokens' lines, similar in weight and readable on the sunken surface of the theme."""
-    made = []
+    colors = []
     for hue in _HUES:
         lightness = 0.66 if theme.dark else 0.40
         shade = QColor.fromHslF(hue / 360, 0.62, lightness)
         while not theme.dark and luminance(shade) > 0.16 and lightness > 0.1:
             lightness -= 0.02
             shade = QColor.fromHslF(hue / 360, 0.62, lightness)
-        made.append(shade)
-    return tuple(made)
+        colors.append(shade)
+    return tuple(colors)
 
 
 def paint_history(painter: QPainter, plot: Plot, bio: History, theme: Theme, text: Text, font: QFont) -> None:
@@ -154,10 +154,10 @@ def _paint_lines(painter: QPainter, plot: Plot, lines: Sequence[RankLine], shade
                 step, rank, share = stretch[0]
                 piece = QLineF(xs[step] - half, ys[rank], xs[step] + half, ys[rank])
                 pieces[round(_LEVELS * share)].append(piece)
-    for level, found in enumerate(pieces):
-        if found:
+    for level, strokes in enumerate(pieces):
+        if strokes:
             painter.setPen(_pen(shade, level / _LEVELS, plot))
-            painter.drawLines(found)
+            painter.drawLines(strokes)
 
 
 def _paint_marks(painter: QPainter, plot: Plot, bio: History, theme: Theme, shades: dict[int, QColor]) -> None:

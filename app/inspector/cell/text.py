@@ -130,12 +130,12 @@ class TextPane(PlainText):
 
     def mark(self, low: int, high: int, look: QTextCharFormat) -> QTextEdit.ExtraSelection:
         """Returns a selection that gives the text from ``low`` to ``high`` another format."""
-        made = QTextEdit.ExtraSelection()
+        selection = QTextEdit.ExtraSelection()
         cursor = QTextCursor(self.document())
         cursor.setPosition(low)
         cursor.setPosition(high, QTextCursor.MoveMode.KeepAnchor)
-        made.cursor, made.format = cursor, look
-        return made
+        selection.cursor, selection.format = cursor, look
+        return selection
 
     def offset_at(self, point: QPoint) -> int:
         """Returns the offset of the character under a point of the viewport; -1 outside the text."""

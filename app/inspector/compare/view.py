@@ -193,14 +193,14 @@ class Compare(QStackedWidget):
     @Slot()
     def go_to_divergence(self) -> None:
         """Shows the first frame that differs, or the last one before it if only the other run has that frame."""
-        replay, found = self._player.replay, self._divergence
-        if replay is None or found is None:
+        replay, divergence = self._player.replay, self._divergence
+        if replay is None or divergence is None:
             return
         self._player.pause()
-        if has(replay, found):
-            self._player.go(replay.place(found))
-        elif found.block < replay.blocks:
-            self._player.go_to_block(found.block)
+        if has(replay, divergence):
+            self._player.go(replay.place(divergence))
+        elif divergence.block < replay.blocks:
+            self._player.go_to_block(divergence.block)
         else:
             self._player.go(len(replay.frames) - 1)
 
@@ -223,8 +223,8 @@ class Compare(QStackedWidget):
         here = frame_words(frame, one.steps_of(frame.block), mine, one.read_count)
         there = tr("This run has no block {block}.", block=frame.block + 1)
         if place is not None:
-            found = other.frames[place]
-            there = frame_words(found, other.steps_of(found.block), theirs, other.read_count)
+            their_frame = other.frames[place]
+            there = frame_words(their_frame, other.steps_of(their_frame.block), theirs, other.read_count)
         here_side.show_frame(mine, here, marks, calm=calm)
         there_side.show_frame(theirs, there, differing(theirs, mine, calm=calm, no_text=ends), calm=calm)
         parting = tr("Looking for the first difference…")
@@ -288,5 +288,5 @@ class Compare(QStackedWidget):
 
 def _tokens(records: Sequence[BlockRecord | None], calm: bool) -> list[int]:
     """Returns the tokens that occur in these blocks, so that cells are equally wide in both."""
-    found = [record.argmax if calm and record.steps else record.noise for record in records if record is not None]
-    return np.unique(np.concatenate([part.ravel() for part in found]))[:RESERVED_TOKENS].tolist() if found else []
+    canvases = [record.argmax if calm and record.steps else record.noise for record in records if record is not None]
+    return np.unique(np.concatenate([part.ravel() for part in canvases]))[:RESERVED_TOKENS].tolist() if canvases else []

@@ -198,10 +198,10 @@ def fit_rows(rows: QListWidget) -> None:
 
 def merged(marks: Sequence[Mark]) -> list[Mark]:
     """Returns the spans in order, with overlapping and adjacent ones merged."""
-    found: list[Mark] = []
+    spans: list[Mark] = []
     for mark in sorted(marks, key=lambda one: (one.block, one.start)):
-        if found and found[-1].block == mark.block and mark.start <= found[-1].stop:
-            found[-1] = Mark(mark.block, found[-1].start, max(found[-1].stop, mark.stop))
+        if spans and spans[-1].block == mark.block and mark.start <= spans[-1].stop:
+            spans[-1] = Mark(mark.block, spans[-1].start, max(spans[-1].stop, mark.stop))
         else:
-            found.append(mark)
-    return found
+            spans.append(mark)
+    return spans

@@ -161,7 +161,7 @@ class Course:
         return self.place != before
 
 
-MARGIN, WIDTH = 4, 2  # pixels around the part, and of the line
+MARGIN, LINE_WIDTH = 4, 2  # pixels around the part, and of the line
 _MOVES = (QEvent.Type.Move, QEvent.Type.Resize, QEvent.Type.Show, QEvent.Type.Hide)
 
 
@@ -217,10 +217,10 @@ class Ring(QWidget):
         self.raise_()
 
     def paintEvent(self, _event: QPaintEvent) -> None:
-        inset = WIDTH / 2
+        inset = LINE_WIDTH / 2
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            painter.setPen(QPen(color(themes.current().accent), WIDTH))
+            painter.setPen(QPen(color(themes.current().accent), LINE_WIDTH))
             painter.drawRoundedRect(self.rect().toRectF().adjusted(inset, inset, -inset, -inset), RADIUS, RADIUS)
 
 

@@ -44,9 +44,9 @@ class ShownInfluence:
     @property
     def others(self) -> NDArray[np.float64]:
         """The values (C,), 0 at the changed position and where nothing moved."""
-        found = np.where(self.kl < FLOOR, 0.0, self.kl)
-        found[self.position] = 0.0
-        return found
+        values = np.where(self.kl < FLOOR, 0.0, self.kl)
+        values[self.position] = 0.0
+        return values
 
     @property
     def most(self) -> float:
@@ -63,8 +63,8 @@ class ShownInfluence:
         others = self.others
         moved = np.where(others > 0, others, np.nan)
         decades = max(math.log10(max(self.most, FLOOR) / FLOOR), 1e-9)  # the length of the scale, from ``FLOOR``
-        found: NDArray[np.float64] = np.clip(np.log10(moved / FLOOR) / decades, 0.0, 1.0)
-        return found
+        shares: NDArray[np.float64] = np.clip(np.log10(moved / FLOOR) / decades, 0.0, 1.0)
+        return shares
 
 
 class InfluenceView(QWidget):

@@ -50,7 +50,7 @@ class StepsArea(QAbstractScrollArea):
         self.verticalScrollBar().valueChanged.connect(self._scrolled)
         player.placed.connect(self._follow)
         player.grown.connect(self._reload)
-        player.opened.connect(self._begin)
+        player.opened.connect(self._load_run)
         themes.changed.connect(self._reload)
 
     def gutter(self) -> int:
@@ -151,7 +151,7 @@ class StepsArea(QAbstractScrollArea):
             painter.drawText(place, Qt.AlignmentFlag.AlignCenter, str(step_number(step)))
 
     @Slot()
-    def _begin(self) -> None:
+    def _load_run(self) -> None:
         """Loads another run and scrolls back to its top left corner."""
         self._reload()
         for bar in (self.horizontalScrollBar(), self.verticalScrollBar()):

@@ -251,9 +251,9 @@ class Transport(QWidget):
     def _lay_out(self) -> None:
         for action in (one for one in KEY_ACTIONS if one.icon):
             title, run = tr(action.title), partial(self.run, action.id)
-            made = self.buttons[action.id] = transport_button(action.icon, title, _tip(title, action.key), run)
+            control = self.buttons[action.id] = transport_button(action.icon, title, _tip(title, action.key), run)
             # A click does not move the keyboard focus, so that the page still gets the arrow keys.
-            made.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+            control.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         row = row_of(*self.buttons.values(), Gap(0), self.speed, Gap(8), (self.frame, 1), (self.key, 1), spacing=4)
         self.setLayout(column_of(self.timeline, row, margins=(16, 4, 16, 8), spacing=0))
         chain_tabs(self.timeline, [*self.buttons.values(), self.speed])

@@ -56,9 +56,9 @@ def apart(text: str) -> tuple[list[str], str]:
     them.
     """
     names, at = [], 0
-    while (found := _ATTACHED.match(text, at)) is not None:
-        names.append(found[1])
-        at = found.end()
+    while (match := _ATTACHED.match(text, at)) is not None:
+        names.append(match[1])
+        at = match.end()
     return names, text[at:]
 
 

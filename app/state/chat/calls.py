@@ -74,7 +74,7 @@ class ToolRound:
     @property
     def messages(self) -> tuple[Message, ...]:
         """The round as messages for the model: the calls, and their results."""
-        made = [
+        calls = [
             {"id": call.id, "type": "function", "function": {"name": call.called, "arguments": call.arguments}}
             for call in self.calls
         ]
@@ -82,7 +82,7 @@ class ToolRound:
             {"role": "tool", "name": call.called, "tool_call_id": call.id, "content": call.result}
             for call in self.calls
         )
-        return ({"role": "assistant", "content": self.text, "tool_calls": made}, *results)
+        return ({"role": "assistant", "content": self.text, "tool_calls": calls}, *results)
 
 
 def read_round(written: str, schemas: Mapping[str, Mapping[str, Any]], number: int) -> ToolRound | None:
@@ -95,19 +95,19 @@ def read_round(written: str, schemas: Mapping[str, Mapping[str, Any]], number: i
     """
     end = written.find(THINK_END)
     parser = OutputParser(starts_in_thought=end >= 0 and THINK not in written[:end], schemas=schemas)
-    text, thinking, made = list[str](), list[str](), list[ToolCallPart]()
+    text, thinking, parts = list[str](), list[str](), list[ToolCallPart]()
     for part in joined([*parser.feed(written), *parser.finish()]):
         match part:
             case ContentPart(piece):
-                text += [] if made else [piece]
+                text += [] if parts else [piece]
             case ThoughtPart(piece):
                 thinking.append(piece)
             case ToolCallPart():
-                made.append(part)
+                parts.append(part)
     calls = [
-        ToolCall(f"call_{number}_{part.index}", part.name, found)
-        for part in [part for part in made if not part.is_cut][:MAX_CALLS]
-        if (found := _object(part.arguments)) is not None
+        ToolCall(f"call_{number}_{part.index}", part.name, arguments)
+        for part in [part for part in parts if not part.is_cut][:MAX_CALLS]
+        if (arguments := _object(part.arguments)) is not None
     ]
     said = storable("".join(text)).strip()
     if not calls and (bare := _bare_call(said, schemas)) is not None:
@@ -117,8 +117,8 @@ def read_round(written: str, schemas: Mapping[str, Mapping[str, Any]], number: i
 
 def _bare_call(text: str, schemas: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
     """Returns the call that a text is as a whole, without its tags, as small models write it; None if it is none."""
-    found = _object(text.removeprefix("```json").removeprefix("```").removesuffix("```").strip()) or {}
-    name, arguments = found.get("name"), found.get("arguments")
+    call = _object(text.removeprefix("```json").removeprefix("```").removesuffix("```").strip()) or {}
+    name, arguments = call.get("name"), call.get("arguments")
     if isinstance(name, str) and name in schemas and isinstance(arguments, dict):
         return name, arguments
     return None
@@ -126,18 +126,18 @@ def _bare_call(text: str, schemas: Mapping[str, Any]) -> tuple[str, dict[str, An
 
 def _object(text: str) -> dict[str, Any] | None:
     try:
-        found = parse_json(text or "{}", "the arguments")
+        value = parse_json(text or "{}", "the arguments")
     except SafelightError:
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def rounds_to_json(rounds: Sequence[ToolRound], room: int) -> list[Any]:
     """Returns rounds as JSON, for the library, of at most ``room`` characters; long texts are cut."""
     for most in STORED:
-        found = [_round_json(one, most) for one in rounds]
-        if len(json.dumps(found)) <= room:
-            return found
+        entries = [_round_json(one, most) for one in rounds]
+        if len(json.dumps(entries)) <= room:
+            return entries
     return []
 
 
@@ -158,14 +158,14 @@ def _round_json(one: ToolRound, most: int) -> dict[str, Any]:
 
 def rounds_from_json(raw: Any) -> list[ToolRound]:
     """Reads rounds from the library; what cannot be read is left out."""
-    found = []
+    rounds = []
     for one in raw[:MAX_ROUNDS] if isinstance(raw, list) else ():
         if not isinstance(one, dict) or not isinstance(one.get("calls"), list):
             continue
         calls = [call for entry in one["calls"][:MAX_CALLS] if (call := _call_from_json(entry)) is not None]
         if calls:
-            found.append(ToolRound(_text(one, "text"), _text(one, "thinking"), calls, trace_id=_text(one, "trace")))
-    return found
+            rounds.append(ToolRound(_text(one, "text"), _text(one, "thinking"), calls, trace_id=_text(one, "trace")))
+    return rounds
 
 
 def _written(arguments: Mapping[str, Any], most: int) -> str:
@@ -187,14 +187,14 @@ def _call_from_json(raw: Any) -> ToolCall | None:
     if not isinstance(raw, dict) or not _text(raw, "name"):
         return None
     status, seconds = raw.get("status"), raw.get("seconds")
-    made = ToolCall(_text(raw, "id"), _text(raw, "name"), _object(_text(raw, "arguments")) or {})
+    call = ToolCall(_text(raw, "id"), _text(raw, "name"), _object(_text(raw, "arguments")) or {})
     if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 <= seconds < 10**6:
         seconds = 0.0
     known: CallStatus = next((one for one in ENDED if one == status), "refused")
-    made.end(known, _text(raw, "result"), float(seconds))
-    return made
+    call.end(known, _text(raw, "result"), float(seconds))
+    return call
 
 
 def _text(raw: Mapping[str, Any], name: str) -> str:
-    found = raw.get(name)
-    return found if isinstance(found, str) else ""
+    value = raw.get(name)
+    return value if isinstance(value, str) else ""

@@ -71,10 +71,10 @@ class Answer:
         self.stats = RunStats(CanvasState.under(self.config))
         self._draft = Draft(self.config.eos_token_ids)
 
-    def begin_calls(self, made: ToolRound) -> None:
+    def begin_calls(self, tool_round: ToolRound) -> None:
         """Turns the finished run into a round of calls; the next run goes on behind their results."""
-        made.trace, made.trace_id = self.trace, self.trace_id
-        self.rounds.append(made)
+        tool_round.trace, tool_round.trace_id = self.trace, self.trace_id
+        self.rounds.append(tool_round)
         self.settled, self.text, self.thinking, self.trace, self.trace_id, self.read = [], "", "", None, "", None
         self.status = "calling"
         self._begin_run()
@@ -118,10 +118,10 @@ class Answer:
 
     def with_text(self, text: str) -> Answer:
         """Returns a further version with another text, which a person made of this one."""
-        made = Answer(self.model_title, self.seed, self.config, self.model, self.adapter, self.is_text)
-        made.status, made.text, made.kept = "done", text, RunFigures()
-        made.rewriting, made.is_reviewed = self.rewriting, True
-        return made
+        answer = Answer(self.model_title, self.seed, self.config, self.model, self.adapter, self.is_text)
+        answer.status, answer.text, answer.kept = "done", text, RunFigures()
+        answer.rewriting, answer.is_reviewed = self.rewriting, True
+        return answer
 
     def fold(self, event: Event, decode: Decode) -> None:
         self.canvas.fold(event)
@@ -311,7 +311,7 @@ class ChatState:
         """Adds a turn at the end of the path, with a first answer that is waiting."""
         turns = self.turns
         branch = turns[-1].answer.following if turns else self.first
-        return self._begin(branch, Turn(prompt, attachments, pictures), answer)
+        return self._ask(branch, Turn(prompt, attachments, pictures), answer)
 
     def ask_again(self, turn: Turn, answer: Answer) -> None:
         """Adds a version to a turn's answers and shows it; the turns after the other versions stay with them."""
@@ -321,9 +321,9 @@ class ChatState:
 
     def edit(self, turn: Turn, prompt: str, answer: Answer) -> Turn:
         """Asks another version of a prompt: the conversation branches there."""
-        return self._begin(self.alternatives(turn), Turn(prompt, turn.attachments, turn.pictures), answer)
+        return self._ask(self.alternatives(turn), Turn(prompt, turn.attachments, turn.pictures), answer)
 
-    def _begin(self, branch: Versions[Turn], turn: Turn, answer: Answer) -> Turn:
+    def _ask(self, branch: Versions[Turn], turn: Turn, answer: Answer) -> Turn:
         self._require_idle()
         turn.answers.add(answer)
         branch.add(turn)

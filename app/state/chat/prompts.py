@@ -138,17 +138,17 @@ class PromptCount:
         return 0 if self.image is None else self.image(width, height, self.budget)
 
 
-def remark(found: Fit | None) -> str:
+def remark(fit: Fit | None) -> str:
     """Returns a remark to show before sending; empty if everything fits or nothing is known yet."""
-    if found is None or not found.dropped_turns:
-        return problem(found)
-    return problem(found) or trn(
+    if fit is None or not fit.dropped_turns:
+        return problem(fit)
+    return problem(fit) or trn(
         "The oldest turn no longer fits and will be left out.",
         "The oldest {count} turns no longer fit and will be left out.",
-        found.dropped_turns,
+        fit.dropped_turns,
     )
 
 
-def problem(found: Fit | None) -> str:
+def problem(fit: Fit | None) -> str:
     """Returns the reason why the prompt cannot be sent, in a sentence; empty if it can."""
-    return tr(found.problem) if found is not None and found.problem else ""
+    return tr(fit.problem) if fit is not None and fit.problem else ""

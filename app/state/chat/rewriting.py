@@ -47,14 +47,14 @@ def differences(old: str, new: str) -> tuple[Stretch, ...]:
     before, behind = _WORD.findall(old), _WORD.findall(new)
     if len(before) * len(behind) > MAX_PAIRS:
         before, behind = old.splitlines(keepends=True), new.splitlines(keepends=True)
-    found: list[Stretch] = []
+    stretches: list[Stretch] = []
     for _, first, last, start, stop in SequenceMatcher(None, before, behind, autojunk=False).get_opcodes():
         here = Stretch("".join(before[first:last]), "".join(behind[start:stop]))
-        if here.is_change and len(found) > 1 and found[-2].is_change and found[-1].old.isspace():
-            space, change = found.pop(), found.pop()
+        if here.is_change and len(stretches) > 1 and stretches[-2].is_change and stretches[-1].old.isspace():
+            space, change = stretches.pop(), stretches.pop()
             here = Stretch(change.old + space.old + here.old, change.new + space.new + here.new)
-        found.append(here)
-    return tuple(found)
+        stretches.append(here)
+    return tuple(stretches)
 
 
 def places_of_changes(stretches: Sequence[Stretch]) -> list[int]:

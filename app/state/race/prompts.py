@@ -98,8 +98,8 @@ def sudoku_prompts(count: int, seed: int, givens: GivenRange | None) -> Iterator
     """
     span = givens or USUAL_GIVENS
     for index in range(count):
-        made = sudoku.generate(random.Random(f"{seed} {span} {index}"), span.low, span.high, held_out=True)
-        yield RacePrompt(sudoku.to_prompt(made.board))
+        puzzle = sudoku.generate(random.Random(f"{seed} {span} {index}"), span.low, span.high, held_out=True)
+        yield RacePrompt(sudoku.to_prompt(puzzle.board))
 
 
 def own_prompts(text: str) -> list[RacePrompt]:
@@ -108,7 +108,7 @@ def own_prompts(text: str) -> list[RacePrompt]:
     Raises:
         SafelightError: there are no prompts.
     """
-    found = [RacePrompt(line.strip()) for line in text.splitlines() if line.strip()]
-    if not found:
+    prompts = [RacePrompt(line.strip()) for line in text.splitlines() if line.strip()]
+    if not prompts:
         raise SafelightError("there are no prompts; write one a line")
-    return found
+    return prompts

@@ -58,8 +58,8 @@ def text_length(trace: Recording | None, canvas: NDArray[np.int32]) -> int:
     The positions after it are padding.
     """
     ends = () if trace is None else trace.header.config.eos_token_ids
-    found = np.flatnonzero(np.isin(canvas, ends))
-    return int(found[0]) if len(found) else len(canvas)
+    end_places = np.flatnonzero(np.isin(canvas, ends))
+    return int(end_places[0]) if len(end_places) else len(canvas)
 
 
 @dataclass(eq=False)
@@ -120,7 +120,7 @@ class LaneRun:
         if self.moments:
             self.moments[-1] = self.figures
 
-    def take(self, reply: RunStarted | RunAdvanced | LanePassed | RunEnded) -> None:
+    def apply(self, reply: RunStarted | RunAdvanced | LanePassed | RunEnded) -> None:
         match reply:
             case RunStarted(_, trace):
                 self.trace = trace
@@ -148,11 +148,11 @@ class RaceRun:
         """Returns the state before the first reply."""
         return RaceRun(request, [LaneRun(lane) for lane in request.lanes])
 
-    def take(self, reply: ServiceReply) -> None:
+    def apply(self, reply: ServiceReply) -> None:
         match reply:
             case RunStarted() | RunAdvanced() | LanePassed() | RunEnded():
                 self.loading = None
-                next(one for one in self.lanes if one.lane.run_id == reply.run_id).take(reply)
+                next(one for one in self.lanes if one.lane.run_id == reply.run_id).apply(reply)
             case RaceLoading():
                 self.loading = reply
             case RaceEnded(_, message):

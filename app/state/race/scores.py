@@ -34,15 +34,15 @@ class LaneEnd:
 def read_lanes(race: RaceRun, titles: Sequence[str]) -> list[LaneEnd]:
     """Reads and checks the lanes' texts. Takes time with long texts, and with a Sudoku, which is solved."""
     prompt = str(race.request.messages[-1]["content"])
-    found: list[LaneEnd] = []
+    lane_ends: list[LaneEnd] = []
     for name, lane in zip(short_names(titles), race.lanes, strict=True):
         try:
             text = lane.text
         except SafelightError as error:  # the run's file cannot be read any more
             text = str(error)
-        share = agreement(text, found[0].text) if found else None
-        found.append(LaneEnd(name, lane.figures, text, is_right(prompt, text), lane.problem, share))
-    return found
+        share = agreement(text, lane_ends[0].text) if lane_ends else None
+        lane_ends.append(LaneEnd(name, lane.figures, text, is_right(prompt, text), lane.problem, share))
+    return lane_ends
 
 
 def short_names(titles: Sequence[str]) -> list[str]:

@@ -15,8 +15,8 @@ MAX_WORDS = 80  # characters of a question or an option in a short text
 
 def label_reads(read: SlotsRead) -> tuple[LabelRead, ...]:
     """Splits one read by question."""
-    found = zip(read.logprobs, read.argmax_is_label, strict=True)
-    return tuple(LabelRead(tuple(own.tolist()), is_label) for own, is_label in found)
+    slots = zip(read.logprobs, read.argmax_is_label, strict=True)
+    return tuple(LabelRead(tuple(own.tolist()), is_label) for own, is_label in slots)
 
 
 def answers_of(decision: Decision, reads: Sequence[SlotsRead]) -> tuple[TypedAnswer, ...]:

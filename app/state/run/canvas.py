@@ -56,8 +56,8 @@ class CellState(enum.IntEnum):
 
 def predicted_by(argmax: Tokens, shown: Tokens) -> Mask:
     """Returns the positions (C,) that a pass over masks predicted; ``shown`` is the canvas before it."""
-    found: Mask = argmax != shown
-    return found
+    predicted: Mask = argmax != shown
+    return predicted
 
 
 @dataclass(frozen=True)
@@ -265,9 +265,9 @@ class BlockState:
         """Returns the block laid out on the lines of its final text (T,); unchanged if ``outcome`` is None."""
         if outcome is None:
             return self
-        made = copy.copy(self)
-        made.outcome = outcome
-        return made
+        state = copy.copy(self)
+        state.outcome = outcome
+        return state
 
     def fold_step(self, event: StepFinished) -> None:
         accepted = event.accepted_mask

@@ -119,8 +119,8 @@ class History:
                 continue
             for rank, (token, share) in enumerate(zip(row, row_shares, strict=True)):
                 points.setdefault(token, []).append(Point(step, rank, share))
-        found = [RankLine(token, tuple(line)) for token, line in points.items()]
-        return tuple(sorted(found, key=lambda line: (-line.weight, line.token)))
+        lines = [RankLine(token, tuple(line)) for token, line in points.items()]
+        return tuple(sorted(lines, key=lambda line: (-line.weight, line.token)))
 
     @cached_property
     def argmax_ranks(self) -> Ranks:

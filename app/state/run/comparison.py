@@ -77,12 +77,12 @@ def differing(one: BlockState | None, other: BlockState | None, *, calm: bool, n
     """
     if one is None:
         return np.zeros(0, dtype=np.bool_)
-    found = np.ones(one.length, dtype=np.bool_)
+    differs = np.ones(one.length, dtype=np.bool_)
     if other is not None:
         common = min(one.length, other.length)
         here, there = one.tokens(calm=calm)[:common], other.tokens(calm=calm)[:common]
-        found[:common] = (here != there) & ~(np.isin(here, no_text) & np.isin(there, no_text))
-    return found
+        differs[:common] = (here != there) & ~(np.isin(here, no_text) & np.isin(there, no_text))
+    return differs
 
 
 def counterpart(frame: Frame, other: Replay) -> int | None:

@@ -255,7 +255,7 @@ class Replay:
     def reads(self, place: int | None = None) -> list[SlotsRead]:
         """Returns a decision's reads in order, up to a frame or all of them; damaged ones are left out."""
         frame = None if place is None or not self.frames else self.frames[place]
-        found = []
+        reads = []
         for event_place in self._reads:
             try:
                 event = self._trace.event(event_place)
@@ -264,8 +264,8 @@ class Replay:
                 continue
             assert isinstance(event, SlotsRead)
             if frame is None or (event.block_index, NOISE) < (frame.block, frame.step):
-                found.append(event)
-        return found
+                reads.append(event)
+        return reads
 
     def _add(self, frame: Frame, source: int) -> None:
         self._places[frame] = len(self.frames)
@@ -304,11 +304,11 @@ class Replay:
             raise IndexError(f"there is no block {block} among {self.blocks}")
         if block in self._records:
             return self._records[block]
-        found = self._ranges[block]
+        places = self._ranges[block]
         events: list[Event] = []
         room = BLOCK_BYTES
         try:
-            for place in found:
+            for place in places:
                 event = self._trace.event(place)
                 if isinstance(event, PrefixPinned):
                     room -= event.canvas.nbytes
@@ -485,7 +485,7 @@ def _snapshots(
 
     The rows of ``arrays`` (S, ...) replace the arrays of the steps, so that each is in memory once.
     """
-    found: list[BlockState] = []
+    snapshots: list[BlockState] = []
     step = 0
     for event in events:
         if isinstance(event, StepFinished):
@@ -494,10 +494,10 @@ def _snapshots(
             step += 1
         canvases.fold(event)
         if isinstance(event, SlotsRead):
-            found.pop()  # it belongs to the frame of the step before it
+            snapshots.pop()  # it belongs to the frame of the step before it
         if not isinstance(event, PrefixPinned):  # which belongs to the next frame
-            found.append(copy.copy(canvases.blocks[-1]))
-    last = found[-1]
-    for snapshot in found:  # all are laid out on the lines of the block's last text
+            snapshots.append(copy.copy(canvases.blocks[-1]))
+    last = snapshots[-1]
+    for snapshot in snapshots:  # all are laid out on the lines of the block's last text
         snapshot.outcome = last.kept if last.outcome is None else last.outcome
-    return tuple(found)
+    return tuple(snapshots)

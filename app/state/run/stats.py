@@ -79,7 +79,7 @@ class RunStats:
     def figures(self) -> RunFigures:
         """The figures of the run so far; those per token once it has ended."""
         ended = self.canvases.finished
-        found = RunFigures(
+        figures = RunFigures(
             self.total_steps,
             len(self.canvases.blocks),
             self.capped_blocks,
@@ -87,10 +87,10 @@ class RunStats:
             stalled_blocks=self.stalled_blocks,
         )
         if ended is None:
-            return found
+            return figures
         tokens = self.counted_tokens or len(ended.tokens)
         return replace(
-            found,
+            figures,
             seconds=ended.seconds,
             tokens_per_forward=ended.tokens_per_forward if ended.steps else None,
             tokens_per_second=tokens / ended.seconds if ended.seconds > 0 else None,

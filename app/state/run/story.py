@@ -89,8 +89,8 @@ def tokens_before(record: BlockRecord, step: int) -> Tokens:
         return np.asarray(record.shown[step])
     tried = record.accepted[:step]
     last = step - 1 - np.argmax(tried[::-1], axis=0) if len(tried) else np.zeros(record.length, np.intp)
-    found: Tokens = record.candidates[last, np.arange(record.length)]
-    return found
+    tokens: Tokens = record.candidates[last, np.arange(record.length)]
+    return tokens
 
 
 def in_doubt(record: BlockRecord) -> int:

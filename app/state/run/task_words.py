@@ -85,14 +85,14 @@ def _pretty(value: object) -> str:
 
 def round_words(one: PinnedRound) -> str:
     """Returns a line about a round, without a full stop: the tokens it pinned, and those the model had written."""
-    held = trn("{count} token holds", "{count} tokens hold", one.pinned)
+    pinned = trn("{count} token holds", "{count} tokens hold", one.pinned)
     number = one.number + 1
     if not one.written:
-        return tr("round {round}: {held}, {new} set by the format", round=number, held=held, new=one.new)
+        return tr("round {round}: {held}, {new} set by the format", round=number, held=pinned, new=one.new)
     return tr(
         "round {round}: {held}; of the {new} new ones the model wrote {written}",
         round=number,
-        held=held,
+        held=pinned,
         new=one.new,
         written=one.written,
     )

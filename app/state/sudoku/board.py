@@ -197,8 +197,8 @@ def check(board: Board) -> BoardCheck:
         return BoardCheck("contradiction", contradiction(board))
     if givens == SIZE:
         return BoardCheck("full", tr("The board is full: clear some cells to solve them."))
-    found = solutions(board.cells)
-    if found is not None and not found:
+    solved = solutions(board.cells)
+    if solved is not None and not solved:
         return BoardCheck("none", tr("This puzzle has no solution: change or clear a digit."))
     if givens < FEWEST_UNIQUE:
         text = trn(
@@ -207,9 +207,9 @@ def check(board: Board) -> BoardCheck:
             givens,
         )
         return BoardCheck("few", text)
-    if found is None:
+    if solved is None:
         return BoardCheck("unsettled", tr("It is not known if there is a single solution: checking took too long."))
-    if len(found) > 1:
+    if len(solved) > 1:
         return BoardCheck("many", tr("This puzzle has more than one solution; more givens can make it unique."))
     return BoardCheck("one", tr("One solution, {givens} givens: {bin}.", givens=givens, bin=bin_name(board.bin)))
 

@@ -12,7 +12,7 @@ from app.state.sudoku.board import BLANK, EMPTY, SIZE, Board
 from app.state.sudoku.solve_frame import POSITIONS
 from engine.tasks import sudoku
 
-MAX_TEXT = 20_000
+MAX_GRID_CHARACTERS = 20_000
 """Longer texts, in characters, are not searched."""
 LEAST_CELLS = 5
 """The number of a row's nine signs that must be digits or blanks."""
@@ -52,9 +52,9 @@ class Answered(NamedTuple):
 @lru_cache(maxsize=64)
 def grid_in(text: str) -> WrittenGrid | None:
     """Returns the last grid of a text: nine lines of nine cells, or one of 81; spaces and rulers may separate them."""
-    if len(text) > MAX_TEXT:
+    if len(text) > MAX_GRID_CHARACTERS:
         return None
-    found: list[tuple[int, str]] = []
+    grid: list[tuple[int, str]] = []
     last: list[tuple[int, str]] = []
     is_alone, start = True, 0
     for line in text.splitlines(keepends=True):
@@ -62,18 +62,18 @@ def grid_in(text: str) -> WrittenGrid | None:
         start += len(line)
         cells = sum(sign in _CELLS for _, sign in signs)
         if len(signs) == 9 and cells >= LEAST_CELLS:
-            found += signs
+            grid += signs
         elif len(signs) == SIZE and cells >= 9 * LEAST_CELLS:
-            found = signs
+            grid = signs
         elif signs:
-            is_alone, found = False, []
-        if len(found) == SIZE:
+            is_alone, grid = False, []
+        if len(grid) == SIZE:
             is_alone &= not last
-            last, found = found, []
+            last, grid = grid, []
     if not last:
         return None
     offsets, signs_ = zip(*last, strict=True)
-    return WrittenGrid("".join(signs_), offsets, is_alone and not found)
+    return WrittenGrid("".join(signs_), offsets, is_alone and not grid)
 
 
 def board_in(text: str) -> Board | None:
@@ -122,12 +122,12 @@ def placed(prompt: str, block: BlockState, piece: Callable[[int], str]) -> Place
     """
     if block.committed:
         pieces = [piece(token) for token in block.shown[: block.text_length].tolist()]
-        found = answered(prompt, "".join(pieces))
-        if found is None:
+        written = answered(prompt, "".join(pieces))
+        if written is None:
             return None
         ends = list(accumulate(map(len, pieces)))
-        positions = _positions(ends, found.grid.offsets)
-        return Placed(found.puzzle, positions) if len(set(positions)) == SIZE else None
+        positions = _positions(ends, written.grid.offsets)
+        return Placed(written.puzzle, positions) if len(set(positions)) == SIZE else None
     puzzle = puzzle_in(prompt)
     if puzzle is None or not is_puzzle(prompt) or block.length <= POSITIONS[-1]:
         return None
@@ -136,12 +136,12 @@ def placed(prompt: str, block: BlockState, piece: Callable[[int], str]) -> Place
 
 def _positions(ends: list[int], offsets: tuple[int, ...]) -> tuple[int, ...]:
     """Returns the index of the piece that each offset lies in; ``ends`` of pieces and ``offsets`` both rise."""
-    found, position = [], 0
+    indices, position = [], 0
     for offset in offsets:
         while ends[position] <= offset:
             position += 1
-        found.append(position)
-    return tuple(found)
+        indices.append(position)
+    return tuple(indices)
 
 
 def _may_be_grid(block: BlockState, piece: Callable[[int], str]) -> bool:

@@ -199,18 +199,18 @@ def _guesses(
     if block.argmax_canvas is None or block.committed:
         return list(digits)
     best = block.argmax_canvas.tolist()
-    found = []
+    guesses = []
     for place, state, digit in zip(places, states, digits, strict=True):
         guess = piece(best[place]) if place >= 0 and state not in _FIRM else digit
-        found.append(guess if guess in _DIGITS else "")
-    return found
+        guesses.append(guess if guess in _DIGITS else "")
+    return guesses
 
 
 def _marks(block: BlockState, piece: Callable[[int], str], places: Sequence[int]) -> list[tuple[PencilMark, ...]]:
     """Returns the pencil marks of every cell, likeliest first."""
     if block.top_tokens is None or block.top_probabilities is None or block.committed:
         return [()] * SIZE
-    found: list[list[PencilMark]] = [[] for _ in range(SIZE)]
+    pencil_marks: list[list[PencilMark]] = [[] for _ in range(SIZE)]
     inside = [cell for cell, place in enumerate(places) if place >= 0]
     rows = [places[cell] for cell in inside]
     tokens, shares = block.top_tokens[rows], block.top_probabilities[rows]
@@ -219,8 +219,8 @@ def _marks(block: BlockState, piece: Callable[[int], str], places: Sequence[int]
     written = {token: piece(token) for token in set(tokens_kept)}
     for row, token, share in zip(which.tolist(), tokens_kept, shares_kept, strict=True):
         if written[token] in _DIGITS:
-            found[inside[row]].append(PencilMark(written[token], share))
-    return [tuple(marks) for marks in found]
+            pencil_marks[inside[row]].append(PencilMark(written[token], share))
+    return [tuple(marks) for marks in pencil_marks]
 
 
 def _of_cells(figures: NDArray[np.floating | np.integer] | None, places: Sequence[int]) -> list[float | None]:

@@ -66,7 +66,7 @@ class BoardView(FrameView):
     def set_puzzle(self, board: Board) -> None:
         """Replaces the puzzle, in one change that can be undone, and removes the shown run."""
         self.set_frame(None)
-        self._take(self.entry.replace(board))
+        self._set_entry(self.entry.replace(board))
 
     def set_doubts(self, cells: Iterable[int]) -> None:
         """Marks cells as in doubt, and selects the first of them. Writing a digit into one removes its doubt."""
@@ -102,7 +102,7 @@ class BoardView(FrameView):
         """Writes a digit at the cursor; ``0`` clears the cell."""
         if self.is_read_only:
             return
-        self._take(self.entry.put(digit))
+        self._set_entry(self.entry.put(digit))
         if self.entry.cursor in self.doubts:
             self.doubts -= {self.entry.cursor}
             self._redraw()
@@ -139,9 +139,9 @@ class BoardView(FrameView):
 
     def _edit(self, entry: BoardEntry) -> None:
         if not self.is_read_only:
-            self._take(entry)
+            self._set_entry(entry)
 
-    def _take(self, entry: BoardEntry) -> None:
+    def _set_entry(self, entry: BoardEntry) -> None:
         before, self.entry = self.entry, entry
         if sum(old != new for old, new in zip(before.board.cells, entry.board.cells, strict=True)) > 1:
             self.doubts = frozenset()
@@ -177,7 +177,7 @@ class BoardView(FrameView):
         take_drop(event, lambda paths: self.pictured.emit(paths[0]), self.pictured.emit, self.refused.emit)
 
     def _select(self, index: int) -> None:
-        self._take(self.entry.go(index))
+        self._set_entry(self.entry.go(index))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         edits = {"paste": self.paste, "undo": self.undo, "redo": self.redo}
@@ -186,7 +186,7 @@ class BoardView(FrameView):
         if edit == "copy":
             self.copy()
         elif place is not None:
-            self._take(self.entry.go(place))
+            self._set_entry(self.entry.go(place))
         elif self.is_read_only or (edit is None and digit is None):
             event.ignore()
         elif edit in edits:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from app.window.sidebar.sidebar import WIDTH, Sidebar, style
+from app.window.sidebar.sidebar import SIDEBAR_WIDTH, Sidebar, style
 
-__all__ = ["WIDTH", "Sidebar", "style"]
+__all__ = ["SIDEBAR_WIDTH", "Sidebar", "style"]

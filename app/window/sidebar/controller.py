@@ -42,7 +42,7 @@ class Transfer(QObject):
     def is_busy(self) -> bool:
         return self._steps is not None or self._thread.is_busy
 
-    def _begin(self, steps: Generator[None, None, Any]) -> None:
+    def _run(self, steps: Generator[None, None, Any]) -> None:
         self._steps = steps
         self._timer.start()
 
@@ -85,12 +85,12 @@ class Erasing(Transfer):
     erased = Signal()
     slice_seconds = 0.008
 
-    def begin(self, *conversations: int) -> None:
+    def erase(self, *conversations: int) -> None:
         """Erases deleted conversations, or without any what has lapsed; ``erased`` or ``failed`` follows."""
         if self.is_busy:
             self.failed.emit(tr("Other conversations are still being erased. Try again in a moment."))
             return
-        self._begin(self._library.erasing(*conversations))
+        self._run(self._library.erasing(*conversations))
 
     def _end(self, _result: None) -> None:
         self.erased.emit()
@@ -103,13 +103,13 @@ class Exporting(Transfer):
     slice_seconds = 0.008
     _form, _path = "", Path()
 
-    def begin(self, conversation: int, form: str, path: Path) -> None:
+    def export(self, conversation: int, form: str, path: Path) -> None:
         """Writes a conversation as "markdown" or "json"; ``exported`` or ``failed`` follows."""
         if self.is_busy:
             self.failed.emit(tr("Another conversation is still being exported. Try again once it is done."))
             return
         self._form, self._path = form, path
-        self._begin(self._library.reading(conversation))
+        self._run(self._library.reading(conversation))
 
     def _end(self, whole: Callable[[], Whole]) -> None:
         self._thread.ask(lambda: transfer.write_file(self._path, whole(), self._form))
@@ -123,7 +123,7 @@ class Importing(Transfer):
 
     imported = Signal(int)  # the conversation's id
 
-    def begin(self, path: Path) -> None:
+    def import_file(self, path: Path) -> None:
         """Imports a JSON file that Safelight has exported; ``imported`` or ``failed`` follows."""
         if self.is_busy:
             self.failed.emit(tr("Another conversation is still being imported. Try again once it is done."))
@@ -132,13 +132,13 @@ class Importing(Transfer):
 
     def _read(self, path: Path) -> Whole:
         """Reads a file and keeps its pictures; runs in the thread."""
-        found = transfer.read_file(path)
-        for picture in found.pictures:
+        whole = transfer.read_file(path)
+        for picture in whole.pictures:
             self._library.pictures.keep(picture)
-        return found
+        return whole
 
-    def _come(self, found: Whole) -> None:
-        self._begin(self._library.taking(found))
+    def _come(self, whole: Whole) -> None:
+        self._run(self._library.inserting(whole))
 
     def _end(self, conversation: int) -> None:
         self.imported.emit(conversation)
@@ -180,7 +180,7 @@ class SidebarController(QObject):
         self._looking = every(self, self._look, LOOK_MS)
         self.ask_save: AskSave = self._ask_save
         self.ask_open: AskOpen = self._ask_open
-        sidebar.new_asked.connect(self.begin)
+        sidebar.new_asked.connect(self.open_new)
         sidebar.opened.connect(self._open)
         sidebar.searched.connect(self._search)
         sidebar.renamed.connect(self._rename)
@@ -200,15 +200,15 @@ class SidebarController(QObject):
         if not session.library.is_open:
             return
         try:
-            found, deleted = session.library.summaries(self._query), session.library.deleted()
+            summaries, deleted = session.library.summaries(self._query), session.library.deleted()
         except SafelightError as error:
             self._say(str(error))
             return
-        self.sidebar.show_conversations(found, session.conversation, this_moment())
+        self.sidebar.show_conversations(summaries, session.conversation, this_moment())
         self.sidebar.offer_deleted(deleted, this_moment())
         if not self._looking.isActive():  # once the window is there
             self._looking.start()
-            self._lapsing.begin()
+            self._lapsing.erase()
 
     @Slot()
     def _look(self) -> None:
@@ -217,9 +217,9 @@ class SidebarController(QObject):
             self.refresh()
 
     @Slot()
-    def begin(self) -> None:
+    def open_new(self) -> None:
         """Shows a new conversation, with the system prompt of the previous one."""
-        self._session.begin(self._session.chat.system_prompt)
+        self._session.open_new(self._session.chat.system_prompt)
 
     @Slot(str)
     def _search(self, query: str) -> None:
@@ -231,7 +231,7 @@ class SidebarController(QObject):
         """Opens a conversation, at the message that the search has found."""
         rows = self.sidebar.list.rows
         summary = rows.summary(rows.index_of(conversation))
-        self._session.open(conversation, None if summary is None else summary.found, self._query)
+        self._session.open(conversation, None if summary is None else summary.found_message, self._query)
 
     @Slot(int, str)
     def _rename(self, conversation: int, title: str) -> None:
@@ -248,7 +248,7 @@ class SidebarController(QObject):
         if self._session.active_conversation in conversations:
             self._session.stop()
         if self._session.conversation in conversations:
-            self.begin()
+            self.open_new()
 
     @Slot(list)
     def _undo(self, conversations: list[int]) -> None:
@@ -258,7 +258,7 @@ class SidebarController(QObject):
 
     @Slot(list)
     def _erase(self, conversations: list[int]) -> None:
-        self._erasing.begin(*conversations)
+        self._erasing.erase(*conversations)
 
     @Slot(int, str)
     def export(self, conversation: int, form: str) -> None:
@@ -269,7 +269,7 @@ class SidebarController(QObject):
             title = library.conversation(conversation).title
             path = self.ask_save(stem_of(title, "conversation") + SUFFIXES[form])
             if path:
-                self._exporting.begin(conversation, form, Path(path))
+                self._exporting.export(conversation, form, Path(path))
         except SafelightError as error:
             self._say(str(error))
 
@@ -278,7 +278,7 @@ class SidebarController(QObject):
         """Imports a conversation from a JSON file that Safelight wrote."""
         path = self.ask_open()
         if path:
-            self._importing.begin(Path(path))
+            self._importing.import_file(Path(path))
 
     @Slot(int)
     def _open_imported(self, conversation: int) -> None:

@@ -287,5 +287,5 @@ class ConversationList(QListView):
 
 
 def _is_text(event: QKeyEvent) -> bool:
-    held = event.modifiers() & ~(Qt.KeyboardModifier.ShiftModifier | Qt.KeyboardModifier.KeypadModifier)
-    return held == Qt.KeyboardModifier.NoModifier and event.text().isprintable() and bool(event.text())
+    modifiers = event.modifiers() & ~(Qt.KeyboardModifier.ShiftModifier | Qt.KeyboardModifier.KeypadModifier)
+    return modifiers == Qt.KeyboardModifier.NoModifier and event.text().isprintable() and bool(event.text())

@@ -33,7 +33,7 @@ from app.system.i18n import tr
 
 Index = QModelIndex | QPersistentModelIndex
 Row = Summary | str  # a conversation, or the title of a group
-LONGEST = 300  # characters of a title that are used; no row is as wide
+LONGEST_TITLE = 300  # characters of a title that are used; no row is as wide
 NO_INDEX = QModelIndex()
 LEFT, RIGHT = SPACE_3, SPACE_2  # pixels around the text, within a row
 LEAST_ROW = 36
@@ -41,7 +41,7 @@ LEAST_ROW = 36
 
 def shown_title(summary: Summary) -> str:
     """Returns a title in one line, never empty."""
-    return " ".join(summary.title[:LONGEST].split()) or tr("Untitled")
+    return " ".join(summary.title[:LONGEST_TITLE].split()) or tr("Untitled")
 
 
 class ConversationRows(QAbstractListModel):
@@ -232,18 +232,18 @@ class RowPainter(QStyledItemDelegate):
     def _formats(self, text: str, terms: Sequence[Term]) -> list[QTextLayout.FormatRange]:
         if not terms:
             return []
-        found = QTextCharFormat()
-        found.setFontWeight(QFont.Weight.Bold)
-        found.setForeground(QColor(themes.current().ink))
-        found.setBackground(QColor(themes.current().selection))
-        made: list[QTextLayout.FormatRange] = []
+        marked = QTextCharFormat()
+        marked.setFontWeight(QFont.Weight.Bold)
+        marked.setForeground(QColor(themes.current().ink))
+        marked.setBackground(QColor(themes.current().selection))
+        ranges: list[QTextLayout.FormatRange] = []
         for start, end in spans(text, terms):
             part = QTextLayout.FormatRange()
             part.start = _units(text[:start])
             part.length = _units(text[start:end])
-            part.format = found
-            made.append(part)
-        return made
+            part.format = marked
+            ranges.append(part)
+        return ranges
 
     def createEditor(
         self, parent: QWidget, _option: QStyleOptionViewItem, _index: QModelIndex | QPersistentModelIndex

@@ -23,7 +23,7 @@ from app.window.sidebar.painting import shown_title
 
 REST_MS = 150
 STAYS_MS = 10_000
-WIDTH, MAX_WIDTH = 248, 340  # pixels, at 100 % and with large text
+SIDEBAR_WIDTH, MAX_SIDEBAR_WIDTH = 248, 340  # pixels, at 100 % and with large text
 
 
 class SearchField(QLineEdit):
@@ -198,7 +198,7 @@ class Sidebar(QWidget):
 
     @Slot()
     def _fit_width(self) -> None:
-        self.setFixedWidth(max(WIDTH, min(px(WIDTH), MAX_WIDTH)))
+        self.setFixedWidth(max(SIDEBAR_WIDTH, min(px(SIDEBAR_WIDTH), MAX_SIDEBAR_WIDTH)))
 
     def _lay_out(self) -> None:
         first = row_of((self.new, 1), self.more, spacing=4)

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.bridge.background import Background
-from app.chat.composer.attachments import LIMIT, MAX_FILES, decode, read_text_file, size_in_words
+from app.chat.composer.attachments import MAX_FILE_BYTES, MAX_FILES, decode, read_text_file, size_in_words
 from app.chat.composer.composer import Composer
 from app.chat.composer.edit import PromptHistory
 from app.design.drops import local_files
@@ -103,7 +103,11 @@ def test_pastes_do_not_add_up_to_what_is_too_long(composer: Composer) -> None:
 
 
 def test_a_paste_that_no_file_may_hold_is_refused_in_words(composer: Composer) -> None:
-    for text, why in (("x" * (LIMIT + 1), "up to 2 MB"), ("\x00" * 9_000, "not a text"), (" " * 9_000, "is empty")):
+    for text, why in (
+        ("x" * (MAX_FILE_BYTES + 1), "up to 2 MB"),
+        ("\x00" * 9_000, "not a text"),
+        (" " * 9_000, "is empty"),
+    ):
         composer.edit.insertFromMimeData(text_of(text))
         assert why in composer.hint.text()
     assert not composer.text
@@ -216,7 +220,7 @@ def test_what_cannot_be_attached_is_said_in_a_sentence(tmp_path: Path) -> None:
         return str(caught.value)
 
     large, image, empty, gone = (tmp_path / name for name in ("large.log", "image.png", "empty.txt", "gone.txt"))
-    large.write_bytes(b"x" * (LIMIT + 1_000_000))
+    large.write_bytes(b"x" * (MAX_FILE_BYTES + 1_000_000))
     image.write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
     empty.write_text(" \n")
     assert problem(tmp_path) == f"{tmp_path.name} is a folder; attach the files in it."
@@ -224,8 +228,8 @@ def test_what_cannot_be_attached_is_said_in_a_sentence(tmp_path: Path) -> None:
     assert problem(image) == "image.png is not a text file; attach text, Markdown, code or CSV."
     assert problem(empty) == "empty.txt is empty; there is nothing to attach."
     assert problem(gone) == "gone.txt cannot be read: no such file or directory."
-    large.write_bytes(b"x" * LIMIT)
-    assert read_text_file(large).size == LIMIT
+    large.write_bytes(b"x" * MAX_FILE_BYTES)
+    assert read_text_file(large).size == MAX_FILE_BYTES
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")

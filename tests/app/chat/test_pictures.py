@@ -236,7 +236,7 @@ def test_a_missing_picture_is_said_and_left_out(chat: ChatController, red: str, 
     library.pictures._in_use.clear()
     library.pictures._recent.clear()
     chat._pictures._small.clear()
-    chat._session.begin()
+    chat._session.open_new()
     chat._session.open(conversation)
     qtbot.waitUntil(lambda: bool(thumbs(chat)) and thumbs(chat)[-1].is_missing)
     assert "missing or damaged" in thumbs(chat)[-1].accessibleName()
@@ -254,7 +254,7 @@ def test_what_a_reopened_conversation_shows_is_read_in_the_background(
     session, store, readers = chat._session, chat._session.library.pictures, list[threading.Thread]()
     conversation, read_bytes = session.conversation, pictures.read_bytes
     assert conversation is not None
-    session.begin()
+    session.open_new()
     gc.collect()
     store._in_use.clear()
     store._recent.clear()

@@ -212,7 +212,7 @@ class Walk:
 
     def another_chat(self) -> None:
         if self.session.active is None:
-            self.session.begin()
+            self.session.open_new()
             self.session.chat.first = talk(self.random.randint(8, 60), self.random.randint(0, 99)).first
             self.session.path_changed.emit()
 

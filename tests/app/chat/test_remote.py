@@ -148,7 +148,7 @@ def test_it_is_read_from_the_library_as_it_was(qtbot: QtBot, context: AppContext
     qtbot.waitUntil(lambda: session.active is None)
     conversation = session.conversation
     assert conversation is not None
-    session.begin()
+    session.open_new()
     session.open(conversation)
     answer = session.chat.turns[0].answer
     assert (answer.text, answer.thinking) == ("It is **so** and more.", "Let me see.")

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QApplication, QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.messages.heights import Heights
-from app.chat.messages.scroller import FEW, Scroller
+from app.chat.messages.scroller import FEW_WIDGETS, Scroller
 
 GUESS = 100
 
@@ -93,7 +93,7 @@ def test_only_what_is_near_has_widgets(qtbot: QtBot, scroller: Scroller) -> None
     for value in range(bar.maximum(), 0, -900):
         bar.setValue(value)
         idle(qtbot, scroller)
-    assert len(scroller.views) <= max(40, FEW)
+    assert len(scroller.views) <= max(40, FEW_WIDGETS)
     assert 499 in scroller.views  # the last part always has its widget
 
 

@@ -147,7 +147,7 @@ def test_another_model_or_none_is_not_asked_what_waited(qtbot: QtBot, chat: Chat
 
 def test_what_waits_is_not_sent_into_another_conversation(qtbot: QtBot, chat: ChatController, slow: Slow) -> None:
     enter(qtbot, chat, "hello")
-    chat._session.begin()
+    chat._session.open_new()
     assert not chat.sending.is_waiting
     slow.gate.release()
     loaded(qtbot, chat)
@@ -192,7 +192,7 @@ def load_another(qtbot: QtBot, chat: ChatController) -> None:
 
 ENDS: list[Cause] = [
     lambda _qtbot, chat: chat.page.composer.edit.insertPlainText("x"),
-    lambda _qtbot, chat: chat._session.begin(),
+    lambda _qtbot, chat: chat._session.open_new(),
     ask_again,
     load_another,
 ]

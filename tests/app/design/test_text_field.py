@@ -84,7 +84,7 @@ def test_an_edit_that_changed_nothing_sends_nothing(qtbot: QtBot, shown: Shown, 
     sent: list[str] = []
     closed: list[bool] = []
     editor = shown(PromptEditor(sent.append, lambda: closed.append(True)))
-    editor.begin(text)
+    editor.edit(text)
     qtbot.keyClick(editor.field, Qt.Key.Key_Return)
     assert (sent, closed) == ([], [True])
     qtbot.keyClicks(editor.field, "!")
@@ -119,7 +119,7 @@ def test_what_is_composed_is_sent(
 def test_what_is_composed_is_in_an_edit_a_wish_and_a_race(qtbot: QtBot, shown: Shown) -> None:
     sent: list[str] = []
     editor = shown(PromptEditor(sent.append, lambda: None))
-    editor.begin("hello ")
+    editor.edit("hello ")
     compose(editor.field, "にほん")
     editor.send.click()
     panel = shown(ChangePanel())

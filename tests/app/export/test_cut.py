@@ -79,7 +79,7 @@ def test_a_block_is_packed_in_pieces(large: Trace, monkeypatch: pytest.MonkeyPat
 
     record = Replay(large).record(0)
     monkeypatch.setattr("app.export.html.zlib.compressobj", Deflate)
-    monkeypatch.setattr(page, "PIECE", 10_000)
+    monkeypatch.setattr(page, "PIECE_BYTES", 10_000)
     work = page.pack(record, page.Vocabulary())
     before = 0
     packed: dict[str, Any] = {}

@@ -218,7 +218,7 @@ def test_a_conversation_deeper_than_sqlite_follows_is_purged(library):
             role = "assistant" if place % 2 else "user"
             parent = insert_message(library._connection, conversation, 0.0, NewMessage(parent, role, str(place)))
     assert len(path(library, conversation)) == 1200
-    copy = library.take(library.whole(conversation))
+    copy = library.insert(library.whole(conversation))
     library.remove(library.messages(copy)[5].id)
     library.delete(conversation)
     erase(library, conversation)
@@ -231,7 +231,7 @@ def test_whole_and_take_are_each_others_inverse(library, branched):
     conversation, ids = branched
     library.show(ids["a1"])
     whole = library.whole(conversation)
-    taken = library.whole(library.take(whole))
+    taken = library.whole(library.insert(whole))
 
     def plain(messages):
         numbers = {None: None} | {message.id: place for place, message in enumerate(messages)}

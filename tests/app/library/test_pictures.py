@@ -140,7 +140,7 @@ def test_an_export_takes_its_pictures_along(library: Library, tmp_path: Path) ->
     read = read_file(tmp_path / "a.json")
     assert read.pictures == (RED, BLUE)
     other = Library.open(tmp_path / "other")
-    taken = other.take(read)
+    taken = other.insert(read)
     assert [message.pictures for message in other.messages(taken)] == [
         (attached(RED), attached(BLUE)),
         (attached(RED),),

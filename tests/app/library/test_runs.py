@@ -80,7 +80,7 @@ def test_the_run_of_a_removed_version_goes_when_it_can_no_longer_be_put_back(lib
 def test_a_run_that_a_copy_has_stays_with_it(library: Library, folder: Path) -> None:
     run = run_in(folder)
     conversation, _ = answered(library, run)
-    copy = library.take(library.whole(conversation))
+    copy = library.insert(library.whole(conversation))
     library.delete(conversation)
     assert library.hidden_runs() == set()
     erase(library, conversation)

@@ -53,7 +53,7 @@ def test_json_there_and_back(library, whole, tmp_path):
     assert list(read.messages) == expected
     assert read.summary == replace(whole.summary, id=0)
     # Into a library and out of it again, to the letter.
-    assert to_json(library.whole(library.take(read))) == file.read_text(encoding="utf-8")
+    assert to_json(library.whole(library.insert(read))) == file.read_text(encoding="utf-8")
     assert len(library.summaries("second answer")) == 2
 
 
@@ -110,10 +110,10 @@ def test_an_import_that_fails_leaves_nothing(library, whole):
     )
     before = [s.id for s in library.summaries()]
     with pytest.raises(Exception, match="no"):
-        library.take(whole)
+        library.insert(whole)
     assert [s.id for s in library.summaries()] == before
     library._connection.execute("DROP TRIGGER full")
-    library.take(whole)
+    library.insert(whole)
     assert len(library.summaries()) == 2
 
 

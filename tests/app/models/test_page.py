@@ -450,8 +450,8 @@ CPU = Plan("m", "cpu", "bfloat16", "as stored", PRECISIONS["int4"], 32_768, {"ex
 )
 def test_advice_is_about_this_machine(changes: dict[str, Any], line: str) -> None:
     plan = dataclasses.replace(CPU, **changes)
-    assert words.memory_line(plan, loaded=False, held=0) == line
-    assert words.memory_line(plan, loaded=True, held=0).startswith("Takes 17.0 GB of ")
+    assert words.memory_line(plan, loaded=False, held_bytes=0) == line
+    assert words.memory_line(plan, loaded=True, held_bytes=0).startswith("Takes 17.0 GB of ")
     assert len(line) <= 72  # a line of the narrowest window
 
 

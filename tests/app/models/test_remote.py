@@ -81,7 +81,7 @@ def add(qtbot: QtBot, window: MainWindow, address: str, key: str = "") -> Any:
     section.key.setText(key)
     section.add_button.click()
     (base,) = set(section.rows) - known
-    qtbot.waitUntil(lambda: base in window.pages.models().remote._found, timeout=SOON)
+    qtbot.waitUntil(lambda: base in window.pages.models().remote._reachability, timeout=SOON)
     return section.rows[base]
 
 

@@ -19,8 +19,8 @@ from app.presets.store import (
     DEFAULT,
     FILE,
     LONGEST_NAME,
-    MAX_BYTES,
     MAX_PRESETS,
+    MAX_PRESETS_BYTES,
     Preset,
     PresetStore,
     built_in,
@@ -173,7 +173,7 @@ def test_what_is_too_long_is_cut_and_half_characters_are_replaced(store: PresetS
         again(store).put(POET.replace(id="another"))
     store.path.unlink()
     with pytest.raises(SafelightError, match="Shorten the longest"):
-        PresetStore(store.path.parent).put(POET.replace(system_prompt="x" * MAX_BYTES))
+        PresetStore(store.path.parent).put(POET.replace(system_prompt="x" * MAX_PRESETS_BYTES))
 
 
 # ---------------------------------------------------------------- two windows

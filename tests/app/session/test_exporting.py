@@ -67,8 +67,8 @@ def test_a_file_is_written_in_a_thread(
     exporting, problems = Exporting(library), list[str]()
     exporting.failed.connect(problems.append)
     with qtbot.waitSignal(exporting.exported) as told:
-        exporting.begin(talk, "json", tmp_path / "talk.json")
-        exporting.begin(talk, "json", tmp_path / "other.json")
+        exporting.export(talk, "json", tmp_path / "talk.json")
+        exporting.export(talk, "json", tmp_path / "other.json")
     assert told.args == [str(tmp_path / "talk.json")]
     assert threads == ["safelight-background"]
     assert problems == ["Another conversation is still being exported. Try again once it is done."]
@@ -90,7 +90,7 @@ def test_what_is_too_long_to_be_opened_can_be_exported(
     assert [summary.title for summary in library.summaries()] == ["talk"]
     exporting = Exporting(library)
     with qtbot.waitSignal(exporting.exported):
-        exporting.begin(talk, form, tmp_path / "talk.out")
+        exporting.export(talk, form, tmp_path / "talk.out")
     assert "answer 124" in (tmp_path / "talk.out").read_text(encoding="utf-8")
     monkeypatch.setattr(store, "MAX_MESSAGES", 251)
     assert len(ConversationStore(library).open(talk).turns) == 125
@@ -101,11 +101,11 @@ def test_what_cannot_be_written_is_said_and_the_next_can(
 ) -> None:
     exporting = Exporting(library)
     with qtbot.waitSignal(exporting.failed) as told:
-        exporting.begin(talk, "markdown", tmp_path / "nowhere" / "talk.md")
+        exporting.export(talk, "markdown", tmp_path / "nowhere" / "talk.md")
     assert "there is no folder" in told.args[0]
     with qtbot.waitSignal(exporting.failed) as told:
-        exporting.begin(99, "markdown", tmp_path / "talk.md")
+        exporting.export(99, "markdown", tmp_path / "talk.md")
     assert "was deleted" in told.args[0]
     assert list(tmp_path.glob("*.md")) == []
     with qtbot.waitSignal(exporting.exported):
-        exporting.begin(talk, "markdown", tmp_path / "talk.md")
+        exporting.export(talk, "markdown", tmp_path / "talk.md")

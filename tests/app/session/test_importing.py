@@ -45,27 +45,27 @@ def test_a_file_is_read_in_a_thread_and_opened(
     )
     importing = Importing(library)
     with qtbot.waitSignal(importing.imported) as told:
-        importing.begin(path)
-        importing.begin(path)  # refused: one at a time
+        importing.import_file(path)
+        importing.import_file(path)  # refused: one at a time
     assert threads == ["safelight-background"]
     (summary,) = library.summaries()
     assert told.args == [summary.id]
     assert len(ConversationStore(library).open(summary.id).turns) == 225
     with qtbot.waitSignal(importing.imported):  # and another after it
-        importing.begin(path)
+        importing.import_file(path)
 
 
 def test_what_is_wrong_with_a_file_is_reported(qtbot: QtBot, library: Library, tmp_path: Path) -> None:
     importing = Importing(library)
     for name in ("missing.json", "."):
         with qtbot.waitSignal(importing.failed) as told:
-            importing.begin(tmp_path / name)
+            importing.import_file(tmp_path / name)
         assert "choose another" in told.args[0].lower()
     assert library.summaries() == []
 
 
 def test_it_is_stored_in_pieces_and_hidden_until_the_last(library: Library, exported: dict[str, Any]) -> None:
-    storing = library.taking(transfer.from_json(json.dumps(many(exported, 450))))
+    storing = library.inserting(transfer.from_json(json.dumps(many(exported, 450))))
     pieces = 0
     for _ in storing:
         pieces += 1
@@ -79,7 +79,7 @@ def test_an_import_that_is_broken_off_is_purged(
 ) -> None:
     monkeypatch.setattr(whole_library, "UNDO_SECONDS", -1.0)
     library = Library.open(tmp_path)
-    storing = library.taking(transfer.from_json(json.dumps(many(exported, 450))))
+    storing = library.inserting(transfer.from_json(json.dumps(many(exported, 450))))
     next(storing), next(storing)
     library.close()
     library = Library.open(tmp_path)
@@ -118,7 +118,7 @@ def test_what_could_not_be_opened_is_not_imported(exported: dict[str, Any], fiel
 )
 def test_what_is_imported_opens(library: Library, exported: dict[str, Any], settings: str) -> None:
     exported["messages"][1] |= {"settings": settings, "figures": settings, "seed": 2**63 - 1}
-    id = library.take(transfer.from_json(json.dumps(exported)))
+    id = library.insert(transfer.from_json(json.dumps(exported)))
     (turn,) = ConversationStore(library).open(id).turns
     assert turn.answer.text == "an answer"
     assert turn.answer.trace_id == ""

@@ -88,7 +88,7 @@ def test_an_answer_goes_on_while_another_conversation_is_on_show(qtbot: QtBot, d
     session.ask("second", (), desk.loaded)
     running = session.active
     assert running is not None
-    session.begin()
+    session.open_new()
     assert session.chat.turns == []
     assert session.active is running
     assert session.active_conversation == first
@@ -96,7 +96,7 @@ def test_an_answer_goes_on_while_another_conversation_is_on_show(qtbot: QtBot, d
     qtbot.waitUntil(lambda: running.stats.total_steps == 2)
     session.open(first)
     assert session.chat.turns[-1].answer is running  # not a copy of it from the library
-    session.begin()
+    session.open_new()
     fake.gate.release(10)
     qtbot.waitUntil(lambda: session.active is None)
     session.open(first)

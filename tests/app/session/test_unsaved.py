@@ -70,7 +70,7 @@ def test_a_conversation_whose_beginning_could_not_be_stored(
     one = desk.session.chat
     desk.session.describe(system_prompt="Be brief.", preset="poet", think=False)
     desk.session.choose_answer(one.turns[1], 0)
-    desk.session.begin()
+    desk.session.open_new()
     ask(qtbot, desk, "of another")
     other = desk.session.chat
     assert library.summaries() == []
@@ -86,7 +86,7 @@ def test_what_is_not_saved_is_shown_as_it_is_in_memory(qtbot: QtBot, desk: Desk,
     chat = desk.session.chat
     lock.hold()
     ask(qtbot, desk, "two")
-    desk.session.begin()
+    desk.session.open_new()
     desk.session.open(chat.id)
     assert desk.session.chat is chat
     desk.session.remove(chat.turns[1])
@@ -95,7 +95,7 @@ def test_what_is_not_saved_is_shown_as_it_is_in_memory(qtbot: QtBot, desk: Desk,
     before = shape(chat)
     lock.let_go()
     desk.session.saving.save()
-    desk.session.begin()
+    desk.session.open_new()
     desk.session.open(chat.id)
     assert desk.session.chat is not chat
     assert shape(desk.session.chat) == before
@@ -188,7 +188,7 @@ def test_what_cannot_be_saved_at_the_end_is_there_at_the_next_start(
     desk.session.choose_prompt(desk.session.chat.turns[0], 0)
     one = desk.session.chat
     desk.session.describe(system_prompt="Be long.", preset="poet", think=False)
-    desk.session.begin("Be brief.")
+    desk.session.open_new("Be brief.")
     desk.session.ask("three", (), desk.loaded)
     with monkeypatch.context() as patched:
         if is_full:

@@ -92,6 +92,6 @@ def test_a_large_seed_reaches_the_run_and_is_kept_with_the_answer(
     qtbot.waitUntil(lambda: session.active is None)
     assert fake.seeds == [LARGEST_SEED]
     stored = session.library.conversation(session.conversation)
-    session.begin()
+    session.open_new()
     session.open(stored.id)
     assert session.chat.turns[0].answer.seed == LARGEST_SEED

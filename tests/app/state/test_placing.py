@@ -7,7 +7,7 @@ import pytest
 
 from app.state.run.canvas import BlockState, CanvasState
 from app.state.sudoku.board import EMPTY
-from app.state.sudoku.placing import MAX_TEXT, answered, grid_in, placed, puzzle_in
+from app.state.sudoku.placing import MAX_GRID_CHARACTERS, answered, grid_in, placed, puzzle_in
 from app.state.sudoku.solve_frame import POSITIONS, frame, settled
 from engine import CanvasCommitted, CanvasStarted
 from engine.tasks import sudoku
@@ -30,7 +30,7 @@ def test_a_puzzle_is_found_in_what_was_asked(text):
 
 @pytest.mark.parametrize(
     "text",
-    [LINES[:-1], LINES + "1", SOLUTION, "\n".join(["sentences"] * 9), "x" * MAX_TEXT + "\n" + LINES],
+    [LINES[:-1], LINES + "1", SOLUTION, "\n".join(["sentences"] * 9), "x" * MAX_GRID_CHARACTERS + "\n" + LINES],
 )
 def test_what_is_no_puzzle_is_none(text):
     assert puzzle_in(text) is None

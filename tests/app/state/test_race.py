@@ -77,7 +77,7 @@ def test_a_lanes_figures_are_of_all_its_answers() -> None:
 def test_padding_is_no_token_of_a_lane_at_any_frame() -> None:
     ends, text, eight = 1, [7, 8, 9, 1, 0, 0, 0, 0], np.ones(8, dtype=np.bool_)
     run = LaneRun(Lane("a model", "A model", run_id="run"))
-    run.take(RunStarted("run", Trace(config=GenerationConfig(eos_token_ids=(ends,)))))
+    run.apply(RunStarted("run", Trace(config=GenerationConfig(eos_token_ids=(ends,)))))
     for event in (
         CanvasStarted(0, np.full(8, 5, np.int32), ~eight),
         step(0, [7, 8, 5, 5, 5, 5, 5, 5], eight),  # no end yet
@@ -86,7 +86,7 @@ def test_padding_is_no_token_of_a_lane_at_any_frame() -> None:
         CanvasCommitted(0, np.array(text, np.int32), 3, 3, "converged"),
         GenerationFinished("eos", np.array(text[:3], np.int32), 1, 3, 0.3),
     ):
-        run.take(RunAdvanced("run", event))
+        run.apply(RunAdvanced("run", event))
     assert [moment.tokens for moment in run.moments] == [0, 3, 3, 2, 3]
 
 

@@ -44,7 +44,7 @@ def reopen(window: MainWindow) -> AnswerView:
     """The conversation on show as the library has it."""
     session = window.context.session
     conversation = session.conversation
-    session.begin()
+    session.open_new()
     session.chat = ChatState()
     session.open(conversation)
     return last(window)

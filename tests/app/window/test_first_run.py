@@ -51,7 +51,7 @@ def test_it_plays_real_steps_with_captions_once_and_again_when_asked(qtbot: QtBo
     assert (doubt, ink) == ("Tokens are tried, doubted, taken back.", "Sure ones stay.")
     shown.stop()
     assert shown.figures.text() == "Done in 20 steps · 4 taken back"
-    window.context.session.begin()  # another empty conversation
+    window.context.session.open_new()  # another empty conversation
     assert is_at_its_end(shown)
     assert shown.again.isVisible()
     shown.again.click()

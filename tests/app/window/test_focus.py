@@ -20,7 +20,7 @@ def test_after_a_click_in_the_list_keys_rename_and_delete_and_text_goes_to_the_c
 ) -> None:
     window = open_window()
     ask(qtbot, window, "one")
-    window.conversations.begin()
+    window.conversations.open_new()
     ask(qtbot, window, "two")
     listed, edit = window.sidebar.list, window.pages.chat().page.composer.edit
     id = min(summary.id for summary in window.context.library.summaries())

@@ -69,7 +69,7 @@ def test_a_fork_of_a_fork_keeps_its_chain_when_what_it_came_from_is_closed(qtbot
     assert chain(inspector) == whole
     newest = inspector.forks.tree.currentItem().data(0, KEY)
     page.close_button.click()
-    window.context.session.begin()
+    window.context.session.open_new()
     inspector.open_key(newest)
     assert chain(inspector) == whole
 

@@ -150,7 +150,7 @@ def test_a_preset_is_taken_marked_as_changed_and_kept_with_the_conversation(qtbo
     window.strip.boxes["entropy_bound"].setValue(0.2)
     assert picker.currentText() == "Careful, changed"
     first = window.context.session.conversation
-    window.conversations.begin()
+    window.conversations.open_new()
     assert first is not None
     assert window.context.session.library.conversation(first).preset == "careful"
 
@@ -162,7 +162,7 @@ def test_a_fault_anywhere_is_reported_and_the_app_goes_on(qtbot: QtBot, open_win
     faults.install()
     try:
         with qtbot.captureExceptions():
-            faults.take(RuntimeError("a slot fell over"), "in a test")
+            faults.report(RuntimeError("a slot fell over"), "in a test")
         assert "a slot fell over" in window.pages.chat().page.notice.message.text()
         ask(qtbot, window, "hello")
         assert window.context.session.chat.turns[0].answer.status == "done"

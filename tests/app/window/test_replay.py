@@ -75,7 +75,7 @@ def test_a_reopened_conversation_is_played_from_its_file(qtbot: QtBot, open_wind
     kept = window.context.folders.traces / trace.path.name
     kept.parent.mkdir(parents=True, exist_ok=True)
     kept.write_bytes(trace.path.read_bytes())
-    session.begin()
+    session.open_new()
     assert conversation is not None
     session.open(conversation)
     view = answer(window)
@@ -99,7 +99,7 @@ def test_a_run_that_is_gone_says_so(qtbot: QtBot, open_window: Open) -> None:
     ask(qtbot, window, "hello")
     session = window.context.session
     conversation = session.conversation
-    session.begin()
+    session.open_new()
     assert conversation is not None
     session.open(conversation)  # the folder of traces is not the window's: its file is not there
     replay = answer(window).replay

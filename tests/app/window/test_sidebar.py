@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication, QLineEdit, QVBoxLayout, QWidget
 from app.design.stylesheet import chrome
 from app.design.tokens import DARKROOM
 from app.library import Summary
-from app.window.sidebar import WIDTH, Sidebar, style
+from app.window.sidebar import SIDEBAR_WIDTH, Sidebar, style
 
 DAY = 86_400.0
 NOW = 1_700_000_000.0
@@ -41,7 +41,7 @@ def sidebar(qtbot):
     made = Sidebar()
     made.setStyleSheet(chrome(DARKROOM, style))
     qtbot.addWidget(made)
-    made.resize(WIDTH, 600)
+    made.resize(SIDEBAR_WIDTH, 600)
     made.show_conversations(some(6), 2, NOW)
     made.show()
     qtbot.waitExposed(made)

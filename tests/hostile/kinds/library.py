@@ -139,7 +139,7 @@ def _bring_in(library: Library, path: Path) -> float:
     with ThreadPoolExecutor(1) as reader:  # as the app does, so that it does not hold the window
         whole = reader.submit(transfer.read_file, path).result()
     longest = 0.0
-    storing = library.taking(whole)
+    storing = library.inserting(whole)
     while True:
         began = time.thread_time()
         try:

@@ -312,7 +312,7 @@ def _make_paste(random: Random, _folder: Path) -> Attempt:
         elif into == 1:
             shown = editor = PromptEditor(lambda _text: None, lambda: None)
             field = editor.field
-            editor.begin("Before")
+            editor.edit("Before")
         elif into == 2:
             shown = form = PresetForm(SettingsValues())
             field = form.system_prompt
