@@ -59,13 +59,14 @@ def bring_in(library: Library) -> str:
 
     A file that cannot be imported now stays in place, and the message names it.
     """
-    imported, left, size = 0, [], 0
+    imported, left, room = 0, [], MAX_RESCUED_BYTES
     for path in _files(library):
         try:
-            size += path.stat().st_size
-            if size > MAX_RESCUED_BYTES:
+            size = path.stat().st_size
+            if size > room:
                 left.append(path)
                 continue
+            room -= size
             library.insert(transfer.read_file(path))
             imported += 1
             path.unlink()

@@ -206,7 +206,10 @@ def test_what_cannot_be_saved_at_the_end_is_there_at_the_next_start(
     assert all(path.stat().st_mode & 0o077 == 0 for path in kept)
     lock.let_go()
     again = Library.open(folder)
-    assert "2 conversations" in saving.bring_in(again)
+    large = folder / "library-rescued-0.json"
+    large.write_bytes(b" " * (saving.MAX_RESCUED_BYTES + 1))
+    assert "2 conversations" in saving.bring_in(again)  # the large file before them is left, and takes no room
+    large.unlink()
     shapes = [shape(ConversationStore(again).open(summary.id)) for summary in again.summaries()]
     assert all(shape(chat) in shapes for chat in (one, desk.session.chat))
     assert len(shapes) == 3  # and what was saved before stands
