@@ -21,7 +21,7 @@ from app.design import themes
 from app.pictures.source import PictureSource
 from app.presets.editor import PresetPicker
 from app.presets.store import Preset, PresetStore
-from app.session.asking import cannot_see, reserve
+from app.session.turn_request import cannot_see, reserve
 from app.state.chat.attachment import AttachedPicture, Attachment
 from app.state.chat.conversation import Turn
 from app.state.chat.prompts import PromptCount, prepare_with_files, small_suggestions, suggestions
@@ -317,7 +317,7 @@ class ChatController(QObject):
         """Returns the conversation as it would be sent now, with the composer's draft."""
         composer = self.page.composer
         session, model = self._session, self._context.model
-        return session.asking.pending(
+        return session.requests.pending(
             session.chat, model, composer.text, composer.attachments, composer.pictures.pictures
         )
 

@@ -10,7 +10,7 @@ from app.context import AppContext
 from app.server import words
 from app.server.page import ServerPage
 from app.server.snippets import Access
-from app.session.asking import title_of
+from app.session.turn_request import title_of
 from app.system.i18n import tr
 from engine.service import is_remote
 

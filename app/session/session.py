@@ -19,9 +19,9 @@ from app.bridge.engine_thread import EngineLink, RunHandle
 from app.library import Library, LibraryError
 from app.library.conversations import ConversationStore
 from app.presets.store import DEFAULT
-from app.session.asking import Asking, behind_calls, cannot_see
 from app.session.calling import Calling
 from app.session.saving import Saving, bring_in
+from app.session.turn_request import TurnRequests, behind_calls, cannot_see
 from app.settings.values import SettingsValues
 from app.state.chat.attachment import AttachedPicture, Attachment
 from app.state.chat.conversation import Answer, ChatState, Turn, user_message
@@ -68,7 +68,7 @@ class Session(QObject):
         self.calls = Calling(toolbox)
         self.calls.changed.connect(self._show_calls)
         self.calls.ended.connect(self._go_on)
-        self.asking = Asking(values, library.pictures, self.calls)
+        self.requests = TurnRequests(values, library.pictures, self.calls)
         self.library = library
         self.chat = ChatState(preset=DEFAULT)
         self.think = False
@@ -165,7 +165,7 @@ class Session(QObject):
         rewriting: Rewriting | None = None,
     ) -> None:
         """Sends a prompt at the end of the path, to the part of the model that it is for, in the form that it reads.
-        Without ``pictures``, those that ``Asking.carried`` returns go with it.
+        Without ``pictures``, those that ``TurnRequests.carried`` returns go with it.
 
         The answer to a prompt with gaps is that text, filled in by a model that can; ``rewriting`` says otherwise.
 
@@ -177,11 +177,11 @@ class Session(QObject):
                 pictures, or another window is answering the conversation.
         """
         asked, prompt = user_message(text, attachments, pictures), text
-        model = self.asking.part(self.chat, model, asked, rewriting=rewriting)
+        model = self.requests.part(self.chat, model, asked, rewriting=rewriting)
         if rewriting is None:
             prompt, attachments = prepare_with_files(model.traits, text, attachments, len(pictures))
-        answer = self.asking.new_answer(model, rewriting=rewriting)
-        turn = self.chat.ask(prompt, answer, attachments, pictures or self.asking.carried(self.chat, model))
+        answer = self.requests.new_answer(model, rewriting=rewriting)
+        turn = self.chat.ask(prompt, answer, attachments, pictures or self.requests.carried(self.chat, model))
         self._start(turn, model)
 
     def ask_again(self, turn: Turn, model: LoadedModel, rewriting: Rewriting | None = None) -> None:
@@ -190,8 +190,8 @@ class Session(QObject):
         Raises like ``ask``.
         """
         rewriting = rewriting or turn.answer.rewriting
-        model = self.asking.part(self.chat, model, turn.message, turn, rewriting)
-        answer = self.asking.new_answer(model, len(turn.answers), rewriting)
+        model = self.requests.part(self.chat, model, turn.message, turn, rewriting)
+        answer = self.requests.new_answer(model, len(turn.answers), rewriting)
         self.chat.ask_again(turn, answer)
         self._start(turn, model)
 
@@ -219,8 +219,8 @@ class Session(QObject):
 
     def edit(self, turn: Turn, prompt: str, model: LoadedModel) -> None:
         """Sends another version of a turn's prompt, on a new branch. Raises like ``ask``."""
-        model = self.asking.part(self.chat, model, user_message(prompt, turn.attachments, turn.pictures), turn)
-        self._start(self.chat.edit(turn, prepare(model.traits, prompt), self.asking.new_answer(model)), model)
+        model = self.requests.part(self.chat, model, user_message(prompt, turn.attachments, turn.pictures), turn)
+        self._start(self.chat.edit(turn, prepare(model.traits, prompt), self.requests.new_answer(model)), model)
 
     def _start(self, turn: Turn, model: LoadedModel) -> None:
         chat, answer = self.chat, turn.answer
@@ -235,7 +235,7 @@ class Session(QObject):
             raise SafelightError(problem)
         self._put_back = None
         tools = self.calls.offered(model) if how is None else ()
-        request = self.asking.request(chat, turn, model, how, tools, self.think)
+        request = self.requests.request(chat, turn, model, how, tools, self.think)
         self._run = _Run(self._run_request(request), chat, turn, answer, model, chat.id is None, tools)
         path = self._path_to(turn)
         self._keep("ask", answer, chat, lambda: self._store(chat, path, model))

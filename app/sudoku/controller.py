@@ -10,8 +10,8 @@ from app.bridge.engine_thread import Handle, RunHandle
 from app.bridge.remote_access import only_text
 from app.context import SUDOKU, AppContext
 from app.pictures.bar import Pasted, read_picture
-from app.session.asking import title_of
 from app.session.model_slot import ModelChoice
+from app.session.turn_request import title_of
 from app.settings.values import later_seed
 from app.state.adapters import adapters_for, title_of_adapter
 from app.state.chat.attachment import AttachedPicture

@@ -17,7 +17,7 @@ from app.design.fonts import TEXT_SMALL, px
 from app.design.layouts import row_of
 from app.design.tokens import Theme
 from app.server.words import status_text
-from app.session.asking import title_of
+from app.session.turn_request import title_of
 from app.settings.strip import SettingsStrip
 from app.system.i18n import size, tr, trn
 from app.system.timers import later

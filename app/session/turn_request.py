@@ -58,7 +58,7 @@ def behind_calls(first: ChatRun, answer: Answer) -> ChatRun:
     )  # fmt: skip
 
 
-class Asking:
+class TurnRequests:
     """Makes answers, and the requests for them, by the user's settings."""
 
     def __init__(self, values: SettingsValues, pictures: PictureStore, calls: Calling) -> None:
