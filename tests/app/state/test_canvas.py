@@ -45,7 +45,7 @@ def long_run(model) -> list[Event]:
 
 @pytest.fixture(scope="module")
 def pinned_run(model) -> list[Event]:
-    return run_of(model, pinned=((0, 75), (5, 80), (63, 81)), eos_token_ids=(), max_denoising_steps=6)
+    return run_of(model, pinned=((0, 75), (5, 80), (63, 81)), eos_token_ids=(), max_denoising_steps=12)
 
 
 def picture(block: BlockState) -> dict[str, object]:

@@ -192,11 +192,10 @@ def test_goes_on_after_the_process_was_killed(hub: Hub, get: Callable[..., bool]
     hub.stall_after = 200_000
     code = f"from engine.hub.download import download; download({REPO!r}, endpoint={hub.endpoint!r})"
     process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=os.environ)
-    wait_for(lambda: part_bytes() > 100_000)
+    wait_for(lambda: part_bytes() > 200_000 - 8_192)  # all that came, but for what the library has not written yet
     process.kill()
     process.wait()
     here = part_bytes()
-    assert 200_000 - here < 8_192
     hub.gate.set()
     assert snapshot_of(REPO) is None
     assert get()
