@@ -89,7 +89,7 @@ def main() -> None:
     assert isinstance(app, QApplication)
     apply_theme(app, DARKROOM)
     motion.set_reduced(True)
-    page = ChatPage(ViewOptions(True, "state"), Mock())
+    page = ChatPage(ViewOptions(True), Mock(others=lambda _turn: (), can_change=lambda _turn: True))
     page.setStyleSheet(chrome(DARKROOM))
     page.resize(960, 760)
     page.show()
