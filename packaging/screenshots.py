@@ -380,11 +380,13 @@ class Tour:
         models = window.pages.models()
         servers = models.page.servers
         with text_server() as other:
-            for address, key in ((state.url, state.key), (other, ""), ("http://127.0.0.1:9", "")):
+            for count, (address, key) in enumerate(
+                ((state.url, state.key), (other, ""), ("http://127.0.0.1:9", "")), 1
+            ):
                 servers.address.setText(address)
                 servers.key.setText(key)
                 servers.add_button.click()
-                wait_for(lambda: models.remote.is_idle, "the server's answer")
+                wait_for(lambda count=count: len(models.remote._reachability) == count, "the server's answer")
             base = next(base for base in servers.rows if base.startswith(other))
             servers.rows[base].load.click()
             wait_for(lambda: window.context.model is not None and window.context.loading is None, "the model")
