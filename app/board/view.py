@@ -262,11 +262,13 @@ class BlockBoard(FrameView):
         """Returns the cell at a position of the canvas; -1 if there is none."""
         return self._cells.get(position, -1)
 
+    @Slot(int)
     def select_position(self, position: int) -> None:
         self._is_led = True
         super().select_position(position)
         self._is_led = False
 
+    @Slot(int)
     def point_at(self, position: int) -> None:
         self._is_led = True
         super().point_at(position)

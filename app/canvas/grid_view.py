@@ -152,10 +152,12 @@ class GridView(QWidget):
             self._hovered = index
             self.cellHovered.emit(index)
 
+    @Slot(int)
     def select_position(self, position: int) -> None:
         """Selects the position that was selected in another view of the canvas."""
         self._select(self.cell_of(position))
 
+    @Slot(int)
     def point_at(self, position: int) -> None:
         """Marks the position under the pointer in another view of the canvas."""
         self._hover(self.cell_of(position))
