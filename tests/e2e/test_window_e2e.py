@@ -35,7 +35,7 @@ def ask(qtbot: QtBot, window: MainWindow, text: str) -> None:
 
 
 def test_stop_one_answer_and_finish_another(qtbot: QtBot, window: MainWindow, page: ChatPage) -> None:
-    window.context.values.overrides |= {"entropy_bound": 0.0, "t_max": 2.0}  # one token a step, of even chances
+    window.context.values.overrides |= {"entropy_bound": 0.0, "t_max": 5.0}  # one token a step, of even chances
     ask(qtbot, window, "Reverse the word robot.")
     stopped = window.context.session.chat.turns[0].answer
     qtbot.waitUntil(lambda: stopped.stats.total_steps > 0, timeout=RUN_MS)
