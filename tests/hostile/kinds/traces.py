@@ -228,10 +228,9 @@ def _make_trace(random: Random, folder: Path) -> Attempt:
         os.mkfifo(path)
     else:
         path.write_bytes(build(random))
-    check = random.random() < 0.3
 
     def attempt() -> None:
-        trace = open_trace(path, check=check)
+        trace = open_trace(path)
         asked: list[Callable[[], Any]] = [
             lambda: trace.text,
             lambda: trace.reply(),
