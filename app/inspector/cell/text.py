@@ -165,8 +165,16 @@ class TextPane(PlainText):
 
 def _shared(a: str, b: str) -> int:
     """Returns the number of characters of the common beginning."""
-    pairs = enumerate(zip(a, b, strict=False))
-    return next((place for place, (one, other) in pairs if one != other), min(len(a), len(b)))
+    if a == b[: len(a)]:
+        return len(a)
+    low, high = 0, min(len(a), len(b))
+    while low < high:  # by halves: each step of a scrub asks this of the whole text
+        middle = (low + high + 1) // 2
+        if a[:middle] == b[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 class RenderedText(QWidget):
