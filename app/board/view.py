@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from PySide6.QtCore import QEvent, QRect, QSize, Qt, Signal, Slot
+from PySide6.QtCore import QEvent, QRect, QSize, Qt, Slot
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QPainter, QPen, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
@@ -216,9 +216,6 @@ class BlockBoard(FrameView):
     A position without a cell, such as a line break, can be selected in other views; here the selection is then empty.
     """
 
-    positionSelected = Signal(int)  # noqa: N815 - Qt's naming style
-    positionHovered = Signal(int)  # noqa: N815
-
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.placed: Placed | None = None  # the puzzle and the positions of its cells; None if no board is shown
@@ -226,7 +223,6 @@ class BlockBoard(FrameView):
         self._cells: dict[int, int] = {}  # by position
         self.block: BlockState | None = None  # the shown one, as it was when it was set
         self._heat: Heat | None = None
-        self._is_led = False  # True while another view sets the selected or hovered cell
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
 
     def place(self, placed: Placed | None, piece: Callable[[int], str]) -> None:
@@ -262,32 +258,9 @@ class BlockBoard(FrameView):
         """Returns the cell at a position of the canvas; -1 if there is none."""
         return self._cells.get(position, -1)
 
-    @Slot(int)
-    def select_position(self, position: int) -> None:
-        self._is_led = True
-        super().select_position(position)
-        self._is_led = False
-
-    @Slot(int)
-    def point_at(self, position: int) -> None:
-        self._is_led = True
-        super().point_at(position)
-        self._is_led = False
-
-    def _position(self, cell: int) -> int:
+    def position_of(self, cell: int) -> int:
+        """Returns the position of a cell on the canvas; -1 if there is none."""
         return -1 if cell < 0 or self.placed is None else self.placed.positions[cell]
-
-    def _select(self, index: int) -> None:
-        before = self.selected
-        super()._select(index)
-        if self.selected != before and not self._is_led:
-            self.positionSelected.emit(self._position(self.selected))
-
-    def _hover(self, index: int) -> None:
-        before = self.hovered
-        super()._hover(index)
-        if self.hovered != before and not self._is_led:
-            self.positionHovered.emit(self._position(self.hovered))
 
     def minimumSizeHint(self) -> QSize:
         return QSize(SMALLEST, SMALLEST)

@@ -39,12 +39,15 @@ class GridView(QWidget):
 
     cellHovered = Signal(int)  # noqa: N815 - Qt's naming
     cellSelected = Signal(int)  # noqa: N815
+    positionHovered = Signal(int)  # noqa: N815 - on the canvas; not if another view of it has set it here
+    positionSelected = Signal(int)  # noqa: N815
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent, mouseTracking=True, focusPolicy=Qt.FocusPolicy.StrongFocus)
         self._is_still = False  # never tinted, whatever the setting
         self._selected = -1
         self._hovered = -1
+        self._is_led = False  # True while another view sets the selected or hovered cell
         self._tinted: Mapping[int, CellState] = {}  # cells that have just changed, and their new states
         self._tint = 0.0  # 1 just after the change, falling to 0
         self._fade = QVariantAnimation(self, duration=FADE_MS, startValue=1.0, endValue=0.0)
@@ -68,6 +71,10 @@ class GridView(QWidget):
     def cell_of(self, position: int) -> int:
         """Returns the cell at a position of the canvas; -1 if there is none."""
         return position
+
+    def position_of(self, cell: int) -> int:
+        """Returns the position of a cell on the canvas; -1 if there is none."""
+        return cell
 
     def cell_value(self, _index: int) -> str:
         """Returns the content of an editable cell; empty for other cells."""
@@ -144,6 +151,8 @@ class GridView(QWidget):
             self._update_cells((index, self._selected))
             self._selected = index
             self.cellSelected.emit(index)
+            if not self._is_led:
+                self.positionSelected.emit(self.position_of(index))
 
     def _hover(self, index: int) -> None:
         index = index if 0 <= index < self.grid.count else -1
@@ -151,16 +160,22 @@ class GridView(QWidget):
             self._update_cells((index, self._hovered))
             self._hovered = index
             self.cellHovered.emit(index)
+            if not self._is_led:
+                self.positionHovered.emit(self.position_of(index))
 
     @Slot(int)
     def select_position(self, position: int) -> None:
         """Selects the position that was selected in another view of the canvas."""
+        self._is_led = True
         self._select(self.cell_of(position))
+        self._is_led = False
 
     @Slot(int)
     def point_at(self, position: int) -> None:
         """Marks the position under the pointer in another view of the canvas."""
+        self._is_led = True
         self._hover(self.cell_of(position))
+        self._is_led = False
 
     def _cell_under(self, event: QMouseEvent) -> int:
         return self.grid.cell_at(event.position().x(), event.position().y())

@@ -368,14 +368,8 @@ QLabel[role="trace"] { font-size: @text_lead@; font-weight: 600; }
 QWidget#inspector QSplitter::handle:horizontal { background: @line@; margin: 0 2px; }
 QWidget#inspector QSplitter::handle:vertical { background: @line@; margin: 2px 0; }
 
-/* the Sudoku page: figures, headings and the buttons of the slider */
+/* the Sudoku page: figures and headings */
 QWidget#sudoku { background: @surface@; }
-QWidget#sudoku QPushButton#transport-button {
-    background: transparent; border: 1px solid transparent; border-radius: 4px; padding: 4px 6px;
-}
-QWidget#sudoku QPushButton#transport-button:hover { background: @line@; }
-QWidget#sudoku QPushButton#transport-button[ring="true"] { border: 2px solid @focus@; padding: 3px 5px; }
-QWidget#sudoku QPushButton#transport-button:disabled { background: transparent; border-color: transparent; }
 QLabel[role="figure"] { font-size: @text_lead@; font-weight: 600; }
 QLabel[role="side"] { font-size: @text_body@; font-weight: 600; }
 QLabel[role="verdict"] { font-size: @text_body@; }

@@ -271,7 +271,7 @@ class Continuations(QObject):
         reply, snapshot = replies[-1], self._player.snapshot
         if not isinstance(reply, InfluenceMeasured):
             return
-        request, influence = reply.request, reply.found
+        request, influence = reply.request, reply.influence
         if influence is None:
             self._influence.show_problem(tr(reply.message))
         elif self._player.trace is request.trace and snapshot is not None and len(influence.kl) == snapshot.length:

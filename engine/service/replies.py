@@ -154,7 +154,7 @@ class InfluenceMeasured:
     """A request with its result, or with None and the reason."""
 
     request: InfluenceRequest
-    found: Influence | None
+    influence: Influence | None
     message: str = ""
 
 

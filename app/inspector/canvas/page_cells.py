@@ -89,11 +89,8 @@ class PageGrid(GridView):
     def __init__(self, player: Player, paint_mark: Callable[[QPainter, QRect], None] = tint) -> None:
         super().__init__()
         self._paint_mark = paint_mark
-        selected, hovered = self.cellSelected, self.cellHovered
-        if isinstance(self, BlockBoard):
-            selected, hovered = self.positionSelected, self.positionHovered
-        selected.connect(player.select)
-        hovered.connect(player.point)
+        self.positionSelected.connect(player.select)
+        self.positionHovered.connect(player.point)
         player.selected.connect(self.select_position)
         player.hovered.connect(self.point_at)
         self.marks: Mask = np.zeros(0, dtype=np.bool_)  # the marked positions, shape (C,)
