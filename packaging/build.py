@@ -94,9 +94,9 @@ def inside(bundle: Path) -> Path:
 def finish_linux(bundle: Path, cuda: bool) -> None:
     """Symbols, kernels, launcher or stand-ins, the desktop's files; then the proof that all of it loads."""
     root = inside(bundle)
-    for name in contents.STRIPPED:
-        if (root / name).exists() and shutil.which("strip"):
-            subprocess.run(["strip", "--strip-unneeded", str(root / name)], check=True)
+    for library in (path for pattern in contents.STRIPPED for path in root.glob(pattern)):
+        if shutil.which("strip"):
+            subprocess.run(["strip", "--strip-unneeded", str(library)], check=True)
     if cuda and (root / "triton").is_dir():
         launcher.build(package("triton") / "backends" / "nvidia", root / "triton/backends/nvidia/cuda_utils.so")
     if compiler := native.compiler():

