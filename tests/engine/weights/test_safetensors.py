@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from engine import SafelightError, load_model
+from engine.files import read_json, write_json
 from engine.weights import safetensors
 from tests.engine.tiny import CONFIG, change_weights, checkpoint, network
 
@@ -32,9 +34,7 @@ def folder(sound: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(sound, tmp_path / "tiny"))
 
 
-def set_config(folder: Path, **changes: object) -> None:
-    path = folder / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+Breaks = Callable[[Path], object]
 
 
 def shard(folder: Path) -> list[str]:
@@ -50,18 +50,12 @@ def shard(folder: Path) -> list[str]:
     return files
 
 
-def rename(folder: Path) -> None:
-    weights = load_file(folder / "model.safetensors")
-    change_weights(folder, {Q_PROJ: None, "model.decoder.layers.1.self_attn.query.weight": weights[Q_PROJ]})
+def set_config(**changes: object) -> Breaks:
+    return lambda folder: write_json(folder / "config.json", read_json(folder / "config.json") | changes)
 
 
 def double(folder: Path) -> None:
     save_file({Q_PROJ: load_file(folder / "model.safetensors")[Q_PROJ]}, folder / "more.safetensors")
-
-
-def truncate(folder: Path) -> None:
-    path = folder / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:-1000])
 
 
 def only_pickle(folder: Path) -> None:
@@ -71,11 +65,7 @@ def only_pickle(folder: Path) -> None:
     (folder / "pytorch_model.bin").write_bytes(b"cposix\nsystem\n(S'touch " + target + b"'\ntR.")
 
 
-def lose_shard(folder: Path) -> None:
-    (folder / shard(folder)[1]).unlink()
-
-
-def unshard(index: str) -> Callable[[Path], None]:
+def unshard(index: str) -> Breaks:
     def breaks(folder: Path) -> None:
         shard(folder)
         (folder / "model.safetensors.index.json").write_text(index)
@@ -83,23 +73,20 @@ def unshard(index: str) -> Callable[[Path], None]:
     return breaks
 
 
-def written(name: str, content: str | bytes) -> Callable[[Path], None]:
-    def breaks(folder: Path) -> None:
-        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-
-    return breaks
+def written(name: str, content: str | bytes) -> Breaks:
+    return lambda folder: (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
-def removed(name: str) -> Callable[[Path], None]:
+def removed(name: str) -> Breaks:
     return lambda folder: (folder / name).unlink()
 
 
-def weights(**change: torch.Tensor | None) -> Callable[[Path], None]:
+def weights(**change: torch.Tensor | None) -> Breaks:
     names = {"q_proj": Q_PROJ, "scalar": SCALAR, "surplus": "model.decoder.layers.9.extra"}
     return lambda folder: change_weights(folder, {names[name]: tensor for name, tensor in change.items()})
 
 
-def instead(make: Callable[[Path], object]) -> Callable[[Path], None]:
+def instead(make: Breaks) -> Breaks:
     """Something else in the weights' place."""
 
     def breaks(folder: Path) -> None:
@@ -109,21 +96,13 @@ def instead(make: Callable[[Path], object]) -> Callable[[Path], None]:
     return breaks
 
 
-def header(text: str) -> bytes:
-    return len(text).to_bytes(8, "little") + text.encode()
-
-
-def one_tensor(shape: list[int]) -> bytes:
-    return header(json.dumps({Q_PROJ: {"dtype": "BF16", "shape": shape, "data_offsets": [0, 0]}}))
-
-
-FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {
+ENDLESS = json.dumps({Q_PROJ: {"dtype": "BF16", "shape": [2**31, 2**31], "data_offsets": [0, 0]}}).encode()
+FAULTS: dict[str, tuple[Breaks, str]] = {
     "no config": (removed("config.json"), "has no config.json"),
     "config is not JSON": (written("config.json", "{"), "config.json cannot be read as JSON"),
-    "other model": (lambda folder: set_config(folder, model_type="gpt2"), "model_type is 'gpt2'"),
-    "config of another shape": (lambda folder: set_config(folder, text_config={"vocab_size": 3}), "is missing"),
+    "other model": (set_config(model_type="gpt2"), "model_type is 'gpt2'"),
+    "config of another shape": (set_config(text_config={"vocab_size": 3}), "is missing"),
     "generation config": (written("generation_config.json", '{"t_max": -1}'), "t_max must be above 0"),
-    "renamed tensor": (rename, "layers.1.self_attn.query.weight is not part of this model"),
     "missing tensor": (weights(q_proj=None), f"{Q_PROJ} is missing"),
     "missing tensors": (weights(q_proj=None, scalar=None), f"{Q_PROJ} is missing and 1 more"),
     "surplus tensor": (weights(surplus=torch.ones(2)), "model.decoder.layers.9.extra is not part of this model"),
@@ -133,10 +112,13 @@ FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {
         weights(q_proj=torch.ones(32, 32, dtype=torch.int8)),
         f"{Q_PROJ} has the type I8; expected floating point",
     ),
-    "truncated weights": (truncate, "model.safetensors is damaged or truncated"),
+    "truncated weights": (
+        lambda folder: os.truncate(folder / "model.safetensors", 9_000),
+        "model.safetensors is damaged or truncated",
+    ),
     "no weights": (removed("model.safetensors"), "has no .safetensors weights"),
     "only a pickle": (only_pickle, "pytorch_model.bin is a pickle, which is never opened"),
-    "missing shard": (lose_shard, "model-2.safetensors is missing"),
+    "missing shard": (lambda folder: (folder / shard(folder)[1]).unlink(), "model-2.safetensors is missing"),
     "index without files": (unshard('{"weight_map": {}}'), "has no weight_map"),
     "index of a file elsewhere": (
         unshard('{"weight_map": {"a": "../x.safetensors"}}'),
@@ -145,7 +127,10 @@ FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "index is a list": (unshard("[]"), "does not hold a JSON object"),
     "weights are a folder": (instead(os.mkdir), "model.safetensors is damaged or truncated"),
     "weights are elsewhere": (instead(lambda path: path.symlink_to("gone")), "model.safetensors is missing"),
-    "a shape near 2^62": (written("model.safetensors", one_tensor([2**31, 2**31])), "is damaged or truncated"),
+    "a shape near 2^62": (
+        written("model.safetensors", len(ENDLESS).to_bytes(8, "little") + ENDLESS),
+        "is damaged or truncated",
+    ),
     "corrupt tokenizer": (written("tokenizer.json", '{"model":\n {}}'), "tokenizer.json is damaged"),
     "corrupt chat template": (written("chat_template.jinja", "{% for\n m in"), "chat template is damaged"),
     "settings are no JSON": (written("tokenizer_config.json", "nope"), "tokenizer_config.json cannot be read"),
@@ -153,24 +138,21 @@ FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_bad_folder(fault: str, folder: Path) -> None:
+def test_a_bad_folder_is_refused(fault: str, folder: Path) -> None:
     breaks, message = FAULTS[fault]
     breaks(folder)
-    with pytest.raises(SafelightError) as error:
+    with pytest.raises(SafelightError, match=re.escape(message)):
         load_model(folder, device="cpu")
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)
     assert not (folder / "opened").exists()
 
 
-@pytest.mark.parametrize("kind", ["nothing there", "a file", "an empty folder"])
-def test_no_folder(kind: str, tmp_path: Path) -> None:
-    path = {"nothing there": tmp_path / "gone", "a file": tmp_path / "file", "an empty folder": tmp_path}[kind]
+@pytest.mark.parametrize(
+    ("name", "message"), [("gone", "there is no model at"), ("file", "is a file"), (".", "not a model folder")]
+)
+def test_a_place_without_a_folder_is_refused(name: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    message = {"nothing there": "there is no model at", "a file": "is a file", "an empty folder": "not a model folder"}
-    with pytest.raises(SafelightError, match=message[kind]) as error:
-        load_model(path)
-    assert "\n" not in str(error.value)
+    with pytest.raises(SafelightError, match=message):
+        load_model(tmp_path / name)
 
 
 @pytest.mark.parametrize(
@@ -182,19 +164,18 @@ def test_no_folder(kind: str, tmp_path: Path) -> None:
         ({"quantization": "q3"}, "unknown quantization 'q3'"),
     ],
 )
-def test_unknown_options(options: dict[str, str], message: str, sound: Path) -> None:
-    with pytest.raises(SafelightError, match=message) as error:
+def test_unknown_options_are_named(options: dict[str, str], message: str, sound: Path) -> None:
+    with pytest.raises(SafelightError, match=message):
         load_model(sound, **options)
-    assert "\n" not in str(error.value)
 
 
-def test_tokenizer_larger_than_the_model(folder: Path) -> None:
+def test_a_tokenizer_larger_than_the_model_is_refused(folder: Path) -> None:
     checkpoint(folder, vocab_size=100)
     with pytest.raises(SafelightError, match=r"tokenizer.json has 128 tokens, config.json only 100"):
         load_model(folder)
 
 
-def test_sound_folder(sound: Path) -> None:
+def test_a_sound_folder_is_the_network(sound: Path) -> None:
     shares: list[float] = []
     model = load_model(sound, device="cpu", dtype="float32", progress=shares.append)
     assert model.config == CONFIG
@@ -209,11 +190,9 @@ def test_sound_folder(sound: Path) -> None:
         assert torch.equal(parameter, expected[name].bfloat16().float()), name  # files hold bf16
 
 
-def test_shards_and_vision_tensors(folder: Path) -> None:
-    vision = {"model.encoder.vision_tower.x.weight": torch.ones(3, dtype=torch.int8)}
-    change_weights(
-        folder, {**vision, "model.encoder.embed_vision.y": torch.ones(1), "model.encoder.vision_tower.z": torch.ones(2)}
-    )
+def test_shards_are_one_model_and_vision_tensors_are_skipped(folder: Path) -> None:
+    names = ("vision_tower.x.weight", "embed_vision.y", "vision_tower.z")
+    change_weights(folder, {f"model.encoder.{name}": torch.ones(3, dtype=torch.int8) for name in names})
     shard(folder)
     assert load_model(folder).skipped_vision_tensors == 3
 
@@ -226,12 +205,8 @@ def test_weights_are_read_from_any_float_type(dtype: torch.dtype, folder: Path) 
     assert (found == 0.25).all()
 
 
-def test_an_error_message_is_one_line_whatever_it_quotes() -> None:
-    assert str(SafelightError("first\nsecond")) == "first second"
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="which pages of a mapped file are in memory is asked of Linux")
-def test_what_was_copied_out_of_a_file_does_not_stay_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_was_copied_does_not_stay_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(safetensors, "MAPPED", 4 * 2**20)
     path = tmp_path / "model.safetensors"
     save_file({f"part{index}": torch.full((2**18,), float(index)) for index in range(40)}, path)  # 1 MB each
