@@ -1,4 +1,4 @@
-"""What the tests of traces share: runs that are recorded, and what it means for two runs to be the same."""
+"""Runs that are recorded or made up for tests of traces, and the comparison of two runs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def record(
     fail_after: int | None = None,
     **changes: Any,
 ) -> Trace:
-    """Run a model with its trace written to ``path`` beside the one in memory, which is returned.
+    """Run a model with its trace written to ``path`` and kept in memory; returns the latter.
 
     ``stop_after`` cancels after so many steps; ``fail_after`` breaks off after so many events, as an error would.
     """

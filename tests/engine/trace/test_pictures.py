@@ -12,7 +12,6 @@ from engine.forks import Fork
 from engine.pictures import Picture
 from engine.service.requests import ForkRun
 from engine.text.message import image_of
-from engine.trace.header import TraceHeader
 from tests.engine import traces
 from tests.engine.drawn import picture
 from tests.engine.traces import read_whole
@@ -21,13 +20,12 @@ RED, BLUE = picture("red"), picture("blue", 20, 400)
 FORK = (Fork(1, 2, seed=8),)
 
 
-def header(*shown: Picture) -> TraceHeader:
-    images = tuple(image_of(one) for one in shown)
-    return traces.header(messages=({"role": "user", "content": "prompt", "images": images},))
+MESSAGES = ({"role": "user", "content": "prompt", "images": (image_of(RED), image_of(BLUE))},)
 
 
 def written(path: Path, *pictures: Picture) -> Path:
-    with TraceWriter(path, header(RED, BLUE), traces.letter, traces.is_tenth, traces.letters, pictures) as writer:
+    header = traces.header(messages=MESSAGES)
+    with TraceWriter(path, header, traces.letter, traces.is_tenth, traces.letters, pictures) as writer:
         for event in traces.made_up():
             writer.append(event)
     return path
@@ -36,7 +34,7 @@ def written(path: Path, *pictures: Picture) -> Path:
 def test_a_trace_has_the_pictures_of_its_prompt(tmp_path: Path) -> None:
     path = written(tmp_path / "a.sltrace", RED, BLUE)
     found = read_whole(path)
-    assert found.header.messages == header(RED, BLUE).messages
+    assert found.header.messages == traces.header(messages=MESSAGES).messages
     held = found.pictures
     assert held == (RED, BLUE)
     assert all(own is known for own, known in zip(found.pictures, held, strict=True))  # read once

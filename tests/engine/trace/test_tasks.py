@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import struct
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +33,9 @@ DECIDED = decision_header()
 STRUCTURED = header(16, 50, output_format=FORMAT)
 RUNS = {
     "a decision": (DECIDED, tuple(decided(DECIDED))),
-    "a decision that a server told of": (
+    "a decision of a server": (
         dataclasses.replace(DECIDED, slots=()),
-        (next(iter(one for one in decided(DECIDED) if isinstance(one, SlotsRead))),),
+        (next(one for one in decided(DECIDED) if isinstance(one, SlotsRead)),),
     ),
     "a run that fits a format": (STRUCTURED, tuple(structured())),
 }
@@ -44,11 +43,11 @@ both = pytest.mark.parametrize("name", RUNS)
 
 
 @both
-def test_what_is_read_is_what_was_sent(name: str, tmp_path: Path) -> None:
-    told, events = RUNS[name]
-    found = read_whole(write(tmp_path / "run.sltrace", events, told))
+def test_a_run_is_read_as_it_was_written(name: str, tmp_path: Path) -> None:
+    head, events = RUNS[name]
+    found = read_whole(write(tmp_path / "run.sltrace", events, head))
     assert_same(found.events, events)
-    assert found.header == told
+    assert found.header == head
     assert [entry.kind for entry in found.entries].count("slots") == sum(isinstance(one, SlotsRead) for one in events)
     for event in found.events:
         for array in event.logprobs if isinstance(event, SlotsRead) else ():
@@ -58,11 +57,11 @@ def test_what_is_read_is_what_was_sent(name: str, tmp_path: Path) -> None:
 
 @both
 def test_a_file_cut_behind_any_event_is_good_up_to_there(name: str, tmp_path: Path) -> None:
-    told, events = RUNS[name]
+    head, events = RUNS[name]
     for count in range(1, len(events) + 1):
-        found = read_whole(write(tmp_path / f"{count}.sltrace", events[:count], told))
+        found = read_whole(write(tmp_path / f"{count}.sltrace", events[:count], head))
         assert_same(found.events, events[:count])
-        live = Trace(header=told, piece=letter, decode=letters)
+        live = Trace(header=head, piece=letter, decode=letters)
         for event in events[:count]:
             live.append(event)
         assert found.text == live.text  # what is pinned stands in a draft, too
@@ -71,12 +70,12 @@ def test_a_file_cut_behind_any_event_is_good_up_to_there(name: str, tmp_path: Pa
 
 @both
 def test_another_safelight_gets_the_same(name: str) -> None:
-    told, events = RUNS[name]
+    head, events = RUNS[name]
     writer, reader = ReplyWriter(), ReplyReader()
-    data = writer.write(RunStarted("", Trace(header=told)))
+    data = writer.write(RunStarted("", Trace(header=head)))
     data += b"".join(writer.write(RunAdvanced("", event)) for event in events) + writer.write(RunEnded(""))
-    head, *found = [part for at in range(0, len(data), 91) for part in reader.feed(data[at : at + 91])]
-    assert head == told
+    own, *found = [part for at in range(0, len(data), 91) for part in reader.feed(data[at : at + 91])]
+    assert own == head
     assert_same([part for part in found if isinstance(part, Event)], events)
     assert reader.is_over
 
@@ -155,10 +154,6 @@ def test_pins_are_within_the_canvas() -> None:
             codec.decode(b"PINS", payload, 0, 1)
 
 
-def reordered(events: tuple[Event, ...], *places: int) -> list[Event]:
-    return [events[place] for place in places]
-
-
 ORDERS: dict[str, tuple[str, tuple[int, ...], int]] = {  # which events, and how many of them are good
     "twice between two steps": ("a run that fits a format", (0, 1, 2, 2, 3), 3),
     "of another step": ("a run that fits a format", (0, 1, 4, 3), 2),
@@ -172,26 +167,21 @@ ORDERS: dict[str, tuple[str, tuple[int, ...], int]] = {  # which events, and how
 @pytest.mark.parametrize("name", ORDERS)
 def test_out_of_its_order_it_ends_the_file(name: str, tmp_path: Path) -> None:
     run, places, good = ORDERS[name]
-    told, events = RUNS[run]
-    found = open_trace(write(tmp_path / "run.sltrace", reordered(events, *places), told))
+    head, events = RUNS[run]
+    found = open_trace(write(tmp_path / "run.sltrace", [events[place] for place in places], head))
     assert len(found.entries) == good
     assert found.notice.startswith("The trace is damaged")
 
 
-def raw(told: TraceHeader = DECIDED, **changes: Any) -> dict[str, Any]:
-    return {**json.loads(told.to_bytes()), **changes}
+def raw(head: TraceHeader = DECIDED, **changes: Any) -> dict[str, Any]:
+    return {**json.loads(head.to_bytes()), **changes}
 
 
-def changed_slot(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-    made = raw()
-    change(made["slots"][1])
-    return made
-
-
+SLOTS = raw()["slots"]
 WRONG_HEADERS = {
-    "a slot behind the canvas": changed_slot(lambda slot: slot.update(position=16)),
-    "a label without tokens": changed_slot(lambda slot: slot["labels"].__setitem__(0, [])),
-    "fewer slots than questions": raw(slots=raw()["slots"][:1]),
+    "a slot behind the canvas": raw(slots=[{**SLOTS[0], "position": 16}, *SLOTS[1:]]),
+    "a label without tokens": raw(slots=[{**SLOTS[0], "labels": [[], *SLOTS[0]["labels"][1:]]}, *SLOTS[1:]]),
+    "fewer slots than questions": raw(slots=SLOTS[:1]),
     "a format of no kind": raw(STRUCTURED, output_format={"kind": "poem"}),
 }
 

@@ -15,7 +15,7 @@ from engine.trace import ModelIdentity, Trace, TraceHeader, TraceWriter
 from engine.trace.codec import Codec
 from engine.trace.format import PayloadError
 from engine.trace.index import Order
-from tests.engine.traces import read_whole
+from tests.engine.traces import assert_same, read_whole
 
 NOTHING = np.zeros(0, dtype=np.int32)
 EVENTS: list[Event] = [
@@ -29,16 +29,9 @@ EVENTS: list[Event] = [
 ]
 
 
-def header() -> TraceHeader:
-    return TraceHeader(ModelIdentity("m", "M", "http://127.0.0.1:8000/v1#m"), "Hello", GenerationConfig(), 3)
-
-
-def facts(event: Event) -> dict[str, object]:
-    return {name: str(value) for name, value in vars(event).items()} | {"kind": type(event).__name__}
-
-
 def write(path: Path, events: list[Event], failure: str = "") -> Trace:
-    trace = Trace(header=header(), decode=lambda _: Reply(""))
+    model = ModelIdentity("m", "M", "http://127.0.0.1:8000/v1#m")
+    trace = Trace(header=TraceHeader(model, "Hello", GenerationConfig(), 3), decode=lambda _: Reply(""))
     with TraceWriter(path, trace.header, str, lambda _: False, lambda _: Reply("")) as file:
         for event in events:
             trace.append(event)
@@ -56,7 +49,7 @@ def test_it_is_read_as_it_was_written(tmp_path: Path, failure: str) -> None:
     trace.save(tmp_path / "b.sltrace")
     again = read_whole(tmp_path / "b.sltrace")
     for other in (stored, again):
-        assert [facts(event) for event in other.events] == [facts(event) for event in events]
+        assert_same(other.events, events)
         assert other.reply() == trace.reply() == Reply("Grüße, 𝄞 and more", "Let me see.")
         assert (other.failure, other.notice) == (failure, failure)
         assert (other.steps, other.committed) == ([], [])
@@ -67,7 +60,7 @@ def test_why_a_run_ended_is_kept_within_bounds(tmp_path: Path) -> None:
     events = [*EVENTS[:-1], dataclasses.replace(EVENTS[-1], reason="length", why=why)]
     write(tmp_path / "a.sltrace", events)
     read = read_whole(tmp_path / "a.sltrace")
-    assert [facts(event) for event in read.events] == [facts(event) for event in events]
+    assert_same(read.events, events)
     kind, payload, *_ = Codec(0, 0).encode(EVENTS[-1])
     for more in (b"\xff", b"x" * 1_001):
         with pytest.raises(PayloadError):
@@ -76,12 +69,7 @@ def test_why_a_run_ended_is_kept_within_bounds(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "payload",
-    [
-        b"",
-        b"\0\0\0\0\2\0\0\0x",
-        b"\xff\xff\xff\xff\0\0\0\0x",
-        b"\0\0\0\0\0\0\0\0\xff\xfe",
-    ],
+    [b"", b"\0\0\0\0\2\0\0\0x", b"\xff\xff\xff\xff\0\0\0\0x", b"\0\0\0\0\0\0\0\0\xff\xfe"],
 )
 def test_a_payload_that_is_none_is_refused(payload: bytes) -> None:
     with pytest.raises(PayloadError):
