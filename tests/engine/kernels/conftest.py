@@ -3,13 +3,15 @@ functions included, so that one process holds only one of the two.
 
 Files named ``test_*_interpreted.py`` run on CPU tensors in Triton's interpreter: here they are one item, which runs
 in a process of its own with ``TRITON_INTERPRET=1``. All other files here find the compiler and build kernels for cards
-that are not there. Without Triton nothing here is collected.
+that are not there. Without Triton nothing here is collected. Both are left out while a branch changes nothing that
+they depend on.
 
 In the interpreter, use fp32 or fp16: its bf16 arithmetic is wrong and says nothing. Inline PTX does not run in it.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import os
@@ -20,11 +22,18 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 PATTERN = "test_*_interpreted.py"
+OF_CARDS = (PATTERN, "test_budgets.py", "test_expert_compile.py", "test_expert_decode.py")
+BRANCH = "origin/main"  # that a change goes to
+# The rooms of card kernels, and the layers and steps that launch them.
+DEPENDS = (
+    *("engine/kernels", "engine/quant", "engine/checks", "engine/doctor", "tests/engine/kernels"),
+    *("engine/models/diffusion_gemma", "engine/decoding/step_*.py"),
+)
 PATIENCE = 600.0  # seconds
 INTERPRETING = os.environ.get("TRITON_INTERPRET") == "1"
 # A quarter of a build's time: without it machine code is the same, and says nothing of lines.
@@ -42,19 +51,44 @@ if INTERPRETING and not collect_ignore_glob:
     hasten()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "card: is about kernels for cards alone; run with -m card")
+
+
+@functools.cache
+def cards_are_unchanged(root: Path) -> bool:
+    """Returns whether nothing of ``DEPENDS`` differs from where the branch began; False if nobody can say."""
+
+    def git(*command: str) -> str:
+        return subprocess.run(["git", *command], cwd=root, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        changed = git("diff", "--name-only", git("merge-base", "HEAD", BRANCH), "--", *DEPENDS)
+        return not changed and not git("ls-files", "--others", "--exclude-standard", "--", *DEPENDS)
+    except (OSError, subprocess.CalledProcessError):
+        return False
+
+
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """A file for the interpreter is a module only in the process that interprets."""
-    if INTERPRETING or not module_path.match(PATTERN):
+    """A file for the interpreter is a module only in the process that interprets; one left out is none."""
+    is_of_cards = any(module_path.match(name) for name in OF_CARDS)
+    if INTERPRETING or not is_of_cards:
         return None
-    return InterpretedFile.from_parent(parent, path=module_path)
+    if "card" not in parent.config.option.markexpr and cards_are_unchanged(parent.config.rootpath):
+        return LeftOutFile.from_parent(parent, path=module_path)
+    return InterpretedFile.from_parent(parent, path=module_path) if module_path.match(PATTERN) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files share a process, whose result is asked for last: importing torch and Triton takes as long as a file."""
     runs = [item for item in items if isinstance(item, InterpretedRun)]
-    if runs:
-        runs[0].paths = [run.path for run in runs]
-        items[:] = [item for item in items if item not in runs] + runs[:1]
+    left_out = [item for item in items if isinstance(item, LeftOut)]
+    for run in runs[:1]:
+        run.paths = [each.path for each in runs]
+    items[:] = [item for item in items if item not in runs + left_out] + runs[:1] + left_out[:1]
+    for item in items:
+        if any(item.path.match(name) for name in OF_CARDS):
+            item.add_marker("card")
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -63,6 +97,20 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     for item in session.items:
         if isinstance(item, InterpretedRun) and worker == "gw0":
             threading.Thread(target=item.perform, daemon=True).start()
+
+
+class LeftOutFile(pytest.File):
+    """A file of tests that nothing can have broken."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        yield LeftOut.from_parent(self, name="left out")
+
+
+class LeftOut(pytest.Item):
+    """All files that are left out, in one line."""
+
+    def runtest(self) -> None:
+        pytest.skip(f"nothing that kernels for cards depend on differs from {BRANCH}; -m card runs their tests")
 
 
 class InterpretedFile(pytest.File):
@@ -75,9 +123,7 @@ class InterpretedFile(pytest.File):
 class InterpretedRun(pytest.Item):
     """All tests of some files, in one process."""
 
-    def __init__(self, **named: Any) -> None:
-        super().__init__(**named)
-        self.paths = [self.path]
+    paths: list[Path]
 
     def perform(self) -> None:
         """Run the tests, and write down how that ended."""
@@ -123,8 +169,8 @@ class InterpretedRun(pytest.Item):
 @pytest.fixture(scope="module")
 def codes(request: pytest.FixtureRequest) -> dict[str, MachineCode]:
     """Machine code of all builds that a file's selected tests ask for, by name; all at once takes less time."""
-    calls = [item.callspec for item in request.session.items if item.path == request.path and hasattr(item, "callspec")]
     from tests.engine.kernels.machine.build import compile_all  # which only two files here need
 
+    calls = [item.callspec for item in request.session.items if item.path == request.path and hasattr(item, "callspec")]
     builds = [call.params["build"] for call in calls if "build" in call.params]
     return dict(zip(map(str, builds), compile_all(builds), strict=True))

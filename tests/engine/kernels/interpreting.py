@@ -11,7 +11,7 @@ from triton.runtime import interpreter
 
 
 def hasten() -> None:
-    """For good, in a process that compiles nothing; results stay what they are, bit by bit."""
+    """Change the interpreter for good, in a process that compiles nothing; results stay what they are, bit by bit."""
     interpreter._patch_lang = _once_a_module(interpreter._patch_lang)
     # It works out whether integers overflow, and asserts it only where it debugs.
     interpreter.interpreter_builder.options = interpreter.InterpreterOptions(sanitize_overflow=False)

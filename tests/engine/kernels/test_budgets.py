@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.kernels.building import quick_or_slow
 from tests.engine.kernels.machine.budgets import TARGETS, MachineCode
-from tests.engine.kernels.machine.build import Build
+from tests.engine.kernels.machine.build import Build, quick_or_slow
 from tests.engine.kernels.machine.step_kernels import step_kernels
 
 
 def is_quick(build: Build) -> bool:
-    """Whether a build is in every run, as each takes up to two seconds: a kernel has one card unless code differs.
+    """Returns whether a build is in every run; each takes up to two seconds. A kernel has one card unless code differs.
 
     On a server's card attention is other code, on an RTX 50 the widest attention and the products of four bits. Of the
     heads, and of the products of uint4 and int4, which differ in a few loads, each has another card.

@@ -1,4 +1,4 @@
-"""A CPU's ways with packed weights against the oracle in fp32, and what they hold at once."""
+"""Products of packed weights on a CPU against the oracle in fp32, and the memory that they take."""
 
 from __future__ import annotations
 
@@ -14,16 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from engine import GenerationFinished, generate, load_model
 from engine.config import GELU, Activation
-from engine.kernels import (
-    cpu,
-    cpu_decode,
-    cpu_int4,
-    cpu_int8,
-    cpu_vocabulary,
-    cpu_w4a8,
-    reference,
-    reference_step,
-)
+from engine.kernels import cpu, cpu_decode, cpu_int4, cpu_int8, cpu_vocabulary, cpu_w4a8, reference, reference_step
 from engine.layers.attention import attend
 from engine.layers.packed_linear import PackedExperts
 from engine.models.folder import quantize
@@ -113,33 +104,19 @@ def test_attention_agrees_with_the_oracle(text_rows: int, window: int | None) ->
     torch.testing.assert_close(found, expected)
 
 
-class Operations(TorchDispatchMode):
-    """The names of all operations that torch performs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names = set[str]()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.names.add(func.__name__)
-        return func(*args, **(kwargs or {}))
-
-
 @pytest.mark.parametrize(("heads", "key_heads"), [(6, 2), (4, 4), (3, 1)])
 @pytest.mark.parametrize("rows", [1, 3, cpu.FEW_QUERIES])
 def test_few_bf16_queries_are_written_out_as_exactly(
     rows: int, heads: int, key_heads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """torch's kernel reorders all keys first; for one query that takes ten times as long as the product."""
     monkeypatch.setattr(cpu, "KEYS_AT_ONCE", 50 * 16)  # one head of keys at a time
     queries = random(2, rows, heads, 16).bfloat16().transpose(1, 2)
     room = random(2, 2, key_heads, 60, 16).bfloat16()
     keys, values = room[0, ..., 4:54, :], room[1, ..., 4:54, :]  # as a cache has them
     mask = None if rows == 1 else torch.ones(rows, 50, dtype=torch.bool).tril(50 - rows)
-    seen = Operations()
-    with torch.inference_mode(), seen:
+    with torch.inference_mode(), monkeypatch.context() as patch:
+        patch.setattr(F, "scaled_dot_product_attention", None)
         found = attend(queries, keys, values, mask)
-    assert not any("scaled_dot_product" in name for name in seen.names)
     assert found.dtype == torch.bfloat16
     exact = F.scaled_dot_product_attention(
         queries.double(), keys.double(), values.double(), attn_mask=mask, scale=1.0, enable_gqa=True
@@ -154,57 +131,46 @@ def test_many_queries_and_fp32_are_left_to_torch() -> None:
         assert torch.equal(attend(queries, keys, values, None), expected)
 
 
+def knobs(**more: Any) -> dict[str, Any]:
+    return {"temperature": torch.tensor([0.7]), "draw": torch.tensor([5, 2]), "cap": 30.0, "embed_scale": 8.0, **more}
+
+
 @pytest.mark.parametrize("case", ["plain", "banned", "pinned", "several runs"])
 @pytest.mark.parametrize("dtype", BOUNDS)
 def test_the_vocabulary_by_pieces_is_the_whole(dtype: torch.dtype, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four pieces, the last one short; one of them may be banned altogether, at the beginning or behind it."""
     monkeypatch.setattr(cpu_vocabulary, "PIECE", 256)
     table, hidden = pack(random(900, 64), INT8), (3 * random(17, 64)).to(dtype)
-    forbidden = pinned = None
-    if case == "banned":
-        forbidden = torch.zeros(900, dtype=torch.bool)
-        forbidden[:256] = forbidden[600:700] = True
-    if case == "pinned":
-        pinned = torch.full((17,), -1, dtype=torch.int32)
-        pinned[3], pinned[9] = 700, 2
-    settings: dict[str, Any] = {
-        "temperature": torch.tensor([0.7]),
-        "draw": torch.tensor([5, 2]),
-        "cap": 30.0,
-        "embed_scale": 8.0,
-        "forbidden": forbidden,
-        "pinned": pinned,
-    }
-    if case == "several runs":
-        places = torch.arange(17) % 9
-        settings["temperature"] = 0.4 + places / 20
-        settings["draw"] = torch.stack([places // 3 + (1 << 40), 7 - places, places], dim=1)
+    places, forbidden = torch.arange(17), torch.zeros(900, dtype=torch.bool)
+    settings = knobs()
+    match case:
+        case "banned":
+            forbidden[:256] = forbidden[600:700] = True
+            settings = knobs(forbidden=forbidden)
+        case "pinned":
+            settings = knobs(pinned=torch.where(places % 6 == 3, 700 - places, -1).int())
+        case "several runs":
+            draws = torch.stack([places // 3 + (1 << 40), 7 - places, places], dim=1)
+            settings = knobs(temperature=0.4 + places / 20, draw=draws)
     found = cpu_vocabulary.vocabulary_stage(hidden, table, **settings)
     expected = reference_step.vocabulary_stage(hidden, table, **settings)
     assert found.soft.dtype == dtype
     assert relative(found.soft, expected.soft.float()) < max(1e-5, 2 * BOUNDS[dtype])
     atol = 1e-4 if dtype == torch.float32 else 0.1  # in bf16 a logit is rounded, as the plain path does
-    torch.testing.assert_close(found.entropy, expected.entropy, atol=atol, rtol=0)
-    torch.testing.assert_close(found.logsumexp, expected.logsumexp, atol=atol, rtol=0)
-    torch.testing.assert_close(found.probability, expected.probability, atol=atol, rtol=0)
+    for name in ("entropy", "logsumexp", "probability"):
+        torch.testing.assert_close(getattr(found, name), getattr(expected, name), atol=atol, rtol=0)
     assert int(found.nonfinite) == int(expected.nonfinite) == 0
     if dtype == torch.float32:
         assert torch.equal(found.argmax, expected.argmax)
         assert torch.equal(found.candidate, expected.candidate)
-    else:
-        assert (found.argmax == expected.argmax).float().mean() > 0.8
-    if forbidden is not None:
-        assert not forbidden[found.candidate].any()
+    assert (found.argmax == expected.argmax).float().mean() > 0.8
+    assert not forbidden[found.candidate].any()
 
 
 def test_logits_that_are_no_numbers_are_reported() -> None:
-    table = pack(random(300, 64), INT8)
-    hidden = random(4, 64)
+    table, hidden = pack(random(300, 64), INT8), random(4, 64)
     hidden[2, 5] = torch.nan
-    found = cpu_vocabulary.vocabulary_stage(
-        hidden, table, temperature=torch.ones(1), draw=torch.zeros(2).long(), cap=30.0, embed_scale=1.0
-    )
-    assert int(found.nonfinite) == 1
+    assert int(cpu_vocabulary.vocabulary_stage(hidden, table, **knobs()).nonfinite) == 1
 
 
 class LargestTensor(TorchDispatchMode):
@@ -228,14 +194,7 @@ def test_no_more_than_a_piece_is_unpacked_at_once(scheme: Scheme, monkeypatch: p
     monkeypatch.setattr(cpu, "AT_ONCE", 16 * 1024)
     monkeypatch.setattr(cpu_decode, "DECODED", 4 * 1024)
     monkeypatch.setattr(cpu_vocabulary, "PIECE", 128)
-    widen, narrow = (
-        Packed(
-            torch.randint(0, 256, (8, rows, 128), dtype=torch.uint8, generator=DRAWS),
-            torch.ones(8, 256 // scheme.group_size, rows).bfloat16(),
-            scheme,
-        )
-        for rows in (512, 256)
-    )
+    widen, narrow = (pack(random(8, rows, 256), scheme) for rows in (512, 256))
     x, chosen = torch.ones(4, 256).bfloat16(), torch.arange(8).view(4, 2)
     with LargestTensor(widen, narrow) as seen:
         cpu.experts(x, torch.ones(4, 2), chosen, widen, narrow)
@@ -243,13 +202,19 @@ def test_no_more_than_a_piece_is_unpacked_at_once(scheme: Scheme, monkeypatch: p
     table = pack(random(4096, 64), INT8)
     with LargestTensor(table) as seen:
         cpu.linear(x[:, :64], table)
-        cpu_vocabulary.vocabulary_stage(
-            x[:, :64], table, temperature=torch.ones(1), draw=torch.zeros(2).long(), cap=30.0, embed_scale=1.0
-        )
+        cpu_vocabulary.vocabulary_stage(x[:, :64], table, **knobs())
     assert seen.most <= 4 * 4096 * 4
 
 
 # --- codes in blocks of rows ---------------------------------------------------------------------------------------
+
+
+def in_blocks(weight: Packed, block: int) -> Packed:
+    codes = weight.codes.clone()
+    for matrix in codes.view(-1, *codes.shape[-2:]):
+        to_blocks(matrix, block)
+    scales = for_blocks(weight.scales) if weight.scheme == UINT4 else weight.scales
+    return Packed(codes, scales, weight.scheme, block=block)
 
 
 @pytest.mark.parametrize("block", [32, 64])
@@ -257,11 +222,8 @@ def test_no_more_than_a_piece_is_unpacked_at_once(scheme: Scheme, monkeypatch: p
 def test_codes_in_blocks_mean_the_same_weight(scheme: Scheme, block: int) -> None:
     """The matrix, one of a stack, some rows of it, and by slices."""
     tiles = pack(random(3, 192, 128), scheme)
-    codes = tiles.codes.clone()
-    for matrix in codes:
-        to_blocks(matrix, block)
-    blocks = Packed(codes, tiles.scales, scheme, block=block)
-    assert not torch.equal(codes, tiles.codes)
+    blocks = in_blocks(tiles, block)
+    assert not torch.equal(blocks.codes, tiles.codes)
     assert torch.equal(unpack(blocks), unpack(tiles))
     assert torch.equal(unpack(blocks[1].rows(64, 128)), unpack(tiles[1])[64:128])
     assert torch.equal(torch.cat([rows for _, rows in reference.slices(blocks[2])]), unpack(tiles[2]))
@@ -270,7 +232,7 @@ def test_codes_in_blocks_mean_the_same_weight(scheme: Scheme, block: int) -> Non
 def test_where_torch_reads_other_blocks_codes_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """The processor's layout is tried, not believed."""
     for capability, rows in (("DEFAULT", {}), ("ODD", {"ODD": 16})):
-        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda told=capability: told)
+        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda name=capability: name)
         monkeypatch.setattr(cpu_int4, "ROWS", rows)
         assert cpu_int4.block.__wrapped__() == 0
     monkeypatch.setattr(cpu_int4, "block", lambda: 64)
@@ -282,25 +244,18 @@ def test_where_torch_reads_other_blocks_codes_stay(monkeypatch: pytest.MonkeyPat
 needs_int4 = pytest.mark.skipif(cpu_int4.block() == 0, reason="this processor has no int4 kernel in torch")
 
 
-def in_blocks(weight: Packed) -> Packed:
-    codes = weight.codes.clone()
-    for matrix in codes:
-        to_blocks(matrix, cpu_int4.block())
-    return Packed(codes, weight.scales, weight.scheme, block=cpu_int4.block())
-
-
 @needs_int4
 @pytest.mark.parametrize("dtype", BOUNDS)
 @pytest.mark.parametrize("scheme", [INT4, INT4_G64], ids=str)
 def test_experts_in_blocks_agree_with_the_oracle(
     scheme: Scheme, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By torch's kernel; see ``test_cpu_w4a8`` for ours."""
+    """Torch's kernel; ``test_cpu_w4a8`` has ours."""
     monkeypatch.setattr(cpu_w4a8, "serves", lambda _: False)
     gate_up, down = pack(random(5, 128, 192), scheme), pack(random(5, 192, 64), scheme)
     x, weights = random(40, 192).to(dtype), torch.rand(40, 3, generator=DRAWS)
     chosen = torch.stack([torch.randperm(4, generator=DRAWS)[:3] for _ in range(40)])
-    found = cpu.experts(x, weights, chosen, in_blocks(gate_up), in_blocks(down))
+    found = cpu.experts(x, weights, chosen, *(in_blocks(one, cpu_int4.block()) for one in (gate_up, down)))
     assert found.dtype == dtype
     assert relative(found, reference.experts(x.float(), weights, chosen, gate_up, down)) < BOUNDS[dtype]
 
@@ -308,11 +263,9 @@ def test_experts_in_blocks_agree_with_the_oracle(
 @needs_int4
 @pytest.mark.parametrize("count", [1, 32, 129])
 def test_uint4_in_blocks_agrees_with_the_oracle(count: int) -> None:
-    """By the int4 kernel, and by decoding for many tokens: both with scales and zero points rounded to bf16."""
+    """The int4 kernel, and decoding for many tokens: both with scales and zero points rounded to bf16."""
     tiles, x = pack(random(128, 512) + 0.3, UINT4), random(count, 512).to(torch.bfloat16)
-    codes = tiles.codes.clone()
-    to_blocks(codes, cpu_int4.block())
-    blocks = Packed(codes, for_blocks(tiles.scales), UINT4, block=cpu_int4.block())
+    blocks = in_blocks(tiles, cpu_int4.block())
     assert relative(unpack(blocks), unpack(tiles)) < 2e-3
     assert torch.equal(unpack(blocks.rows(64, 128)), unpack(blocks)[64:])
     found = cpu.linear(x, blocks)
@@ -327,11 +280,11 @@ def test_uint4_in_blocks_agrees_with_the_oracle(count: int) -> None:
 def test_linear_in_blocks_agrees_with_the_oracle(
     count: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the int4 kernel or by decoding, rows shared by two threads; a few blocks are unpacked at once, if any."""
+    """The int4 kernel or decoding, rows shared by two threads; a few blocks are unpacked at once, if any."""
     monkeypatch.setattr(cpu, "AT_ONCE", 100 * 512)
     monkeypatch.setattr(cpu, "LEAST_WORK", 1 << 22)
     tiles, x = pack(random(640, 512), INT4), random(count, 512).to(dtype)
-    weight = in_blocks(Packed(tiles.codes[None], tiles.scales[None], INT4))[0]
+    weight = in_blocks(tiles, cpu_int4.block())
     with LargestTensor(weight) as seen:
         found = cpu.linear(x, weight)
     assert relative(found, reference.linear(x.float(), tiles)) < BOUNDS[dtype]

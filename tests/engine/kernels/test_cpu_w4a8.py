@@ -35,13 +35,8 @@ def in_blocks(weight: Packed, block: int) -> Packed:
 def test_products_are_those_of_the_rounded_numbers(scheme: Scheme, library: ctypes.CDLL) -> None:
     block = int(library.native_block())
     assert cpu_w4a8.is_right(library)
-    for count, rows, inputs in (
-        (1, block, 64),
-        (3, 3 * block, 192),
-        (4, block, 512),
-        (33, 2 * block, 128),
-        (70, block, 64),
-    ):
+    shapes = ((1, block, 64), (3, 3 * block, 192), (4, block, 512), (33, 2 * block, 128), (70, block, 64))
+    for count, rows, inputs in shapes:
         tiles, x = pack(random(4, rows, inputs), scheme), random(count, inputs) * 10
         x[:, 5] *= 100  # one large number in a group
         weight, rounded = in_blocks(tiles, block), cpu_w4a8.rounded(x, scheme.group_size, library)

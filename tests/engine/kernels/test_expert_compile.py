@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.kernels.building import quick_or_slow
 from tests.engine.kernels.machine.budgets import TARGETS, MachineCode
-from tests.engine.kernels.machine.build import Build
+from tests.engine.kernels.machine.build import Build, quick_or_slow
 from tests.engine.kernels.machine.step_kernels import step_kernels
 
 # Sorting and products of experts are the same code but for addresses on all cards, as are the router's two, the longest

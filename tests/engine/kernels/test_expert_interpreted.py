@@ -16,12 +16,32 @@ from engine.quant import SCHEMES, pack
 FOUR_BIT = [str(scheme) for scheme in schemes("experts", "triton")]
 
 
-def choices(tokens: int, top_k: int, experts: int, seed: int = 0) -> Tensor:
+def choices(tokens: int, top_k: int, experts: int) -> Tensor:
     """(N, K), distinct in a row."""
-    return torch.rand(tokens, experts, generator=torch.Generator().manual_seed(seed)).argsort(dim=-1)[:, :top_k]
+    return torch.rand(tokens, experts, generator=torch.Generator().manual_seed(0)).argsort(dim=-1)[:, :top_k]
 
 
-def check_groups(chosen: Tensor, experts: int, block: int) -> None:
+def shared(*loads: int) -> Tensor:
+    """One expert for each token, in any order; so many tokens for each expert."""
+    chosen = torch.repeat_interleave(torch.arange(len(loads)), torch.tensor(loads))
+    return chosen[torch.randperm(len(chosen), generator=torch.Generator().manual_seed(1)), None]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "experts", "block"),
+    [
+        (choices(64, 8, 24), 24, 32),
+        (choices(37, 2, 4), 4, 16),
+        (choices(1, 1, 1), 1, 16),
+        (choices(16, 1, 1), 1, 16),
+        (choices(1100, 2, 3).to(torch.int32), 3, 16),  # beyond one chunk
+        (shared(0, 32, 0, 5), 4, 16),
+        (shared(33, 0, 0, 0), 4, 16),
+        (shared(0, 0, 0, 16), 4, 16),
+        (shared(15, 1, 17, 31), 4, 16),
+    ],
+)
+def test_pairs_are_sorted_by_expert(chosen: Tensor, experts: int, block: int) -> None:
     pairs, offsets, tiles = group(chosen, experts, block)
     flat = chosen.flatten()
     assert pairs.tolist() == flat.sort(stable=True).indices.tolist()
@@ -31,23 +51,6 @@ def check_groups(chosen: Tensor, experts: int, block: int) -> None:
     starts = offsets.tolist()
     assert used == [(e, at) for e in range(experts) for at in range(starts[e], starts[e + 1], block)]
     assert len(tiles) == flat.numel() // block + experts
-
-
-@pytest.mark.parametrize(
-    ("tokens", "top_k", "experts", "block"), [(64, 8, 24, 32), (37, 2, 4, 16), (1, 1, 1, 16), (16, 1, 1, 16)]
-)
-def test_pairs_are_sorted_by_expert(tokens: int, top_k: int, experts: int, block: int) -> None:
-    check_groups(choices(tokens, top_k, experts), experts, block)
-
-
-def test_pairs_beyond_one_chunk_are_sorted() -> None:
-    check_groups(choices(1100, 2, 3).to(torch.int32), 3, 16)
-
-
-@pytest.mark.parametrize("loads", [[0, 32, 0, 5], [33, 0, 0, 0], [0, 0, 0, 16], [15, 1, 17, 31]])
-def test_experts_without_tokens_and_with_all_of_them(loads: list[int]) -> None:
-    chosen = torch.repeat_interleave(torch.arange(4), torch.tensor(loads))
-    check_groups(chosen[torch.randperm(len(chosen), generator=torch.Generator().manual_seed(1)), None], 4, 16)
 
 
 @pytest.mark.parametrize("scheme", FOUR_BIT)

@@ -81,16 +81,16 @@ def program_on(made: DiffusionGemma, seed: int = 3, commits: bool = True) -> tup
 
 
 def steps(program: StepProgram, count: int = 2) -> list[StepFacts]:
-    told = []
+    facts = []
     for step in range(count):
         program.launch(step)
         found = program.collect(step)
-        told.append(StepFacts(*(part.clone() if isinstance(part, Tensor) else part for part in found)))
-    return told
+        facts.append(StepFacts(*(part.clone() if isinstance(part, Tensor) else part for part in found)))
+    return facts
 
 
-def assert_alike(told: list[StepFacts], wanted: list[StepFacts]) -> None:
-    for found, plain in zip(told, wanted, strict=True):
+def assert_alike(facts: list[StepFacts], wanted: list[StepFacts]) -> None:
+    for found, plain in zip(facts, wanted, strict=True):
         for name in ("argmax", "candidates", "accepted", "next_canvas"):
             assert torch.equal(getattr(found, name), getattr(plain, name)), name
         assert found.converged == plain.converged
@@ -107,12 +107,11 @@ def assert_alike(told: list[StepFacts], wanted: list[StepFacts]) -> None:
 )
 @torch.inference_mode()
 def test_a_step_that_commits(quantization: str, adapted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a program takes it by kernels alone, against one that takes it plainly; also with an adapter a mode."""
+    """A program that takes it by kernels alone, against one that takes it plainly; also with an adapter a mode."""
     made = packable() if quantization == "none" else packed(PRECISIONS[quantization])
     if adapted:
         attach(made, random_adapters(made))
-    plain, _plain_cache = program_on(made)
-    program, _cache = program_on(made)
+    (plain, _plain_cache), (program, _cache) = program_on(made), program_on(made)
     program.fused = FusedLayers(made)
     wanted = steps(plain)
     if quantization != "none":  # there are no kernels for linear layers that are not packed
@@ -154,10 +153,9 @@ def test_steps_of_two_runs_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @torch.inference_mode()
 def test_weights_of_four_bits_are_not_joined() -> None:
-    """As in the published int4 checkpoint, whose attention has four bits: it goes by itself, the dense MLP does not."""
+    """The published int4 checkpoint's attention has four bits: it goes by itself, the dense MLP does not."""
     made = packed(Precision(INT4, INT4, INT8, INT8))
-    plain, _plain_cache = program_on(made)
-    program, _cache = program_on(made)
+    (plain, _plain_cache), (program, _cache) = program_on(made), program_on(made)
     program.fused = FusedLayers(made)
     assert program.fused.layers[0].projections is None
     assert program.fused.layers[0].gate_up is not None
@@ -166,11 +164,10 @@ def test_weights_of_four_bits_are_not_joined() -> None:
 
 @torch.inference_mode()
 def test_a_scheme_without_kernels_takes_the_plain_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In every part, beside the kernels that do not depend on a scheme."""
+    """Kernels that depend on no scheme are taken still."""
     toy = ToyScheme("toy", 32)
     made = packed(Precision(toy, toy, toy, toy))
-    plain, _plain_cache = program_on(made)
-    program, _cache = program_on(made)
+    (plain, _plain_cache), (program, _cache) = program_on(made), program_on(made)
     program.fused = FusedLayers(made)
     wanted = steps(plain, 1)
     monkeypatch.setattr(kernels, "kind_of", lambda _: "triton")

@@ -31,7 +31,7 @@ def test_a_step_of_the_real_shape(counted: StepLaunches) -> None:
     assert counted.layers == {"sliding_attention": 13, "full_attention": 13}  # the goal is 14
     assert counted.step <= MAX_LAUNCHES
     assert counted.commit_and_step <= counted.step
-    # What is left beside the layers: a walk over the vocabulary, and two dozen launches at the ends.
+    # Apart from the layers: a walk over the vocabulary, and two dozen launches at the ends.
     ends = counted.step - sum(counted.layers[layer.kind] for layer in REAL.layers)
     assert ends <= counted.names["score_kernel"] + counted.names["embed_kernel"] + 20
 
@@ -72,7 +72,7 @@ def test_the_bench_takes_a_fused_step_apart() -> None:
 
 @torch.inference_mode()
 def test_a_step_of_four_runs_reads_weights_once() -> None:
-    """What depends on a run's cache, its random streams or its settings is launched for each, all else once."""
+    """Kernels of a run's cache, random streams or settings are launched for each, all others once."""
     config = dataclasses.replace(REAL, layers=REAL.layers[4:6])
     network, cache = empty(config, PRECISIONS["int4"])
     programs = [StepProgram(network, cache, config.canvas_length) for _ in range(4)]

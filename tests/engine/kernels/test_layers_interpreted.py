@@ -26,42 +26,34 @@ def noise(*shape: int, seed: int = 0) -> Tensor:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize(
-    ("tokens", "inputs", "rows", "cut"),
+    ("tokens", "inputs", "rows", "cut", "gated"),
     [
-        (1, 70, 200, None),
-        (19, 330, 130, Cut(2)),
-        (130, 64, 128, None),
-        (20, 130, 129, Cut(5)),
-        (140, 330, 130, Cut(programs=3)),  # eight blocks each: the end of a tile, and more than half of the next
-        (20, 330, 400, Cut(programs=7)),  # four of them: a tile has two or three programs
-        (20, 330, 130, Cut(programs=9)),  # two: tiles of six have three programs; some have none
-        (20, 130, 400, Cut(programs=3)),  # four of twelve: a whole tile among the parts
+        (1, 70, 200, None, False),
+        (19, 330, 130, Cut(2), False),
+        (130, 64, 128, None, False),
+        (20, 130, 129, Cut(5), False),
+        (140, 330, 130, Cut(programs=3), False),  # eight blocks each: a tile's end, and more than half of the next
+        (20, 330, 400, Cut(programs=7), False),  # four of them: a tile has two or three programs
+        (20, 330, 130, Cut(programs=9), False),  # two: tiles of six have three programs; some have none
+        (20, 130, 400, Cut(programs=3), False),  # four of twelve: a whole tile among the parts
+        (1, 70, 200, None, True),
+        (19, 330, 260, Cut(2), True),
+        (130, 64, 128, None, True),
+        (20, 130, 130, Cut(programs=4), True),
     ],
 )
-def test_linear(tokens: int, inputs: int, rows: int, cut: Cut | None, dtype: torch.dtype) -> None:
-    """Odd sizes; splits that have several blocks, one, or none; tiles shared evenly."""
+def test_linear(tokens: int, inputs: int, rows: int, cut: Cut | None, gated: bool, dtype: torch.dtype) -> None:
+    """Odd sizes; splits that have several blocks, one, or none; tiles shared evenly; gates, ups and their product."""
     x, weight = noise(tokens, inputs).to(dtype), pack(noise(rows, inputs, seed=1), INT8)
-    want = reference.linear(x.float(), weight)
+    want, rtol = reference.linear(x.float(), weight), 1e-5 if dtype == torch.float32 else 1e-3
+    if gated:
+        weight = pack(noise(rows, inputs, seed=1) * inputs**-0.5, INT8)
+        gate, up = reference.linear(x.float(), weight).chunk(2, dim=-1)
+        want, rtol = functional.gelu(gate, approximate="tanh") * up, 1e-4 if dtype == torch.float32 else 2e-3
     for _ in range(2):  # the second time the counters are as the first left them
-        found = linear_w8a16.linear_w8a16(x, weight, cut)
+        found = linear_w8a16.linear_w8a16(x, weight, cut, gated=gated)
         assert found.dtype == dtype
-        torch.testing.assert_close(found.float(), want, atol=1e-4, rtol=1e-5 if dtype == torch.float32 else 1e-3)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
-@pytest.mark.parametrize(
-    ("tokens", "inputs", "width", "cut"),
-    [(1, 70, 100, None), (19, 330, 130, Cut(2)), (130, 64, 64, None), (20, 130, 65, Cut(programs=4))],
-)
-def test_gate_and_up(tokens: int, inputs: int, width: int, cut: Cut | None, dtype: torch.dtype) -> None:
-    """Gates, ups and their product in one, of odd sizes."""
-    x, weight = noise(tokens, inputs).to(dtype), pack(noise(2 * width, inputs, seed=1) * inputs**-0.5, INT8)
-    gate, up = reference.linear(x.float(), weight).chunk(2, dim=-1)
-    want = functional.gelu(gate, approximate="tanh") * up
-    for _ in range(2):  # the second time the counters are as the first left them
-        found = linear_w8a16.linear_w8a16(x, weight, cut, gated=True)
-        assert found.dtype == dtype
-        torch.testing.assert_close(found.float(), want, atol=1e-4, rtol=1e-4 if dtype == torch.float32 else 2e-3)
+        torch.testing.assert_close(found.float(), want, atol=1e-4, rtol=rtol)
 
 
 @pytest.mark.parametrize("cut", [Cut(3), Cut(programs=3), Cut(programs=7)])
@@ -76,11 +68,9 @@ def test_the_order_in_which_programs_finish_changes_nothing(cut: Cut, monkeypatc
 
 
 def test_linear_takes_leading_dimensions_and_strides() -> None:
-    x, weight = noise(2, 3, 80), pack(noise(40, 64, seed=1), INT8)
-    part = x[..., 8:72]
-    torch.testing.assert_close(
-        linear_w8a16.linear_w8a16(part, weight), reference.linear(part, weight), atol=1e-4, rtol=1e-5
-    )
+    x, weight = noise(2, 3, 80)[..., 8:72], pack(noise(40, 64, seed=1), INT8)
+    found = linear_w8a16.linear_w8a16(x, weight)
+    torch.testing.assert_close(found, reference.linear(x, weight), atol=1e-4, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -140,10 +130,10 @@ def test_text_and_a_canvas_are_what_each_is_alone() -> None:
     def span(*bounds: int) -> Tensor:
         return torch.tensor(bounds, dtype=torch.int32)
 
-    for way in (attention.attention, plain.attention):
-        both = way(queries, keys, values, span(first, end), text, window)
-        alone = way(queries[:, :text].contiguous(), keys, values, span(0, end - canvas), text, window)
-        behind = way(queries[:, text:].contiguous(), keys, values, span(first, end))
+    for attend in (attention.attention, plain.attention):
+        both = attend(queries, keys, values, span(first, end), text, window)
+        alone = attend(queries[:, :text].contiguous(), keys, values, span(0, end - canvas), text, window)
+        behind = attend(queries[:, text:].contiguous(), keys, values, span(first, end))
         torch.testing.assert_close(both, torch.cat([alone, behind]), atol=1e-5, rtol=1e-5)
 
 
@@ -174,7 +164,7 @@ def test_a_norm_alone() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize(("text_rows", "parts"), [(0, 1), (2, 3), (2, 8), (5, 2)])
 def test_norms_at_a_layer_s_end(text_rows: int, parts: int, dtype: torch.dtype) -> None:
-    """With one output of the experts for a token, and with several that are to be added up."""
+    """One output of the experts for a token, and several that are to be added up."""
     x, dense = (noise(5, 70, seed=seed).to(dtype) for seed in range(2))
     sparse = noise(5 * parts, 70, seed=2).to(dtype)
     weights, scalars = noise(4, 70, seed=3).to(dtype), torch.tensor([0.3, 1.7], dtype=dtype)
@@ -196,14 +186,12 @@ def test_heads(shared: bool) -> None:
     queries, keys, values = projected.split([heads * size, kv_heads * size, kv_heads * size], dim=1)
     if shared:
         values = keys
-    weights, rope = (
-        (noise(size, seed=1), noise(size, seed=2)),
-        cos_sin(torch.arange(7, 7 + tokens), torch.rand(size // 2), torch.float32),
-    )
+    weights = noise(size, seed=1), noise(size, seed=2)
+    rope = cos_sin(torch.arange(7, 7 + tokens), torch.rand(size // 2), torch.float32)
     found = []
-    for way in (norms, plain):
+    for kind in (norms, plain):
         buffers = torch.zeros(kv_heads, capacity, size), torch.zeros(kv_heads, capacity, size)
-        turned = way.head_norm_rope(queries, keys, values, weights, rope, buffers, torch.tensor([start + tokens]), EPS)
+        turned = kind.head_norm_rope(queries, keys, values, weights, rope, buffers, torch.tensor([start + tokens]), EPS)
         found.append((turned, *buffers))
     torch.testing.assert_close(found[0], found[1])
     layer = RMSNorm(size, EPS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,58 +16,66 @@ from engine.kernels import native
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(native.platform, "machine", lambda: "x86_64")
     return tmp_path / "safelight" / "kernels"
 
 
-def compiler_that(tmp_path: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+BUILDS = 'while [ "$1" != -o ]; do shift; done; echo it > "$2"'
+
+
+@pytest.fixture
+def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Makes a compiler that does as a script says, and the only one on the path."""
-    place = tmp_path / "bin" / "cc"
-    place.parent.mkdir()
-    place.write_text(f"#!/bin/sh\n{script}\n")
-    place.chmod(0o755)
-    monkeypatch.setattr(native.shutil, "which", lambda name: str(place) if name == "cc" else None)
+
+    def make(script: str) -> None:
+        place = tmp_path / "bin" / "cc"
+        place.parent.mkdir()
+        place.write_text(f"#!/bin/sh\n{script}\n")
+        place.chmod(0o755)
+        monkeypatch.setattr(native.shutil, "which", lambda name: str(place) if name == "cc" else None)
+
+    return make
+
+
+@pytest.fixture
+def builds(cache: Path, compiler: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The place of a library that is built, and opened as if it were one."""
+    compiler(f"echo built >> {cache.parents[1]}/log; {BUILDS}")
+    monkeypatch.setattr(native.ctypes, "CDLL", lambda _: None)
+    return cache
 
 
 needs_sh = pytest.mark.skipif(sys.platform == "win32", reason="nothing is built on Windows")
 
 
 @needs_sh
-def test_it_is_built_once_for_its_user_alone(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiler_that(
-        tmp_path, f'echo built >> {tmp_path}/log; while [ "$1" != -o ]; do shift; done; echo it > "$2"', monkeypatch
-    )
-    monkeypatch.setattr(native.ctypes, "CDLL", lambda _: None)
+def test_it_is_built_once_for_its_user_alone(builds: Path, tmp_path: Path) -> None:
     place = native._built("avx2")
     assert place is not None
-    assert (place.parent, place.read_bytes()) == (cache, b"it\n")
+    assert (place.parent, place.read_bytes()) == (builds, b"it\n")
     assert native._built("avx2") == place
     assert (tmp_path / "log").read_text() == "built\n"
-    assert cache.stat().st_mode & 0o077 == 0
+    assert builds.stat().st_mode & 0o077 == 0
     place.chmod(0o666)
     assert native._built("avx2") is None  # another user may have written it
     place.chmod(0o600)
-    cache.chmod(0o777)
+    builds.chmod(0o777)
     assert native._built("avx2") is None
 
 
 @needs_sh
-@pytest.mark.parametrize("script", ["exit 1", "exit 0", 'while [ "$1" != -o ]; do shift; done; echo no library > "$2"'])
-def test_without_a_library_torch_s_kernel_serves(
-    script: str, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    compiler_that(tmp_path, script, monkeypatch)
+@pytest.mark.parametrize("script", ["exit 1", "exit 0", BUILDS])
+def test_without_a_library_torch_s_kernel_serves(script: str, cache: Path, compiler: Callable[[str], None]) -> None:
+    compiler(script)
     assert native.load.__wrapped__("avx2") is None
     assert list(cache.glob("*")) == []
 
 
 @needs_sh
-@pytest.mark.usefixtures("cache")
-def test_what_is_no_file_is_never_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiler_that(tmp_path, 'while [ "$1" != -o ]; do shift; done; echo it > "$2"', monkeypatch)
-    monkeypatch.setattr(native.ctypes, "CDLL", lambda _: None)
+@pytest.mark.usefixtures("builds")
+def test_only_a_file_is_loaded() -> None:
     place = native._built("avx2")
     assert place is not None
     place.unlink()
@@ -77,13 +85,9 @@ def test_what_is_no_file_is_never_loaded(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @needs_sh
-def test_what_a_killed_build_has_left_is_removed_by_the_next(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    compiler_that(tmp_path, 'while [ "$1" != -o ]; do shift; done; echo it > "$2"', monkeypatch)
-    monkeypatch.setattr(native.ctypes, "CDLL", lambda _: None)
-    cache.mkdir(parents=True)
-    old, new = cache / ".avx2-0.so.00000000.part", cache / ".avx2-0.so.11111111.part"
+def test_the_leavings_of_a_killed_build_are_removed_by_the_next(builds: Path) -> None:
+    builds.mkdir(parents=True)
+    old, new = builds / ".avx2-0.so.00000000.part", builds / ".avx2-0.so.11111111.part"
     for part in (old, new):
         part.write_bytes(b"part")
     os.utime(old, (0, 0))
@@ -92,16 +96,11 @@ def test_what_a_killed_build_has_left_is_removed_by_the_next(
 
 
 @needs_sh
-@pytest.mark.usefixtures("cache")
-def test_a_processor_without_matrix_units_builds_nothing_for_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    compiler_that(tmp_path, 'while [ "$1" != -o ]; do shift; done; echo it > "$2"', monkeypatch)
-    monkeypatch.setattr(native.ctypes, "CDLL", lambda _: None)
-    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
-    assert native._built("amx") is None
-    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: True)
-    assert native._built("amx") is not None
+@pytest.mark.usefixtures("builds")
+@pytest.mark.parametrize("has_units", [False, True])
+def test_matrix_units_are_built_for_where_they_are(has_units: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: has_units)
+    assert (native._built("amx") is not None) == has_units
 
 
 @pytest.mark.parametrize("lacks", ["a compiler", "the processor"])

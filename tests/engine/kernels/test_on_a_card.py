@@ -1,4 +1,4 @@
-"""What only a card can show: ``pytest -m gpu``. ``safelight doctor`` has the rest."""
+"""Tests that need a card: ``pytest -m gpu``. ``safelight doctor`` has the rest."""
 
 from __future__ import annotations
 
@@ -18,12 +18,7 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no NVIDIA card here"),
 ]
 DEVICE = torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
-VALUES = {
-    "int4": tuple(range(-8, 8)),
-    "uint4": tuple(range(-8, 8)),
-    "nf4": NF4_VALUES,
-    "e2m1": E2M1_VALUES,
-}
+VALUES = {"int4": tuple(range(-8, 8)), "uint4": tuple(range(-8, 8)), "nf4": NF4_VALUES, "e2m1": E2M1_VALUES}
 
 
 @pytest.mark.parametrize("section", ["environment", "kernels", "steps"])

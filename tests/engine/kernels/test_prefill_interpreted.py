@@ -73,7 +73,7 @@ def assert_same_text(one: KVCache, other: KVCache) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("lengths", "reserved"), [((29,), 0), ((1, 13, 14), 60)])
 def test_text_in_pieces(made: DiffusionGemma, lengths: tuple[int, ...], reserved: int) -> None:
-    """Prompts shorter and longer than the window and a piece, with room made before and on the way."""
+    """Prompts shorter and longer than the window and a piece, with room made before and in between."""
     text = tokens(sum(lengths)).split(list(lengths))
     plain = made.new_cache()
     want = [made.prefill(piece, plain) for piece in text]

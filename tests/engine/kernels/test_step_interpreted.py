@@ -83,7 +83,7 @@ def test_scores_are_compared_as_the_number_type_holds_them() -> None:
 
 @pytest.mark.filterwarnings("ignore:invalid value")
 def test_what_is_no_number_still_chooses_experts_that_are_there() -> None:
-    """Places in memory follow from a choice. The weights tell that something is wrong."""
+    """Places in memory follow from a choice. The weights say that something is wrong."""
     router, x = plain_router(6, 64, 2, torch.float32), noise(4, 64)
     x[1, 5], x[2] = torch.nan, torch.inf
     weights, chosen = routing.route(x, router.proj.weight, router.per_expert_scale, 2)

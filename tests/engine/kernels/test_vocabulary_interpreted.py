@@ -44,14 +44,17 @@ def test_equals_the_oracle(
     pinned[1] = 7  # forbidden, too
     for settings in (knobs(), knobs(forbidden=forbidden, pinned=pinned)):
         mine = kernel.vocabulary_stage(states, table, **settings, chunk_tiles=chunk_tiles, splits=splits)
-        want = plain.vocabulary_stage(states, table, **settings)
-        assert torch.equal(mine.argmax, want.argmax)
-        assert torch.equal(mine.candidate, want.candidate)
-        torch.testing.assert_close(mine.entropy, want.entropy, atol=1e-5, rtol=0)
-        torch.testing.assert_close(mine.logsumexp, want.logsumexp, atol=2e-5, rtol=0)
-        torch.testing.assert_close(mine.soft, want.soft, atol=1e-4, rtol=1e-5)
-        torch.testing.assert_close(mine.probability, want.probability, atol=1e-6, rtol=1e-5)
+        assert_alike(mine, plain.vocabulary_stage(states, table, **settings))
         assert int(mine.nonfinite) == 0
+
+
+def assert_alike(found: plain.VocabularyResult, want: plain.VocabularyResult) -> None:
+    assert torch.equal(found.argmax, want.argmax)
+    assert torch.equal(found.candidate, want.candidate)
+    torch.testing.assert_close(found.entropy, want.entropy, atol=1e-5, rtol=0)
+    torch.testing.assert_close(found.logsumexp, want.logsumexp, atol=2e-5, rtol=0)
+    torch.testing.assert_close(found.soft, want.soft, atol=1e-4, rtol=1e-5)
+    torch.testing.assert_close(found.probability, want.probability, atol=1e-6, rtol=1e-5)
 
 
 def of_each(canvases: tuple[int, ...]) -> tuple[list[dict[str, Tensor]], dict[str, Tensor]]:
@@ -74,11 +77,7 @@ def test_rows_of_several_canvases_are_what_each_canvas_is() -> None:
     states, table = made(sum(canvases), 64, 300, torch.float32, packed=True)
     alone, both = of_each(canvases)
     mine = kernel.vocabulary_stage(states, table, **knobs(**both), chunk_tiles=2)
-    want = plain.vocabulary_stage(states, table, **knobs(**both))
-    assert torch.equal(mine.argmax, want.argmax)
-    assert torch.equal(mine.candidate, want.candidate)
-    torch.testing.assert_close(mine.entropy, want.entropy, atol=1e-5, rtol=0)
-    torch.testing.assert_close(mine.soft, want.soft, atol=1e-4, rtol=1e-5)
+    assert_alike(mine, plain.vocabulary_stage(states, table, **knobs(**both)))
     first = 0
     for one, count in zip(alone, canvases, strict=True):
         rows = slice(first, first + count)
@@ -108,7 +107,7 @@ def test_the_oracle_is_the_sampler_s_arithmetic() -> None:
     torch.testing.assert_close(found.soft, torch.softmax(logits, -1) @ table * 8.0)
 
 
-@pytest.mark.filterwarnings("ignore:overflow encountered")  # on its way to tanh's limit
+@pytest.mark.filterwarnings("ignore:overflow encountered")  # up to tanh's limit
 @pytest.mark.parametrize(("scale", "temperature"), [(40.0, 0.02), (1e-3, 0.4)])
 def test_extremes_of_sharpness(scale: float, temperature: float) -> None:
     """Logits of +-1500 nats, beyond what any single exponent covers, and logits that hardly differ."""

@@ -11,7 +11,7 @@ SHARED = {89: 99 << 10, 90: 227 << 10, 120: 99 << 10}  # bytes per multiprocesso
 
 @dataclass(frozen=True)
 class MachineCode:
-    """What a kernel takes on one target."""
+    """A kernel's resources on one target."""
 
     registers: int  # of a thread
     spill_bytes: int  # stack and local memory of a thread

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import pytest
 
 from tests.engine.kernels.machine.ahead import compiled
 from tests.engine.kernels.machine.budgets import CodeBudget, MachineCode
@@ -68,6 +70,11 @@ class Build:
     def faults(self, code: MachineCode) -> list[str]:
         """Returns the machine code's violations of the budget, in words."""
         return self.budget.faults(code, self.capability)
+
+
+def quick_or_slow(builds: Iterable[Build], is_quick: Callable[[Build], bool]) -> list[object]:
+    """Returns a parameter for each build; those that are not quick are built on request."""
+    return [pytest.param(each, id=str(each), marks=() if is_quick(each) else pytest.mark.slow) for each in builds]
 
 
 def compile_all(builds: Sequence[Build]) -> list[MachineCode]:
