@@ -1,4 +1,4 @@
-"""What a plan counts of dense models: against arithmetic on their configs."""
+"""Plans of dense models against arithmetic on their configs."""
 
 from __future__ import annotations
 

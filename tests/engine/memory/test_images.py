@@ -1,4 +1,4 @@
-"""What images take, against what is planned: the cache of the largest, the pass that reads it, and the tower's."""
+"""Memory of images, against plans: the cache of the largest, the pass that reads it, and the tower's."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import dataclasses
 
 import pytest
 import torch
-from torch.profiler import ProfilerActivity, profile
 
 from engine import GenerationConfig, generate
 from engine.config import IMAGE_TOKENS, VisionConfig
@@ -14,11 +13,12 @@ from engine.kernels import cpu_int8, cpu_w4a8, native
 from engine.layers.images import ImageRows
 from engine.layers.kv_cache import KVCache, cache_bytes
 from engine.memory import footprint
+from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.prompt import Prompt
 from engine.models.vision.tower import VisionTower
 from engine.quant import PRECISIONS
-from tests.engine.memory.test_plan import MIDDLE, peak_of, zeroed
-from tests.engine.tiny import VISION, ByProgram, network
+from tests.engine.memory.test_plan import MIDDLE, measured_peak, peak_of
+from tests.engine.tiny import VISION, network
 
 LARGEST = IMAGE_TOKENS[-1]
 TEXT = 700
@@ -45,7 +45,7 @@ def test_the_largest_image_finds_the_room_that_is_planned(piece: int) -> None:
 
 @pytest.mark.parametrize("dtype", [pytest.param(torch.float32, marks=pytest.mark.slow), torch.bfloat16])
 def test_a_plan_covers_the_pass_of_the_largest_image(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Never less than measured, and at most 1.4 times as much. On one thread: the profiler sees no other, nor C."""
+    """No less is planned than is measured, and at most 1.4 times as much. On one thread, without C."""
     monkeypatch.setattr(native, "instructions", lambda: "")
     monkeypatch.setattr(cpu_w4a8, "block", lambda: 0)
     monkeypatch.setattr(cpu_int8, "multiplies_many", lambda: False)
@@ -54,17 +54,8 @@ def test_a_plan_covers_the_pass_of_the_largest_image(dtype: torch.dtype, monkeyp
     config = dataclasses.replace(MIDDLE, vision=VISION)
     mode = footprint.Mode(dtype, PRECISIONS["int4"], on_cpu=True, has_kernels=False)
     asked = prompt(VISION, config.hidden_size)
-    parts = footprint.parts(type(zeroed(config, PRECISIONS["int4"], dtype)), config, mode, len(asked))
-    made = zeroed(config, PRECISIONS["int4"], dtype)
-    cache = made.new_cache()
-    cache.reserve(len(asked) + 2 * config.canvas_length)
-    settings = GenerationConfig(
-        max_new_tokens=config.canvas_length + 1, max_denoising_steps=2, confidence_threshold=0.0
-    )
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
-        for _ in generate(ByProgram(made) if dtype == torch.bfloat16 else made, asked, settings, cache=cache):
-            pass
-    peak = peak_of(profiled)
+    parts = footprint.parts(DiffusionGemma, config, mode, len(asked))
+    peak = measured_peak(config, PRECISIONS["int4"], dtype, asked)
     assert 0.99 * peak <= parts["activations"] + parts["workspace"] <= 1.4 * peak
 
 
@@ -77,7 +68,5 @@ def test_a_plan_covers_the_tower_s_pass() -> None:
     side = 3 * 16
     tower = VisionTower(vision, 256).to(torch.bfloat16)
     values = torch.zeros(1, side * side, 3 * vision.patch_size**2)
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
-        tower(values, side, side)
-    peak = peak_of(profiled) + values.nbytes
+    peak = peak_of(lambda: [tower(values, side, side)]) + values.nbytes
     assert 0.99 * peak <= footprint.image_pass(vision, 2, side * side // 9) <= 1.4 * peak

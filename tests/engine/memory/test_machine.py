@@ -1,4 +1,4 @@
-"""What is said of this computer's card where torch does not compute on it."""
+"""Names of this computer's card where torch does not compute on it."""
 
 from __future__ import annotations
 
@@ -12,17 +12,6 @@ import pytest
 from engine.memory.machine import GraphicsCard, look, unused_card
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads what Linux alone has")
-
-
-def listed(folder: Path, *cards: tuple[str, str]) -> Path:
-    """A folder as Linux has it, of cards by vendor and size."""
-    for number, (vendor, size) in enumerate(cards):
-        device = folder / f"card{number}" / "device"
-        device.mkdir(parents=True)
-        (device / "vendor").write_text(f"{vendor}\n")
-        if size:
-            (device / "mem_info_vram_total").write_text(f"{size}\n")
-    return folder
 
 
 @pytest.fixture
@@ -45,11 +34,15 @@ def no_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         ([("0x1002", "much")], GraphicsCard("AMD")),
     ],
 )
-def test_linux_lists_cards(
-    no_tools: Path, tmp_path: Path, cards: list[tuple[str, str]], found: GraphicsCard | None
-) -> None:
-    assert no_tools.is_dir()
-    assert unused_card(listed(tmp_path / "drm", *cards)) == found
+@pytest.mark.usefixtures("no_tools")
+def test_linux_lists_cards(tmp_path: Path, cards: list[tuple[str, str]], found: GraphicsCard | None) -> None:
+    for number, (vendor, size) in enumerate(cards):
+        device = tmp_path / f"drm/card{number}/device"
+        device.mkdir(parents=True)
+        (device / "vendor").write_text(f"{vendor}\n")
+        if size:
+            (device / "mem_info_vram_total").write_text(f"{size}\n")
+    assert unused_card(tmp_path / "drm") == found
 
 
 @LINUX

@@ -1,4 +1,4 @@
-"""What a plan counts of models with masks that are published: against arithmetic on their tensors and their passes."""
+"""Plans of published models with masks, against arithmetic on their tensors and their passes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROOMY = 200 * 10**9
 
 @dataclass(frozen=True)
 class Sizes:
-    """Those that a pass depends on, as their authors publish them."""
+    """Sizes that a pass depends on, as their authors publish them."""
 
     hidden: int
     width: int  # of an MLP
@@ -96,7 +96,7 @@ def vocabulary_bytes(name: str) -> float:
 
 
 @pytest.mark.parametrize("quantization", ["none", "int4"])
-@pytest.mark.parametrize("place", ["8GB", "12GB", "24GB", "cpu"])
+@pytest.mark.parametrize("place", ["12GB", "cpu"])
 @pytest.mark.parametrize("name", SIZES)
 def test_an_independent_count_agrees_within_two_percent(
     name: str, place: str, quantization: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

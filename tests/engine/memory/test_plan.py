@@ -1,16 +1,16 @@
-"""What a plan counts: against arithmetic written out here, a checkpoint's headers, a real cache and measured peaks."""
+"""Plans against arithmetic written out here, a checkpoint's headers, a real cache and measured peaks."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import shutil
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch.profiler import ProfilerActivity, profile
 
@@ -45,7 +45,7 @@ ROOMY = 200 * GB
 
 
 @pytest.fixture
-def free(monkeypatch: pytest.MonkeyPatch) -> Any:
+def free(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Sets how much memory is free."""
 
     def set_free(count: float) -> None:
@@ -54,6 +54,13 @@ def free(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     set_free(ROOMY)
     return set_free
+
+
+@pytest.fixture
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The profiler sees no other."""
+    monkeypatch.setattr(footprint, "available_threads", lambda: 1)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
 
 
 # --- the real shape ----------------------------------------------------------------------------------------------
@@ -82,13 +89,11 @@ def independent_count(context: int) -> dict[str, float]:
     }
 
 
+@pytest.mark.usefixtures("free")
 @pytest.mark.parametrize("on_card", [False, True])
 @pytest.mark.parametrize("context", [4096, 32_768])
 def test_an_independent_count_agrees_within_two_percent(
-    free: Any,  # noqa: ARG001
-    monkeypatch: pytest.MonkeyPatch,
-    context: int,
-    on_card: bool,
+    monkeypatch: pytest.MonkeyPatch, context: int, on_card: bool
 ) -> None:
     if on_card:
         pretend_cuda(monkeypatch)
@@ -110,16 +115,17 @@ def test_an_independent_count_agrees_within_two_percent(
     assert any("the vision tower, 0.6 GB, stays in" in note for note in found.notes) == on_card
 
 
-def test_the_real_shape_takes_eighteen_gb_at_most_on_a_card_with_kernels(free: Any, monkeypatch: Any) -> None:
+def test_the_real_shape_takes_eighteen_gb_at_most_on_a_card_with_kernels(
+    free: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     free(24 * GB)
     pretend_cuda(monkeypatch)
     found = plan_model(REAL, 32_768)
     assert (found.device, found.dtype, found.quantization) == ("cuda:0", "bfloat16", "int4")
     assert found.fits
     assert 15 * GB < found.total_bytes <= 18.0 * GB
-    assert (
-        found.parts["activations"] == plan_model(REAL, 262_144).parts["activations"]
-    )  # nothing grows with the context
+    longest = plan_model(REAL, 262_144)
+    assert found.parts["activations"] == longest.parts["activations"]  # nothing grows with the context
     for name in ("nf4", "nvfp4"):
         assert plan_model(REAL, 32_768, name).total_bytes < 18.0 * GB
     plain = plan_model(REAL, 32_768, "none")
@@ -127,7 +133,9 @@ def test_the_real_shape_takes_eighteen_gb_at_most_on_a_card_with_kernels(free: A
     assert plain.parts["workspace"] > found.parts["workspace"]  # with (C, V) buffers
 
 
-def test_what_a_context_has_taken_already_counts_as_free(free: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_context_has_taken_already_counts_as_free(
+    free: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Asking a card how much is free makes the context, of which the plan counts the whole."""
     free(24 * GB)
     assert plan_model(REAL, 4096).free_bytes == 24 * GB
@@ -162,23 +170,22 @@ def test_the_shape_is_the_published_one() -> None:
 
 def header_bytes(folder: Path) -> dict[str, int]:
     found = dict.fromkeys(WEIGHTS, 0)
-    with safe_open(folder / "model.safetensors", framework="pt") as file:
-        for name in file.keys():  # noqa: SIM118
-            tensor = file.get_tensor(name)
-            if ".experts." in name:
-                part = "experts"
-            elif "self_attn" in name and "proj" in name:
-                part = "attention"
-            elif ("mlp" in name or "self_conditioning" in name) and "proj" in name:
-                part = "dense"
-            else:
-                part = "embedding" if "embed_tokens" in name else "other"
-            found[part] += tensor.nbytes
+    for name, tensor in load_file(folder / "model.safetensors").items():
+        if ".experts." in name:
+            part = "experts"
+        elif "self_attn" in name and "proj" in name:
+            part = "attention"
+        elif ("mlp" in name or "self_conditioning" in name) and "proj" in name:
+            part = "dense"
+        else:
+            part = "embedding" if "embed_tokens" in name else "other"
+        found[part] += tensor.nbytes
     return found
 
 
+@pytest.mark.usefixtures("free")
 @pytest.mark.parametrize(("dtype", "factor"), [("bfloat16", 1), ("float32", 2)])
-def test_unpacked_weights_are_the_checkpoints_to_the_byte(tmp_path: Path, free: Any, dtype: str, factor: int) -> None:  # noqa: ARG001
+def test_unpacked_weights_are_the_checkpoints_to_the_byte(tmp_path: Path, dtype: str, factor: int) -> None:
     folder = checkpoint(tmp_path)  # in bf16
     found = plan_model(folder, 100, dtype=dtype)
     assert {part: found.parts[part] for part in WEIGHTS} == {p: factor * n for p, n in header_bytes(folder).items()}
@@ -199,30 +206,29 @@ def test_packed_weights_are_the_networks_to_the_byte(name: str) -> None:
     assert sum(footprint.weights(DiffusionGemma, config, PRECISIONS[name], torch.bfloat16).values()) == real
 
 
-def stored_bytes(folder: Path) -> int:
-    files = [safe_open(file, framework="pt") for file in folder.glob("*.safetensors")]
-    return sum(file.get_tensor(name).nbytes for file in files for name in file.keys())  # noqa: SIM118
+def tensors_in(*files: Path) -> list[torch.Tensor]:
+    return [tensor for file in files for tensor in load_file(file).values()]
 
 
 def test_the_adapter_that_a_model_drafts_with_is_counted(tmp_path: Path) -> None:
     whole, bare = catalog.resolve(catalog.MASKED), tmp_path / "bare"
     shutil.copytree(whole, bare, ignore=shutil.ignore_patterns("linear_spec_lora"))
-    with safe_open(whole / "linear_spec_lora" / "adapter_model.safetensors", "pt") as file:
-        numbers = sum(file.get_tensor(name).numel() for name in file.keys())  # noqa: SIM118
-    found, without = (
-        plan_model(str(folder), None, "none", "cpu", "float32").parts["other"] for folder in (whole, bare)
-    )
+    numbers = sum(one.numel() for one in tensors_in(whole / "linear_spec_lora" / "adapter_model.safetensors"))
+    plans = [plan_model(str(folder), None, "none", "cpu", "float32") for folder in (whole, bare)]
+    found, without = (plan.parts["other"] for plan in plans)
     assert found == without + 4 * numbers
 
 
-def test_a_store_is_counted_as_it_is_stored(tmp_path: Path, free: Any) -> None:
+def test_a_store_is_counted_as_it_is_stored(tmp_path: Path, free: Callable[[float], None]) -> None:
     source, folder = packing.released(tmp_path / "source"), tmp_path / "store"
     quantize(source, folder, "nf4", torch.device("cpu"))
     for room in (ROOMY, 1):
         free(room)
         found = plan_model(folder, 50)
         assert (found.quantization, found.precision, found.dtype) == ("as stored", PRECISIONS["nf4"], "bfloat16")
-        assert sum(found.parts[part] for part in WEIGHTS) == stored_bytes(folder)
+        assert sum(found.parts[part] for part in WEIGHTS) == sum(
+            one.nbytes for one in tensors_in(*folder.glob("*.safetensors"))
+        )
     assert "use quantization" not in found.advice
     with pytest.raises(SafelightError, match="use quantization auto"):
         plan_model(folder, 50, "int4")
@@ -230,7 +236,8 @@ def test_a_store_is_counted_as_it_is_stored(tmp_path: Path, free: Any) -> None:
     assert same.parts == found.parts
 
 
-def test_a_published_int4_checkpoint_is_counted_as_it_is_loaded(tmp_path: Path, free: Any) -> None:  # noqa: ARG001
+@pytest.mark.usefixtures("free")
+def test_a_published_int4_checkpoint_is_counted_as_it_is_loaded(tmp_path: Path) -> None:
     packing.published(packing.released(tmp_path / "source"), tmp_path / "int4")
     found = plan_model(tmp_path / "int4", 50)
     assert found.precision == Precision(INT4, INT4, INT8, INT8, INT8)
@@ -238,10 +245,8 @@ def test_a_published_int4_checkpoint_is_counted_as_it_is_loaded(tmp_path: Path, 
     stored = footprint.weights(DiffusionGemma, config, found.precision, torch.bfloat16)
     assert all(found.parts[part] == stored[part] for part in WEIGHTS if part != "attention")
     network = load_model(tmp_path / "int4", device="cpu").network
-    kept = {
-        tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes()
-        for name, tensor in (*network.named_parameters(), *network.named_buffers())
-    }
+    storages = [tensor.untyped_storage() for tensor in (*network.parameters(), *network.buffers())]
+    kept = {storage.data_ptr(): storage.nbytes() for storage in storages}
     assert sum(found.parts[part] for part in WEIGHTS) == sum(kept.values())
     (tmp_path / "int4" / "model.safetensors").unlink()
     assert plan_model(tmp_path / "int4", 50).parts == found.parts
@@ -281,25 +286,22 @@ MIDDLE = dataclasses.replace(
 )
 
 
-def measured_peak(config: ModelConfig, precision: Precision, dtype: torch.dtype, context: int) -> int:
-    """The most bytes that a run holds at once besides weights and cache."""
-    made = zeroed(config, precision, dtype)
+def measured_peak(config: ModelConfig, precision: Precision, dtype: torch.dtype, prompt: Any) -> int:
+    """Returns the most bytes that a run holds at once besides weights and cache."""
+    made = zeroed(DiffusionGemma, config, precision, dtype)
     cache = made.new_cache()
-    cache.reserve(context + 2 * config.canvas_length)
-    settings = GenerationConfig(
-        max_new_tokens=config.canvas_length + 1, max_denoising_steps=2, confidence_threshold=0.0
-    )
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
-        model: Any = ByProgram(made) if precision.is_packed and dtype == torch.bfloat16 else made
-        for _ in generate(model, torch.zeros(context, dtype=torch.long), settings, cache=cache):
-            pass
-    return peak_of(profiled)
+    cache.reserve(len(prompt) + 2 * config.canvas_length)
+    settings = GenerationConfig(max_new_tokens=config.canvas_length + 1, max_denoising_steps=2, confidence_threshold=0)
+    model: Any = ByProgram(made) if precision.is_packed and dtype == torch.bfloat16 else made
+    return peak_of(lambda: generate(model, prompt, settings, cache=cache))
 
 
-def zeroed(config: ModelConfig, precision: Precision, dtype: torch.dtype) -> DiffusionGemma:
+def zeroed(build: Callable[[Any], Any], config: ModelConfig, precision: Precision, dtype: torch.dtype) -> Any:
+    """A network of equal numbers, so that all tokens choose the same experts."""
     with torch.device("meta"):
-        made = DiffusionGemma(config)
-        install(made, precision, dtype)
+        made = build(config)
+        if precision.is_packed:
+            install(made, precision, dtype)
     made = made.to_empty(device="cpu").requires_grad_(False)
     for parameter in made.parameters():
         parameter.data = torch.full_like(parameter, 0.01, dtype=dtype)
@@ -308,9 +310,12 @@ def zeroed(config: ModelConfig, precision: Precision, dtype: torch.dtype) -> Dif
     return made
 
 
-def peak_of(profiled: Any) -> int:
-    """The most bytes that were held at once."""
-    events = [event for event in profiled.profiler.kineto_results.events() if event.name() == "[memory]"]
+def peak_of(work: Callable[[], Iterable[object]]) -> int:
+    """Returns the most bytes that some work holds at once."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+        for _ in work():
+            pass
+    events = [event for event in profiled.profiler.kineto_results.events() if event.name() == "[memory]"]  # type: ignore[union-attr]
     held = peak = 0
     for event in sorted(events, key=lambda event: event.start_ns()):
         held += event.nbytes()
@@ -318,6 +323,7 @@ def peak_of(profiled: Any) -> int:
     return peak
 
 
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("precision", ["none", "int4"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(
@@ -331,25 +337,22 @@ def peak_of(profiled: Any) -> int:
     ],
 )
 def test_activations_and_workspace_cover_what_a_run_holds(
-    precision: str, dtype: torch.dtype, changes: dict[str, int], context: int, monkeypatch: pytest.MonkeyPatch
+    precision: str, dtype: torch.dtype, changes: dict[str, int], context: int
 ) -> None:
-    """Never less than measured, and at most 1.4 times as much. On one thread: the profiler sees no other."""
-    monkeypatch.setattr(footprint, "available_threads", lambda: 1)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    """No less is planned than is measured, and at most 1.4 times as much."""
     config = dataclasses.replace(MIDDLE, **changes)
     mode = footprint.Mode(dtype, PRECISIONS[precision], on_cpu=True, has_kernels=False)
     parts = footprint.parts(DiffusionGemma, config, mode, context)
-    peak = measured_peak(config, PRECISIONS[precision], dtype, context)
+    peak = measured_peak(config, PRECISIONS[precision], dtype, torch.zeros(context, dtype=torch.long))
     assert 0.99 * peak <= parts["activations"] + parts["workspace"] <= 1.4 * peak
 
 
+@pytest.mark.usefixtures("one_thread")
 @torch.inference_mode()
-def test_what_a_further_run_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pass of three runs that commit, against what is said of it; and the run's own cache and program."""
-    monkeypatch.setattr(footprint, "available_threads", lambda: 1)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+def test_a_further_run_takes_its_cache_its_program_and_its_share_of_a_pass() -> None:
+    """A pass of three runs that commit, against what is said of it."""
     mode, context, canvas = footprint.Mode(torch.bfloat16, PRECISIONS["int4"], True, False), 500, MIDDLE.canvas_length
-    made = zeroed(MIDDLE, PRECISIONS["int4"], torch.bfloat16)
+    made = zeroed(DiffusionGemma, MIDDLE, PRECISIONS["int4"], torch.bfloat16)
     caches = [made.new_cache() for _ in range(3)]
     programs = []
     for cache in caches:
@@ -358,17 +361,14 @@ def test_what_a_further_run_takes(monkeypatch: pytest.MonkeyPatch) -> None:
         programs.append(StepProgram(made, cache, canvas))
         ids = torch.zeros(canvas, dtype=torch.long)
         programs[-1].begin(ids, None, GenerationConfig(), ids)
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
-        launch_together([LaunchStep(program, 0) for program in programs])
-    peak = peak_of(profiled)
+    peak = peak_of(lambda: launch_together([LaunchStep(program, 0) for program in programs]) or ())
     assert 0.99 * peak <= joint_workspace(MIDDLE, mode, context, 3) <= 1.5 * peak
     assert held_by(programs[0]) == program_bytes(MIDDLE, mode)
     held = footprint.PROGRAM_CANVASES * program_bytes(MIDDLE, mode)
     assert [joint_workspace(MIDDLE, mode, context, runs) for runs in (0, 1)] == [0, 0]
     further = [further_run(MIDDLE, mode, context, running) for running in (1, 2)]
-    assert further[1] == caches[0].nbytes + held + joint_workspace(MIDDLE, mode, context, 3) - joint_workspace(
-        MIDDLE, mode, context, 2
-    )
+    two, three = (joint_workspace(MIDDLE, mode, context, runs) for runs in (2, 3))
+    assert further[1] == caches[0].nbytes + held + three - two
     assert caches[0].nbytes + held <= further[0] <= further[1]
 
 
@@ -382,7 +382,7 @@ def held_by(program: StepProgram) -> int:
 def test_the_programs_of_all_lengths_that_are_kept_take_what_the_plan_says(lengths: list[int]) -> None:
     config = dataclasses.replace(MIDDLE, canvas_length=256)
     mode = footprint.Mode(torch.bfloat16, PRECISIONS["int4"], True, False)
-    made, kept = zeroed(config, PRECISIONS["int4"], torch.bfloat16), ProgramCache()
+    made, kept = zeroed(DiffusionGemma, config, PRECISIONS["int4"], torch.bfloat16), ProgramCache()
     cache, settings = made.new_cache(), GenerationConfig()
     for length in lengths:
         kept.get(made, cache, Sampler.from_settings(config, settings.replace(canvas_length=length), made.device, 0))
@@ -408,7 +408,7 @@ def test_the_programs_of_all_lengths_that_are_kept_take_what_the_plan_says(lengt
 def test_the_number_type_of_unpacked_weights_on_a_cpu(
     stored: str, asked: str, has_units: bool, is_large: bool, expected: str, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    """By their headers, by their config where they are not here, and as they are then loaded."""
+    """Planned by their headers, or by their config where they are not here; and as they are then loaded."""
     monkeypatch.setattr(planning, "has_bf16_units", lambda: has_units)
     monkeypatch.setattr(planning, "LEAST_IN_BF16", 1000 if is_large else 10**9)
     folder = packing.released(tmp_path)
@@ -431,7 +431,9 @@ def test_embedded_models_compute_in_fp32_on_a_cpu(monkeypatch: pytest.MonkeyPatc
 # --- choosing and advising -----------------------------------------------------------------------------------------
 
 
-def test_auto_packs_only_what_would_not_fit_otherwise(free: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_packs_only_what_would_not_fit_otherwise(
+    free: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert plan_model(REAL, 4096).quantization == "none"
     free(60 * GB)
     monkeypatch.setattr(planning, "has_bf16_units", lambda: True)
@@ -445,7 +447,6 @@ def test_auto_packs_only_what_would_not_fit_otherwise(free: Any, monkeypatch: py
 
 
 def test_an_embedded_model_fits_and_stays_as_it_is() -> None:
-    """With this machine's own free memory."""
     found = plan_model("safelight-sudoku")
     assert found.fits
     assert found.quantization == "none"
@@ -456,7 +457,7 @@ def test_an_embedded_model_fits_and_stays_as_it_is() -> None:
     require_room(found)
 
 
-def test_advice_where_both_must_change_and_where_nothing_helps(free: Any) -> None:
+def test_advice_where_both_must_change_and_where_nothing_helps(free: Callable[[float], None]) -> None:
     free(18 * GB)
     found = plan_model(REAL, 262_144, "none")
     assert "use quantization int4" in found.advice
@@ -470,14 +471,12 @@ def test_advice_where_both_must_change_and_where_nothing_helps(free: Any) -> Non
     missing = float(found.advice.split("close other programs to free ")[1].split()[0])
     least = min(plan_model(REAL, 256, name).total_bytes for name in ("nf4", "int4", "int4-g64"))
     assert missing == pytest.approx((least - 2 * GB) / GB, abs=0.06)
-    with pytest.raises(
-        SafelightError, match=r"26b-a4b needs \d+\.\d GB .*cpu has 2\.0 GB free\. .* are missing"
-    ) as error:
+    with pytest.raises(SafelightError, match=r"26b-a4b needs \d+\.\d GB .*cpu has 2\.0 GB free\. .* are missing"):
         require_room(found)
-    assert "\n" not in str(error.value)
 
 
-def test_a_config_of_a_packed_checkpoint_alone(tmp_path: Path, free: Any) -> None:  # noqa: ARG001
+@pytest.mark.usefixtures("free")
+def test_a_config_of_a_packed_checkpoint_alone(tmp_path: Path) -> None:
     shutil.copy(catalog.shape(REAL).folder / "config.json", tmp_path)
     packing.set_quantization(tmp_path, {"group_0": {"weights": packing.SCHEME}})
     found = plan_model(tmp_path, 4096)
@@ -493,16 +492,12 @@ def test_a_config_of_a_packed_checkpoint_alone(tmp_path: Path, free: Any) -> Non
     [
         ((REAL, 0), "the context must be from 1 to 262144 tokens"),
         ((REAL, 10, "int5"), "unknown quantization 'int5'; use auto, none, nf4, int4, int4-g64"),
-        (
-            ("nowhere",),
-            "there is no model at nowhere; give a model folder, a name of safelight models, or one of: .*26b-a4b",
-        ),
+        (("nowhere",), "there is no model at nowhere; give a model folder, .*26b-a4b"),
     ],
 )
 def test_bad_arguments(arguments: tuple[Any, ...], message: str) -> None:
-    with pytest.raises(SafelightError, match=message) as error:
+    with pytest.raises(SafelightError, match=message):
         plan_model(*arguments)
-    assert "\n" not in str(error.value)
 
 
 def test_bad_folders(tmp_path: Path) -> None:
@@ -518,17 +513,15 @@ def test_bad_folders(tmp_path: Path) -> None:
     assert plan_model(folder, 10).fits
 
 
-@pytest.mark.parametrize("quantization", ["auto", "nf4", "nvfp4"])
-def test_a_card_that_is_not_here_is_planned_for_by_its_memory(
-    quantization: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("quantization", ["auto", "nf4"])
+def test_an_absent_card_is_planned_for_by_its_memory(quantization: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "why_plain", lambda _: None)
     absent = plan_model(REAL, 32_768, quantization, card_of("24GB"))
     assert (absent.device, absent.dtype, absent.free_bytes) == ("a card of 24 GB", "bfloat16", 24 * GB)
     assert (absent.device_bytes, absent.fits, absent.parts["process"]) == (24 * GB, True, 0)
     pretend_cuda(monkeypatch)
-    monkeypatch.setattr("engine.memory.plan.free_bytes", lambda _: 24 * GB)
-    monkeypatch.setattr("engine.memory.plan.total_bytes", lambda _: 24 * GB)
+    monkeypatch.setattr(planning, "free_bytes", lambda _: 24 * GB)
+    monkeypatch.setattr(planning, "total_bytes", lambda _: 24 * GB)
     assert absent.parts == plan_model(REAL, 32_768, quantization).parts
 
 

@@ -1,4 +1,4 @@
-"""What a run on the plain path takes, by its prompt and its settings."""
+"""Memory of a run on the plain path, by its prompt and its settings."""
 
 from __future__ import annotations
 

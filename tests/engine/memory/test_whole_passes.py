@@ -1,4 +1,4 @@
-"""What bidirectional decoding holds, measured, against what a plan counts of models that read all of a text at once."""
+"""Memory of bidirectional decoding, measured, against plans of models that read all of a text at once."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ from typing import Any
 
 import pytest
 import torch
-from torch.profiler import ProfilerActivity, profile
 
 from engine import GenerationConfig, StepFinished
 from engine.config import ModelConfig
 from engine.decoding import token_sampler
 from engine.decoding.generate import generate
-from engine.layers.packed_linear import install
 from engine.memory import footprint
 from engine.models.network import Network
 from engine.models.registry import family_of
 from engine.quant import PRECISIONS, Precision
-from tests.engine.memory.test_plan import peak_of
+from tests.engine.memory.test_plan import peak_of, zeroed
 
 SHAPE: dict[str, Any] = {
     "hidden_size": 256, "num_attention_heads": 8, "num_hidden_layers": 2, "intermediate_size": 768, "eos_token_id": 1,
@@ -40,26 +38,12 @@ def made(name: str, precision: Precision, dtype: torch.dtype, vocabulary: int) -
     """A network of equal numbers, so that all tokens choose the same experts."""
     family = family_of({"model_type": name})
     config = family.read_config({**SHAPE, **FAMILIES[name], "model_type": name, "vocab_size": vocabulary})
-    with torch.device("meta"):
-        network: Any = family.build(config)
-        if precision.is_packed:
-            install(network, precision, dtype)
-    network = network.to_empty(device="cpu").requires_grad_(False)
-    for parameter in network.parameters():
-        parameter.data = torch.full_like(parameter, 0.01, dtype=dtype)
-    for buffer in network.buffers():
-        buffer.fill_(0 if buffer.is_floating_point() else 1)
-    return network, config
+    return zeroed(family.build, config, precision, dtype), config
 
 
 def settings(config: ModelConfig, **changes: Any) -> GenerationConfig:
-    return GenerationConfig(
-        decoder="bidirectional",
-        max_new_tokens=config.canvas_length,
-        max_denoising_steps=2,
-        eos_token_ids=(),
-        **changes,
-    )
+    whole = {"max_new_tokens": config.canvas_length, "max_denoising_steps": 2, "eos_token_ids": ()}
+    return GenerationConfig(decoder="bidirectional", **whole, **changes)
 
 
 def measured_and_counted(
@@ -68,16 +52,11 @@ def measured_and_counted(
     network, config = made(name, precision, dtype, vocabulary)
     cache = network.new_cache()
     cache.reserve(context + config.canvas_length)
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
-        for _ in generate(network, torch.zeros(context).long(), settings(config, **changes), cache=cache):
-            pass
-    parts = footprint.parts(family_of({"model_type": name}).build, config, mode_of(dtype, precision), context)
+    peak = peak_of(lambda: generate(network, torch.zeros(context).long(), settings(config, **changes), cache=cache))
+    mode = footprint.Mode(dtype, precision, on_cpu=True, has_kernels=False)
+    parts = footprint.parts(family_of({"model_type": name}).build, config, mode, context)
     assert cache.nbytes <= parts["kv_cache"]
-    return peak_of(profiled), parts["activations"] + parts["workspace"]
-
-
-def mode_of(dtype: torch.dtype, precision: Precision) -> footprint.Mode:
-    return footprint.Mode(dtype, precision, on_cpu=True, has_kernels=False)
+    return peak, parts["activations"] + parts["workspace"]
 
 
 @pytest.fixture(autouse=True)
@@ -87,28 +66,28 @@ def _one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-@pytest.mark.parametrize("dtype", [pytest.param(torch.float32, marks=pytest.mark.slow), torch.bfloat16])
-def test_a_pass_over_a_long_text(name: str, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize(
+    ("name", "dtype", "precision"),
+    [
+        *((name, torch.bfloat16, "none") for name in FAMILIES),
+        *(pytest.param(name, torch.float32, "none", marks=pytest.mark.slow) for name in FAMILIES),
+        *(pytest.param(name, torch.bfloat16, "int4", marks=pytest.mark.slow) for name in FAMILIES),
+    ],
+)
+def test_a_pass_over_a_long_text(name: str, dtype: torch.dtype, precision: str) -> None:
     """No tensor of it is quadratic; never less is counted, and at most 1.5 times as much."""
-    peak, counted = measured_and_counted(name, 900, 256, dtype, Precision())
+    own = PRECISIONS[precision] if name == "lladamoe" else PRECISIONS[precision].for_dense()
+    peak, counted = measured_and_counted(name, 900, 256, dtype, own)
     assert 0.99 * peak <= counted <= 1.5 * peak
-    twice, _ = measured_and_counted(name, 1800, 256, dtype, Precision())
-    assert twice < 2.05 * peak
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", FAMILIES)
-def test_a_pass_in_four_bits(name: str) -> None:
-    precision = PRECISIONS["int4"] if name == "lladamoe" else PRECISIONS["int4"].for_dense()
-    peak, counted = measured_and_counted(name, 900, 256, torch.bfloat16, precision)
-    assert 0.99 * peak <= counted <= 1.5 * peak
+    if name == "Dream":
+        twice, _ = measured_and_counted(name, 1800, 256, dtype, own)
+        assert twice < 2.05 * peak
 
 
 @pytest.mark.parametrize("has_pieces", [False, True])
 @pytest.mark.parametrize("name", ["Dream", pytest.param("a2d-qwen3", marks=pytest.mark.slow)])
 def test_the_logits_of_all_masks(name: str, has_pieces: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a block at once; what is made of them is made of a few rows at a time."""
+    """A block's are there at once; a few rows at a time are made into tokens."""
     if has_pieces:
         for module in (token_sampler, footprint):
             monkeypatch.setattr(module, "LOGITS_AT_ONCE", 8 * 16_384)
