@@ -14,7 +14,7 @@ SECONDS = 0.5  # that one who has stopped reading is waited for
 
 @dataclass
 class Request:
-    """What was asked for, and the way to answer. ``send`` raises OSError once the other side has gone."""
+    """A request, and means to answer it. ``send`` raises OSError once the other side has gone."""
 
     path: str
     headers: dict[str, str]

@@ -1,4 +1,4 @@
-"""A hub on the loopback interface that can be as bad as the real way to one: drops, lies, refuses, stalls."""
+"""A hub on the loopback interface that can be as bad as a real connection to one: drops, lies, refuses, stalls."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Sent:
 
 @dataclass
 class Hub:
-    """What is served, and how. ``drops`` ends the next answers for large files after so many bytes."""
+    """Files, and how they are served. ``drops`` ends the next answers for large files after so many bytes."""
 
     files: dict[str, dict[str, bytes]] = field(default_factory=dict)
     models: list[dict[str, Any]] = field(default_factory=list)  # that a search finds
@@ -58,7 +58,7 @@ class Hub:
         return [sent for sent in self.sent if sent.file == file]
 
     def found(self, asked: dict[str, list[str]]) -> list[dict[str, Any]]:
-        """What a search finds, as the real hub answers it: only the fields that were asked for, beside two."""
+        """Returns the models of a search, as the real hub does: two fields, and those that were asked for."""
         fields = {"_id", "id", *asked["expand"]}
         found = [model for model in self.models if asked["search"][0].lower() in str(model["id"]).lower()]
         found = [model for model in found if asked["filter"][0] in model["tags"]]
@@ -159,17 +159,17 @@ class _Handler(BaseHTTPRequestHandler):
             return
         big = name != "" and start + len(body) >= LFS_FROM
         end = hub.drops.pop(0) if big and hub.drops else len(body)
-        told = Sent(name, start, self.headers.get("Authorization", ""))
+        sent = Sent(name, start, self.headers.get("Authorization", ""))
         if name:
-            hub.sent.append(told)
-        while told.count < min(end, len(body)):
-            at = start + told.count
+            hub.sent.append(sent)
+        while sent.count < min(end, len(body)):
+            at = start + sent.count
             if big and hub.stall_after and at >= hub.stall_after:
                 hub.gate.wait(30)
-            piece = body[told.count : min(told.count + PIECE, end)]
+            piece = body[sent.count : min(sent.count + PIECE, end)]
             if big and hub.stall_after > at:
                 piece = piece[: hub.stall_after - at]
-            told.count += len(piece)
+            sent.count += len(piece)
             self.wfile.write(piece)
 
     def _refuse(self, status: int, code: str = "") -> None:

@@ -16,7 +16,6 @@ import pytest
 import engine.hub.client
 import engine.hub_http
 from engine import SafelightError
-from engine.errors import ClosedError
 from engine.hub.client import Client
 from engine.hub.download import download
 from engine.hub.record import Record
@@ -26,26 +25,12 @@ from tests.engine.hub.rude_server import Request, answering
 REPO = "someone/a-model"
 WEIGHTS = bytes(range(256)) * 8
 HANGS = 20.0  # seconds; only a hanging test needs them
-
-
-def large(digest: str) -> dict[str, Any]:
-    return {"sha256": digest, "size": 1, "pointerSize": 134}
+Answer = Callable[[Request], None]
 
 
 def sibling(name: str, content: bytes) -> dict[str, Any]:
-    return {"rfilename": name, "size": len(content), "lfs": large(hashlib.sha256(content).hexdigest())}
-
-
-@pytest.fixture
-def proxy(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Names a proxy for everything."""
-
-    def set_proxy(address: str) -> None:
-        for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
-            monkeypatch.delenv(name, raising=False)
-        monkeypatch.setenv("ALL_PROXY", address)
-
-    return set_proxy
+    lfs = {"sha256": hashlib.sha256(content).hexdigest(), "size": 1, "pointerSize": 134}
+    return {"rfilename": name, "size": len(content), "lfs": lfs}
 
 
 @pytest.fixture(autouse=True)
@@ -62,47 +47,44 @@ def listed(endpoint: str, token: str | None = None) -> Record:
     return client.wait_for(client.listing, lambda _: None)
 
 
-def listing(*more: dict[str, Any]) -> dict[str, Any]:
+def listing(*more: dict[str, Any], sha: str = "0" * 40) -> bytes:
     files = [sibling("config.json", b"{}"), sibling("model.safetensors", WEIGHTS)]
-    return {"id": REPO, "sha": "0" * 40, "siblings": [*files, *more]}
+    return json.dumps({"id": REPO, "sha": sha, "siblings": [*files, *more]}).encode()
 
 
 def whole(request: Request) -> None:
-    """As a hub should answer."""
+    """Answers as a hub should."""
     if request.path.startswith("/api/"):
-        request.reply(json.dumps(listing()).encode())
+        request.reply(listing())
     else:
         request.reply(WEIGHTS if request.path.endswith("model.safetensors") else b"{}")
-
-
-def header_by_header(request: Request) -> None:
-    request.send(b"HTTP/1.1 200 OK\r\n")
-    while not request.wait(0.05):
-        request.send(b"X-More: x\r\n")
 
 
 def silent(request: Request) -> None:
     request.wait(HANGS)
 
 
-def byte_by_byte(request: Request) -> None:
-    request.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
-    while not request.wait(0.02):
-        request.send(b" ")
+def endlessly(piece: bytes, head: bytes = b"HTTP/1.1 200 OK\r\n", pause: float = 0.02) -> Answer:
+    def answer(request: Request) -> None:
+        request.send(head)
+        while not request.wait(pause):
+            request.send(piece)
+
+    return answer
 
 
-def interim(request: Request) -> None:
-    while not request.wait(0.001):
-        request.send(b"HTTP/1.1 103 Early Hints\r\n\r\n")
+SLOW = {
+    "header by header": endlessly(b"X-More: x\r\n"),
+    "silent": silent,
+    "byte by byte": endlessly(b" ", b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"),
+    "interim": endlessly(b"HTTP/1.1 103 Early Hints\r\n\r\n", b"", 0.001),
+}
 
 
-SLOW = [header_by_header, silent, byte_by_byte, interim]
-
-
-@pytest.mark.parametrize("answer", SLOW)
-def test_a_flag_ends_any_wait(answer: Callable[[Request], None]) -> None:
+@pytest.mark.parametrize("kind", SLOW)
+def test_a_flag_ends_any_wait(kind: str) -> None:
     flag, ended = threading.Event(), []
-    with answering(answer) as rude:
+    with answering(SLOW[kind]) as rude:
         thread = threading.Thread(target=lambda: ended.append(download(REPO, endpoint=rude.endpoint, stop=flag)))
         thread.start()
         while thread.is_alive() and not rude.requests:
@@ -113,116 +95,72 @@ def test_a_flag_ends_any_wait(answer: Callable[[Request], None]) -> None:
     assert not repo_folder(REPO).exists()
 
 
-@pytest.mark.parametrize("answer", SLOW)
-def test_an_answer_has_a_time_by_which_it_is_there(answer: Callable[[Request], None]) -> None:
-    with answering(answer) as rude, pytest.raises(SafelightError, match=r"keeps breaking|there is no connection"):
+@pytest.mark.parametrize("kind", SLOW)
+def test_an_answer_has_a_time_by_which_it_is_there(kind: str) -> None:
+    with answering(SLOW[kind]) as rude, pytest.raises(SafelightError, match=r"keeps breaking|there is no connection"):
         download(REPO, endpoint=rude.endpoint)
 
 
-def test_an_endless_list_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent = []
-
-    def answer(request: Request) -> None:
-        request.send(b"HTTP/1.1 200 OK\r\n\r\n[")
-        while True:
-            request.send(b" " * 10_000)
-            sent.append(10_000)
-
-    monkeypatch.setattr(engine.hub_http, "BODY_BYTES", 1_000_000)
-    with answering(answer) as rude, pytest.raises(SafelightError, match="sends a list of over 1,000,000 bytes"):
-        listed(rude.endpoint)
-    assert sum(sent) < 20_000_000  # what sockets hold comes on top
-
-
 @pytest.mark.parametrize("address", ["socks://127.0.0.1:9", "socks5://127.0.0.1:9", "::::"])
-def test_a_proxy_that_cannot_be_used_is_named(proxy: Callable[[str], None], address: str) -> None:
-    proxy(address)
+def test_a_proxy_that_cannot_be_used_is_named(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ALL_PROXY", address)
     with pytest.raises(SafelightError, match=r"^the proxy of ALL_PROXY cannot be used; give one that begins with http"):
         listed("http://hub.invalid")
 
 
-def test_a_packed_answer_is_not_unpacked() -> None:
-    body = gzip.compress(json.dumps(listing()).encode())
-    with answering(lambda request: request.reply(body, "Content-Encoding: gzip")) as rude:
-        with pytest.raises(SafelightError, match="keeps breaking"):
-            listed(rude.endpoint)
-        assert rude.requests[0].headers["accept-encoding"] == "identity"
+def replying(body: bytes = b"", *headers: str, status: str = "200 OK") -> Answer:
+    return lambda request: request.reply(body, *headers, status=status)
 
 
-@pytest.mark.parametrize("status", ["200 OK", "500 x", "404 x", "401 x"])
-def test_a_flood_of_headers_is_refused(status: str) -> None:
-    def answer(request: Request) -> None:
-        request.reply(b"", *(f"X-{i}: {'x' * 100}" for i in range(5_000)), status=status)
+def entry(**facts: Any) -> Answer:
+    return replying(listing(sibling("b.safetensors", b"x") | facts))
 
-    with answering(answer) as rude, pytest.raises(SafelightError, match="keeps breaking"):
+
+FLOOD = [f"X-{number}: {'x' * 100}" for number in range(5_000)]
+PORTAL, ENTRY = "If this network asks for a password", "is listed without a size and a hash that"
+LIES: dict[str, tuple[Answer, str]] = {
+    "an endless list": (
+        endlessly(b" " * 10_000, b"HTTP/1.1 200 OK\r\n\r\n[", 0),
+        "sends a list of over 1,000,000 bytes",
+    ),
+    "an endless refusal": (endlessly(b"x" * 10_000, b"HTTP/1.1 403 No\r\n\r\n", 0), "accept its licence"),
+    "a packed list": (replying(gzip.compress(listing()), "Content-Encoding: gzip"), "keeps breaking"),
+    "a flood of headers": (replying(b"", *FLOOD), "keeps breaking"),
+    "a refusal in a flood of headers": (replying(b"", *FLOOD, status="404 x"), "keeps breaking"),
+    "a page": (replying(b"<!DOCTYPE html><title>Welcome to the hotel</title>"), PORTAL),
+    "no files": (replying(b'{"siblings": null}'), PORTAL),
+    "files without facts": (replying(b'{"siblings": ["config.json"]}'), PORTAL),
+    "a list too deep": (replying(b"[" * 100_000), PORTAL),
+    "a size without end": (entry(size=2**62), ENTRY),
+    "a hash that is a path": (entry(lfs={"sha256": "../../x", "size": 1, "pointerSize": 134}), ENTRY),
+    "a hash that is a number": (entry(lfs=None, blobId=5), ENTRY),
+    "a commit that is a path": (replying(listing(sha="../../x")), "which is not a commit"),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_list_that_lies_is_refused(lie: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine.hub_http, "BODY_BYTES", 1_000_000)
+    answer, message = LIES[lie]
+    with answering(answer) as rude, pytest.raises(SafelightError, match=message):
         listed(rude.endpoint)
-
-
-def test_the_body_of_a_refusal_is_not_read() -> None:
-    def answer(request: Request) -> None:
-        request.send(b"HTTP/1.1 403 No\r\nContent-Type: application/json\r\n\r\n")
-        while True:
-            request.send(b"x" * 10_000)
-
-    with answering(answer) as rude, pytest.raises(ClosedError, match="accept its licence"):
-        listed(rude.endpoint)
-
-
-def is_refused(body: bytes) -> str:
-    with answering(lambda request: request.reply(body)) as rude:
-        with pytest.raises(SafelightError) as refused:
-            listed(rude.endpoint)
-        assert len(rude.requests) == 1
-    return str(refused.value)
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"<!DOCTYPE html><title>Welcome to the hotel</title>",
-        b'{"siblings": null}',
-        b'{"siblings": ["config.json"]}',
-        b"[" * 100_000,
-    ],
-)
-def test_a_page_in_place_of_the_list(body: bytes) -> None:
-    assert "If this network asks for a password" in is_refused(body)
-
-
-@pytest.mark.parametrize(
-    "entry",
-    [
-        {"size": 2**62},
-        {"lfs": large("../../x")},
-        {"lfs": None, "blobId": 5},
-    ],
-)
-def test_sizes_and_hashes_of_a_list(entry: dict[str, Any]) -> None:
-    given = listing(sibling("b.safetensors", b"x") | entry)
-    assert "is listed without a size and a hash that" in is_refused(json.dumps(given).encode())
-
-
-def test_a_commit_that_is_none() -> None:
-    assert "which is not a commit" in is_refused(json.dumps(listing() | {"sha": "../../x"}).encode())
+    assert {request.headers["accept-encoding"] for request in rude.requests} == {"identity"}
+    assert len(rude.requests) == 1 or message == "keeps breaking"
 
 
 def test_names_that_are_not_bare_are_not_wanted() -> None:
     bad = ("C:evil", "../x", "/x", "a\\b", "x\x00", "")
-    given = listing(*(sibling(f"{name}.safetensors", b"x") for name in bad))
-    with answering(lambda request: request.reply(json.dumps(given).encode())) as rude:
+    with answering(replying(listing(*(sibling(f"{name}.safetensors", b"x") for name in bad)))) as rude:
         record = listed(rude.endpoint)
     assert {file.name for file in record.files} == {"config.json", "model.safetensors"}
 
 
 @pytest.mark.parametrize("location", ["ftp://127.0.0.1/x", "file:///etc/passwd", "", "http://[", "/again"])
 def test_redirects_lead_somewhere(location: str) -> None:
-    def answer(request: Request) -> None:
-        request.reply(b"", f"Location: {location}", status="302 Found")
-
-    with (
-        answering(answer) as rude,
-        pytest.raises(SafelightError, match=r"does not answer as a hub does|no connection"),
-    ):
+    answer, message = replying(b"", f"Location: {location}", status="302 Found"), "not answer as a hub|no connection"
+    with answering(answer) as rude, pytest.raises(SafelightError, match=message):
         listed(rude.endpoint)
     assert len(rude.requests) == (21 if location in ("/again", "") else 1)
 
