@@ -66,12 +66,12 @@ def run_of(network: CausalNetwork, decoding: Decoding[None], cancel: threading.E
 
 
 def passes_told(events: Sequence[Event], length: int, mask: int, *, edits: bool = False) -> list[dict[int, int]]:
-    """What each pass wrote, place -> token, as the steps of a whole run say it; see that its events go together.
+    """Returns the writes of each pass, place -> token, by the steps of a whole run; asserts that its events fit.
 
     Args:
         edits: written tokens may change.
     """
-    order, told, text = Order(False), list[dict[int, int]](), dict[int, int]()
+    order, written, text = Order(False), list[dict[int, int]](), dict[int, int]()
     tokens: list[int] = []
     for event in events[:-1]:
         block = getattr(event, "block_index", -1)
@@ -79,19 +79,19 @@ def passes_told(events: Sequence[Event], length: int, mask: int, *, edits: bool 
         if isinstance(event, CanvasStarted):
             assert event.filler == mask
         elif isinstance(event, StepFinished):
-            told += [{}] if event.seconds else []  # without: the pass before it, which went on into this block
+            written += [{}] if event.seconds else []  # without: the pass before it, which went on into this block
             cells = zip(event.accepted_mask.tolist(), event.next_canvas.tolist(), strict=True)
             for place, (is_written, token) in enumerate(cells, block * length):
                 assert text.get(place, token) == token or (edits and is_written)  # what is written stays
                 assert is_written or token == mask
                 if is_written and text.get(place) != token:
-                    text[place] = told[-1][place] = token
+                    text[place] = written[-1][place] = token
         elif isinstance(event, CanvasCommitted):
             tokens += event.tokens[: event.text_length].tolist()
     end = events[-1]
     assert isinstance(end, GenerationFinished)
-    assert (end.tokens.tolist(), end.steps) == (tokens, len(told))
-    return told
+    assert (end.tokens.tolist(), end.steps) == (tokens, len(written))
+    return written
 
 
 def check_cache(network: CausalNetwork, cache: KVCache, ids: Sequence[int]) -> None:

@@ -114,7 +114,7 @@ def iq4(name: str, shape: tuple[int, ...]) -> Kind:
 
 
 def q4_1(name: str, shape: tuple[int, ...]) -> Kind:
-    """As ``q8_0``, but for the layers."""
+    """Differs from ``q8_0`` in the layers."""
     return Kind.Q4_1 if q8_0(name, shape) == Kind.Q8_0 and name.startswith("blk.") else q8_0(name, shape)
 
 

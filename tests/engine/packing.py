@@ -64,7 +64,7 @@ def packable(seed: int = 0) -> DiffusionGemma:
 
 
 def packed(precision: Precision = PRECISIONS["int4"], seed: int = 0) -> DiffusionGemma:
-    """The same network, packed."""
+    """Returns ``packable``, packed."""
     made = packable(seed)
     with torch.device("meta"):
         empty = DiffusionGemma(made.config)
@@ -77,7 +77,7 @@ def packed(precision: Precision = PRECISIONS["int4"], seed: int = 0) -> Diffusio
 
 
 def released(folder: Path) -> Path:
-    """Its checkpoint as Google lays them out."""
+    """Write a checkpoint of ``packable`` as Google lays them out."""
     write_checkpoint(packable(), folder, GenerationConfig(max_new_tokens=30, max_denoising_steps=4))
     return folder
 
@@ -220,7 +220,7 @@ def oracle(source: Path, meant: dict[str, Tensor]) -> Tensor:
 
 
 def meaning(source: Path, precision: str) -> dict[str, Tensor]:
-    """What each weight of the released checkpoint becomes."""
+    """Returns the values of each weight of the released checkpoint, packed."""
     meant = {}
     for name, weight in load_file(source / "model.safetensors").items():
         path = name.removeprefix("model.decoder.")
@@ -231,7 +231,7 @@ def meaning(source: Path, precision: str) -> dict[str, Tensor]:
 
 
 def repacked(name: str, weight: Tensor, scheme: Scheme) -> Tensor:
-    """What packing makes of a weight of the released checkpoint."""
+    """Returns the values of a weight of the released checkpoint, packed."""
     return unpack(pack(weight, scheme, matrices=2 if name.endswith("gate_up_proj") else 1))
 
 

@@ -23,7 +23,7 @@ SHAPE = {
 
 
 def question(rng: random.Random) -> list[int]:
-    """As long as a block."""
+    """Returns one that fills a block."""
     return [SPACE, *(rng.choice(DIGITS) for _ in range(COUNT)), ASK]
 
 

@@ -1,4 +1,4 @@
-"""What the tests take from ``packaging/small_models``: the tokenizer and the files of the small models, and tasks."""
+"""Parts of ``packaging/small_models`` for tests: the tokenizer and the files of the small models, and tasks."""
 
 from __future__ import annotations
 

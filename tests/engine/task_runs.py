@@ -48,19 +48,19 @@ def decision_header(length: int = 16, vocabulary: int = 50, repeats: int = 2, **
     return header(length, vocabulary, decision=decision, slots=tuple(slots), **fields)
 
 
-def decided(told: TraceHeader, reads: int = 3, seed: int = 0, top: int | None = 3) -> Iterator[Event]:
+def decided(head: TraceHeader, reads: int = 3, seed: int = 0, top: int | None = 3) -> Iterator[Event]:
     """A decision that no model made: the slots of each read, and what stands around them."""
-    draw, length = np.random.default_rng(seed), told.canvas_length
-    places = [slot.position for slot in told.slots]
+    draw, length = np.random.default_rng(seed), head.canvas_length
+    places = [slot.position for slot in head.slots]
     pinned = np.ones(length, dtype=np.bool_)
     pinned[places] = False
-    written = _odd(draw, 20, told.model.vocab_size, length)
+    written = _odd(draw, 20, head.model.vocab_size, length)
     yield PrefillFinished(11, 3, 0.1 + 0.2)
     for read in range(reads):
-        logprobs = tuple(_shares(draw, len(slot.labels)) for slot in told.slots)
+        logprobs = tuple(_shares(draw, len(slot.labels)) for slot in head.slots)
         canvas, found = written.copy(), written.copy()
-        canvas[places] = _odd(draw, 20, told.model.vocab_size, len(places))
-        found[places] = [slot.labels[int(own.argmax())][0] for slot, own in zip(told.slots, logprobs, strict=True)]
+        canvas[places] = _odd(draw, 20, head.model.vocab_size, len(places))
+        found[places] = [slot.labels[int(own.argmax())][0] for slot, own in zip(head.slots, logprobs, strict=True)]
         entropy = np.where(pinned, 0, draw.exponential(0.3, length)).astype(np.float32)
         tops = (None, None)
         if top is not None:

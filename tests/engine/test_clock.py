@@ -38,14 +38,10 @@ def test_a_clock_that_is_wrong_goes_on(seconds: float, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("seconds", WRONG.values(), ids=WRONG)
-def test_a_run_of_any_day_is_read_again(seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_of_any_day_is_read_again_and_a_template_may_ask_for_it(
+    seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     set_clock(monkeypatch, seconds)
     made = dataclasses.replace(header(), **TraceHeader.fresh())
-    found = open_trace(write(tmp_path / "run.sltrace", made_up(), made)).header
-    assert found.created == made.created
-
-
-@pytest.mark.parametrize("seconds", WRONG.values(), ids=WRONG)
-def test_a_template_may_ask_for_the_day(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    set_clock(monkeypatch, seconds)
+    assert open_trace(write(tmp_path / "run.sltrace", made_up(), made)).header.created == made.created
     assert render(compile_template("{{ strftime_now('%Y') }}"), Rendering(99), {}) == "1971"

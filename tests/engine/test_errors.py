@@ -1,4 +1,4 @@
-"""What people are shown of an exception."""
+"""Exceptions in words for people."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Turn:
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "shown"),
     [
         (KeyError(Turn()), "an unexpected fault, KeyError"),
         (KeyError("a"), "an unexpected fault, KeyError"),
@@ -29,8 +29,8 @@ class Turn:
         (SafelightError("The disk is full; make room."), "The disk is full; make room"),
     ],
 )
-def test_an_exception_says_what_people_can_read_or_its_kind(error: Exception, said: str) -> None:
-    assert spoken(error) == said
+def test_an_exception_says_what_people_can_read_or_its_kind(error: Exception, shown: str) -> None:
+    assert spoken(error) == shown
 
 
 @pytest.mark.parametrize("error", [RuntimeError(Turn()), OSError(f"no {Turn()} here"), SafelightError(f"{[Turn()]} x")])

@@ -24,22 +24,17 @@ def _four(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_num_threads(1)
 
 
-def test_work_is_that_of_every_weight() -> None:
-    """Each matrix multiplies each token of the canvas once, the token table on the way in and on the way out."""
+@pytest.mark.parametrize("has_steps", [True, False])
+def test_work_is_that_of_every_weight(has_steps: bool) -> None:
+    """Each matrix multiplies each token of the canvas once; denoising steps multiply by the token table twice."""
     made = network()
+    if not has_steps:
+        raw = read_json(catalog.shape("wedlm-8b").folder / "config.json") | {"num_hidden_layers": 2}
+        with torch.device("meta"):
+            made = family_of(raw).build(family_of(raw).read_config(raw))
     sizes = {name: weight.numel() for name, weight in made.named_parameters() if weight.dim() > 1}
-    every = sum(sizes.values()) + sizes["embed_tokens.weight"]
-    assert work_of(made.config) == made.config.canvas_length * every
-
-
-def test_work_of_a_model_without_denoising_steps_leaves_the_table_of_tokens_out() -> None:
-    raw = read_json(catalog.shape("wedlm-8b").folder / "config.json") | {"num_hidden_layers": 2}
-    family = family_of(raw)
-    with torch.device("meta"):
-        made = family.build(family.read_config(raw))
-    sizes = {name: weight.numel() for name, weight in made.named_parameters() if weight.dim() > 1}
-    every = sum(sizes.values()) - sizes["embed_tokens.weight"]
-    assert work_of(made.config) == made.config.canvas_length * every
+    table = sizes["embed_tokens.weight"]
+    assert work_of(made.config) == made.config.canvas_length * (sum(sizes.values()) + (table if has_steps else -table))
 
 
 def test_experts_that_are_not_chosen_are_no_work() -> None:
