@@ -84,10 +84,8 @@ def test_the_size_is_that_of_the_files_that_a_download_fetches(tmp_path: Path, h
 def test_many_are_cut(hub: Hub) -> None:
     hub.models = [model(f"org/m{number:03}", downloads=number) for number in range(120)]
     hits, is_cut = search("org", hub.endpoint)
-    assert ([hit.repo for hit in hits], is_cut) == (
-        [f"org/m{number:03}" for number in range(119, 119 - MAX_HITS, -1)],
-        True,
-    )
+    assert [hit.repo for hit in hits] == [f"org/m{number:03}" for number in range(119, 119 - MAX_HITS, -1)]
+    assert is_cut
 
 
 def test_what_a_hub_says_is_not_believed() -> None:
@@ -120,12 +118,8 @@ def silent(request: Request) -> None:
     request.wait(20)
 
 
-def next_and_next(request: Request) -> None:
-    request.reply(b"[]", 'Link: </api/models?cursor=x>; rel="next"')
-
-
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         (endless, "sends over 8,388,608 bytes"),
         (silent, "there is no connection to"),
@@ -135,15 +129,16 @@ def next_and_next(request: Request) -> None:
         (lambda request: request.send(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n["), "broke; try again"),
     ],
 )
-def test_each_fault_is_one_sentence(answer: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_fault_is_one_sentence(answer: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine.hub_search, "ALL_SECONDS", 0.3 if answer is silent else 20.0)
-    with answering(answer) as hub, pytest.raises(SafelightError, match=said):
+    with answering(answer) as hub, pytest.raises(SafelightError, match=message):
         search("org", hub.endpoint)
     assert len(hub.requests) == 1
 
 
 def test_one_page_is_asked_for() -> None:
-    with answering(next_and_next) as hub:
+    link = 'Link: </api/models?cursor=x>; rel="next"'
+    with answering(lambda request: request.reply(b"[]", link)) as hub:
         assert search("org", hub.endpoint) == ((), False)
     assert len(hub.requests) == 1
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 
-from engine.layers.attention import Attention, Span
+from engine.config import LayerConfig
+from engine.layers.attention import Span
 from engine.layers.rope import cos_sin, inverse_frequencies
 from tests.engine.tiny import CANVAS, CONFIG, FULL, SLIDING, WINDOW, network
 
@@ -15,19 +18,13 @@ BOUNDS = ((3, 3 + CANVAS), (11, 17 + CANVAS))  # of two sequences: what a canvas
 
 
 @pytest.mark.parametrize("text_rows", [0, 4])
-@pytest.mark.parametrize("kind", [SLIDING, FULL], ids=["sliding", "full"])
+@pytest.mark.parametrize("config", [SLIDING, FULL], ids=["sliding", "full"])
 @torch.inference_mode()
-def test_each_sequence_of_a_batch_has_a_span_of_its_own(kind: object, text_rows: int) -> None:
-    made = network()
-    layer = made.layers[CONFIG.layers.index(kind)].self_attn  # type: ignore[arg-type]
-    assert isinstance(layer, Attention)
-    config = CONFIG.layers[CONFIG.layers.index(kind)]  # type: ignore[arg-type]
+def test_each_sequence_of_a_batch_has_a_span_of_its_own(config: LayerConfig, text_rows: int) -> None:
+    layer: Any = network().layers[CONFIG.layers.index(config)].self_attn
     draws = torch.Generator().manual_seed(1)
     x = torch.randn(2, CANVAS, CONFIG.hidden_size, generator=draws)
-    buffers = [
-        torch.randn(2, config.num_key_value_heads, CAPACITY, config.head_dim, generator=draws)
-        for _ in ("keys", "values")
-    ]
+    buffers = torch.randn(2, 2, config.num_key_value_heads, CAPACITY, config.head_dim, generator=draws)
     rope = cos_sin(torch.arange(CANVAS), inverse_frequencies(config), torch.float32)
     window = WINDOW if config.is_sliding else None
 

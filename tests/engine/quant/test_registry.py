@@ -8,19 +8,16 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from torch import Tensor
 
 from engine import load_model
 from engine.kernels import reference
 from engine.kernels.table import ROWS, Kind, find, schemes
 from engine.layers.packed_linear import PackedExperts, PackedLinear, PackedTokenTable
-from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.folder import quantize
 from engine.models.opening import plan_model
 from engine.quant import INT8, PRECISIONS, SCHEMES, Precision, Scheme, pack, register, unpack
 from engine.quant.scheme import TensorSpec
-from tests.engine.packing import ToyScheme, packable, released, repacked
-from tests.engine.tiny import tokens
+from tests.engine.packing import ToyScheme, logits, packable, released, repacked
 
 
 @pytest.fixture
@@ -32,9 +29,8 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scheme]:
 
 
 def test_it_packs_and_unpacks(toy: Scheme) -> None:
-    weight = (
-        torch.randn(3, 48, 96, generator=torch.Generator().manual_seed(0)) * torch.tensor([1, 30, 0.01])[:, None, None]
-    )
+    weight = torch.randn(3, 48, 96, generator=torch.Generator().manual_seed(0))
+    weight *= torch.tensor([1, 30, 0.01])[:, None, None]
     packed = pack(weight, toy)
     assert {part: TensorSpec(tuple(t.shape), t.dtype) for part, t in packed.tensors.items()} == toy.tensors((3, 48, 96))
     assert packed.shape == (3, 48, 96)
@@ -50,9 +46,8 @@ def test_it_packs_and_unpacks(toy: Scheme) -> None:
 def test_the_plain_path_serves_it(toy: Scheme) -> None:
     kinds: tuple[Kind, ...] = ("cpu", "triton")
     for kind in kinds:
-        assert find("linear", toy, kind) is reference.linear
-        assert find("experts", toy, kind) is reference.experts
-        assert find("expectation", toy, kind) is reference.expectation
+        found = [find(operation, toy, kind) for operation in ("linear", "experts", "expectation")]
+        assert found == [reference.linear, reference.experts, reference.expectation]
     assert toy not in schemes("linear", "triton") + schemes("experts", "cpu")
 
 
@@ -67,20 +62,12 @@ def test_it_loads_runs_and_is_stored(toy: Scheme, tmp_path: Path) -> None:
         if path in state and PRECISIONS["toy"].scheme(path.removesuffix(".weight")) and weight.dim() > 1:
             state[path].copy_(repacked(name, weight, toy))
 
-    def logits(network: DiffusionGemma) -> Tensor:
-        cache = network.new_cache()
-        with torch.inference_mode():
-            hidden = network.prefill(tokens(20), cache)
-            first = network.denoise(tokens(10, seed=1), cache)
-            second = network.denoise(tokens(10, seed=2), cache, first)
-        return torch.cat([hidden.flatten(), first.flatten(), second.flatten()])
-
-    found = logits(direct.network)
-    torch.testing.assert_close(found, logits(plain.network), atol=1e-3, rtol=1e-3)
+    found = logits(direct)
+    torch.testing.assert_close(found, logits(plain), atol=1e-3, rtol=1e-3)
     quantize(source, tmp_path / "store", "toy", torch.device("cpu"))
     stored = load_model(tmp_path / "store", device="cpu", dtype="float32")
     assert stored.precision == PRECISIONS["toy"]
-    assert torch.equal(logits(stored.network), found)
+    assert torch.equal(logits(stored), found)
 
 
 def test_it_is_planned_for(toy: Scheme, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from bitsandbytes import functional
 
 from engine import SafelightError
 from engine.quant import (
@@ -27,7 +28,7 @@ from engine.quant import (
     pack,
     split_nibbles,
     unpack,
-)
+)  # fmt: skip
 from engine.quant.integers import Int4
 
 # Relative error on Gaussian weights: the figures in the field for these layouts, and a little.
@@ -67,7 +68,6 @@ def test_packing_what_was_unpacked_changes_nothing(scheme: Scheme) -> None:
 
 
 def test_nf4_is_bitsandbytes() -> None:
-    functional = pytest.importorskip("bitsandbytes.functional", reason="bitsandbytes is not installed")
     weight = gaussian(64, 256)
     weight[:, ::64] = 4.0  # an absmax that bf16 holds exactly
     weight.clamp_(-4, 4)
@@ -84,12 +84,9 @@ def test_int4_spends_its_lowest_code_on_the_extreme() -> None:
     weight[0, :32], weight[1, 40] = torch.linspace(-2, 8, 32), -16.0
     packed = pack(weight, INT4)
     assert packed.scales.tolist() == [[-1.0, 0.0], [0.0, 2.0]]  # (groups, out)
-    nibbles = split_nibbles(packed.codes)
-    assert nibbles[0, 31] == 0
-    assert nibbles[1, 40] == 0
-    assert unpack(packed)[0, 31] == 8.0
-    assert unpack(packed)[1, 40] == -16.0
-    assert unpack(packed)[1, :32].abs().max() == 0
+    codes, values = split_nibbles(packed.codes), unpack(packed)
+    assert codes[0, 31] == codes[1, 40] == 0
+    assert (values[0, 31], values[1, 40], values[1, :32].abs().max()) == (8.0, -16.0, 0)
 
 
 def test_tile_order() -> None:
@@ -103,20 +100,10 @@ def test_tile_order() -> None:
 
 
 def test_int8_rows_have_their_own_scale() -> None:
-    weight = torch.tensor([[1.0, -0.5, 0.0], [254.0, 127.0, -254.0], [0.0, 0.0, 0.0]])
-    packed = pack(weight, INT8)
+    packed = pack(torch.tensor([[1.0, -0.5, 0.0], [254.0, 127.0, -254.0], [0.0, 0.0, 0.0]]), INT8)
     assert packed.codes.tolist() == [[127, -64, 0], [127, 64, -127], [0, 0, 0]]
     assert packed.scales.shape == (1, 3)
     assert packed.scales[0, 1] == 2.0
-
-
-def test_a_stack_is_packed_expert_by_expert() -> None:
-    weight = gaussian(3, 16, 128)
-    packed = pack(weight, NF4)
-    for expert in range(3):
-        alone = pack(weight[expert], NF4)
-        assert torch.equal(packed[expert].codes, alone.codes)
-        assert torch.equal(packed[expert].scales, alone.scales)
 
 
 def test_large_weights_are_packed_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,19 +115,19 @@ def test_large_weights_are_packed_in_pieces(monkeypatch: pytest.MonkeyPatch) -> 
     assert torch.equal(whole.scales, pieces.scales)
 
 
-def test_inputs_must_fill_groups() -> None:
-    wide = type(INT4)("wide", 96)  # of tiles of 64
-    assert pack(gaussian(4, 192), wide).scales.shape == (2, 4)
-    with pytest.raises(
-        SafelightError, match="q_proj has 128 inputs, which wide cannot pack: it needs a multiple of 192"
-    ):
-        pack(gaussian(4, 128), wide, "q_proj")
+WIDE = type(INT4)("wide", 96)  # of tiles of 64
 
 
-@pytest.mark.parametrize("scheme", [NF4, INT4, INT4_G64, NVFP4], ids=str)
-def test_inputs_must_fill_tiles(scheme: Scheme) -> None:
-    with pytest.raises(SafelightError, match=r"q_proj has 96 inputs, which .* cannot pack: it needs a multiple of 64"):
-        pack(gaussian(4, 96), scheme, "q_proj")
+@pytest.mark.parametrize(
+    ("scheme", "inputs", "least"),
+    [(WIDE, 128, 192), *((scheme, 96, 64) for scheme in (NF4, INT4, INT4_G64, NVFP4))],
+    ids=str,
+)
+def test_inputs_must_fill_groups_and_tiles(scheme: Scheme, inputs: int, least: int) -> None:
+    why = f"q_proj has {inputs} inputs, which .* cannot pack: it needs a multiple of {least}"
+    with pytest.raises(SafelightError, match=why):
+        pack(gaussian(4, inputs), scheme, "q_proj")
+    assert pack(gaussian(4, least), scheme).shape == (4, least)
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
@@ -155,13 +142,8 @@ def test_values_must_be_finite(bad: float) -> None:
 def test_precision_names_the_parts() -> None:
     precision = PRECISIONS["nf4"]
     assert precision.scheme("layers.3.experts") == NF4
-    for path in (
-        "layers.3.self_attn.q_proj",
-        "layers.3.mlp.up_proj",
-        "self_conditioning.down_proj",
-        "embed_tokens",
-        "lm_head",
-    ):
+    layer = ("layers.3.self_attn.q_proj", "layers.3.mlp.up_proj")
+    for path in (*layer, "self_conditioning.down_proj", "embed_tokens", "lm_head"):
         assert precision.scheme(path) == INT8, path
     for path in ("layers.3.router.proj", "layers.3.input_layernorm", "norm"):
         assert precision.scheme(path) is None, path
