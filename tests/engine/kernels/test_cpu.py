@@ -30,26 +30,20 @@ from engine.quant import (
     Packed,
     Scheme,
     pack,
-    to_blocks,
     unpack,
 )
-from engine.quant.integers import for_blocks
+from tests.engine.kernels.blocks import DRAWS, choices, in_blocks, random
 from tests.engine.packing import released
 from tests.engine.tiny import tokens
 
 SCHEMES = [NF4, NF4_F32, FP4_F32, INT4, INT4_G64, INT8, NVFP4]
 BOUNDS = {torch.float32: 2e-6, torch.bfloat16: 8e-3}  # relative, of the norm
-DRAWS = torch.Generator()
 
 
 @pytest.fixture(autouse=True)
 def _seeded(monkeypatch: pytest.MonkeyPatch) -> None:
     DRAWS.manual_seed(0)
     monkeypatch.setattr(cpu, "has_bf16_units", lambda: True)
-
-
-def random(*shape: int) -> Tensor:
-    return torch.randn(shape, generator=DRAWS)
 
 
 def relative(found: Tensor, expected: Tensor) -> float:
@@ -73,7 +67,7 @@ def test_linear_agrees_with_the_oracle(scheme: Scheme, dtype: torch.dtype, monke
 def test_experts_agree_with_the_oracle(scheme: Scheme, activation: Activation, dtype: torch.dtype) -> None:
     gate_up, down = pack(random(7, 128, 192), scheme), pack(random(7, 192, 64), scheme)
     x, weights = random(9, 192).to(dtype), torch.rand(9, 3, generator=DRAWS)
-    chosen = torch.stack([torch.randperm(6, generator=DRAWS)[:3] for _ in range(9)])  # the seventh has nothing to do
+    chosen = choices(9, 3, 6)  # the seventh has nothing to do
     found = cpu.experts(x, weights, chosen, gate_up, down, activation)
     assert found.dtype == dtype
     assert relative(found, reference.experts(x.float(), weights, chosen, gate_up, down, activation)) < BOUNDS[dtype]
@@ -209,14 +203,6 @@ def test_no_more_than_a_piece_is_unpacked_at_once(scheme: Scheme, monkeypatch: p
 # --- codes in blocks of rows ---------------------------------------------------------------------------------------
 
 
-def in_blocks(weight: Packed, block: int) -> Packed:
-    codes = weight.codes.clone()
-    for matrix in codes.view(-1, *codes.shape[-2:]):
-        to_blocks(matrix, block)
-    scales = for_blocks(weight.scales) if weight.scheme == UINT4 else weight.scales
-    return Packed(codes, scales, weight.scheme, block=block)
-
-
 @pytest.mark.parametrize("block", [32, 64])
 @pytest.mark.parametrize("scheme", [INT4, INT4_G64], ids=str)
 def test_codes_in_blocks_mean_the_same_weight(scheme: Scheme, block: int) -> None:
@@ -254,7 +240,7 @@ def test_experts_in_blocks_agree_with_the_oracle(
     monkeypatch.setattr(cpu_w4a8, "serves", lambda _: False)
     gate_up, down = pack(random(5, 128, 192), scheme), pack(random(5, 192, 64), scheme)
     x, weights = random(40, 192).to(dtype), torch.rand(40, 3, generator=DRAWS)
-    chosen = torch.stack([torch.randperm(4, generator=DRAWS)[:3] for _ in range(40)])
+    chosen = choices(40, 3, 4)
     found = cpu.experts(x, weights, chosen, *(in_blocks(one, cpu_int4.block()) for one in (gate_up, down)))
     assert found.dtype == dtype
     assert relative(found, reference.experts(x.float(), weights, chosen, gate_up, down)) < BOUNDS[dtype]
@@ -319,7 +305,7 @@ def test_threads_that_take_experts_of_their_own_come_to_the_same(threads: int, m
     """Some experts have nothing to do; torch's threads are as before."""
     gate_up, down = pack(random(9, 128, 192), INT4), pack(random(9, 192, 64), INT4)
     x, weights = random(40, 192), torch.rand(40, 3, generator=DRAWS)
-    chosen = torch.stack([2 + torch.randperm(5, generator=DRAWS)[:3] for _ in range(40)])
+    chosen = choices(40, 3, 5) + 2
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(threads)

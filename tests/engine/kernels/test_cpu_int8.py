@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
 
 from engine.kernels import cpu, cpu_int8
 from engine.quant import INT8, NF4, Packed, pack, unpack
+from tests.engine.kernels.blocks import random
 
 needs_units = pytest.mark.skipif(
     not cpu_int8.multiplies_many(), reason="there is no C compiler here, or the processor has no matrix units"
 )
-DRAWS = torch.Generator().manual_seed(7)
-
-
-def random(*shape: int) -> Tensor:
-    return torch.randn(shape, generator=DRAWS)
 
 
 @needs_units

@@ -11,16 +11,16 @@ from engine.kernels.reference_step import rotate
 from engine.layers.attention import normed_heads
 from engine.layers.norm import RMSNorm
 from engine.layers.rope import cos_sin
+from tests.engine.kernels import blocks
 
 needs_kernel = pytest.mark.skipif(
     native.library() is None, reason="there is no C compiler here, or the processor is none that the kernel is for"
 )
-DRAWS = torch.Generator().manual_seed(11)
 STEP = 2**-7  # of bf16, relative to its power of two
 
 
 def random(*shape: int) -> Tensor:
-    return torch.randn(shape, generator=DRAWS).bfloat16()
+    return blocks.random(*shape).bfloat16()
 
 
 def norm_of(size: int, factors: torch.dtype | None) -> RMSNorm:
@@ -75,7 +75,7 @@ def test_a_sum_behind_a_norm_is_rounded_with_it() -> None:
 @torch.inference_mode()
 def test_heads_are_rotated_in_the_same_pass(heads: int, is_rotated: bool) -> None:
     norm, x = norm_of(64, torch.bfloat16), random(1, 9, heads * 64 + 32)[..., : heads * 64]  # rows have a stride
-    tables = cos_sin(torch.arange(9) + 100, torch.rand(32, generator=DRAWS), torch.bfloat16)
+    tables = cos_sin(torch.arange(9) + 100, torch.rand(32, generator=blocks.DRAWS), torch.bfloat16)
     rope = tables if is_rotated else None
     found = normed_heads(norm, x, 64, rope)
     want = wide_norm(norm, x.unflatten(-1, (heads, 64)).transpose(1, 2))

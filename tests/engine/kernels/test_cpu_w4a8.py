@@ -12,23 +12,12 @@ from engine.config import Activation
 from engine.kernels import cpu, cpu_w4a8
 from engine.kernels.cpu_w4a8 import ACTIVATIONS
 from engine.kernels.reference import activate
-from engine.quant import INT4, INT4_G64, NF4, Packed, Scheme, pack, to_blocks, unpack
+from engine.quant import INT4, INT4_G64, NF4, Packed, Scheme, pack, unpack
+from tests.engine.kernels.blocks import DRAWS, choices, in_blocks, random
 
 needs_kernel = pytest.mark.skipif(
     cpu_w4a8.block() == 0, reason="there is no C compiler here, or the processor is none that the kernel is for"
 )
-DRAWS = torch.Generator().manual_seed(3)
-
-
-def random(*shape: int) -> Tensor:
-    return torch.randn(shape, generator=DRAWS)
-
-
-def in_blocks(weight: Packed, block: int) -> Packed:
-    codes = weight.codes.clone()
-    for matrix in codes.view(-1, *codes.shape[-2:]):
-        to_blocks(matrix, block)
-    return Packed(codes, weight.scales.contiguous(), weight.scheme, block=block)
 
 
 @pytest.mark.parametrize("scheme", [INT4, INT4_G64], ids=str)
@@ -81,7 +70,7 @@ def test_experts_round_what_they_read_and_what_they_widen_to(
     size, group = int(library.native_block()), scheme.group_size
     gate_up, down = pack(random(7, 256, 192), scheme), pack(random(7, 192, 128), scheme)
     x, weights = random(90, 192).bfloat16(), torch.rand(90, 3, generator=DRAWS)
-    chosen = torch.stack([torch.randperm(6, generator=DRAWS)[:3] for _ in range(90)])  # nobody chooses the last
+    chosen = choices(90, 3, 6)  # nobody chooses the last
 
     def run(rows: slice, threads: int) -> Tensor:
         stacks = in_blocks(gate_up, size), in_blocks(down, size)

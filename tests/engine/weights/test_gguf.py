@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -99,12 +100,12 @@ def test_a_bad_header_is_refused(fault: str, tmp_path: Path, monkeypatch: pytest
     assert str(caught.value).startswith(f"{tmp_path / 'bad.gguf'} ")
 
 
-def test_matrices_without_end_are_refused(tmp_path: Path) -> None:
+def test_matrices_without_end_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "MAX_PIECES", 1000)
     path = tmp_path / "sparse.gguf"
     path.write_bytes(made(tensors=(tensor(shape=(1, 1, 2**34)),)))
-    with path.open("r+b") as file:
-        file.truncate(2**37)  # takes no room on the disk
-    with pytest.raises(SafelightError, match="holds more than 131,072 matrices"):
+    os.truncate(path, 2**37)  # takes no room on the disk
+    with pytest.raises(SafelightError, match="holds more than 1,000 matrices"):
         GGUFCheckpoint(GGUFHeader.read(path))
 
 

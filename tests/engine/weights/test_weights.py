@@ -21,7 +21,6 @@ from torch import Tensor
 from engine import GenerationConfig, SafelightError, load_model, store_files
 from engine.models.folder import quantize
 from engine.quant import PRECISIONS
-from engine.weights import packed_store as stores
 from engine.weights import safetensors
 from tests.engine.packing import (
     GROUP,
@@ -36,7 +35,7 @@ from tests.engine.packing import (
     set_quantization,
 )
 from tests.engine.small import write_checkpoint
-from tests.engine.tiny import change_weights, network, tokens
+from tests.engine.tiny import change_weights, network
 
 CPU = torch.device("cpu")
 QUICK = ("int4", "int8")
@@ -86,13 +85,6 @@ def test_published_int4_loads_as_it_is(source: Path, int4: tuple[Path, dict[str,
     assert (str(model.precision.experts), str(model.precision.attention)) == (f"int4-g{GROUP}",) * 2
     quantize(folder, tmp_path / "store", "auto", CPU)
     assert torch.equal(logits(load_model(tmp_path / "store", device="cpu", dtype="float32")), logits(model))
-
-
-def test_bf16_keeps_its_type_around_packed_weights(packed_store: Path) -> None:
-    model = load_model(packed_store, device="cpu", dtype="bfloat16")
-    cache = model.new_cache()
-    assert model.prefill(tokens(5), cache).dtype == torch.bfloat16
-    assert torch.isfinite(model.denoise(tokens(10), cache)).all()
 
 
 def test_progress_reaches_the_end(source: Path, packed_store: Path, tmp_path: Path) -> None:
@@ -227,15 +219,6 @@ def test_a_bad_store_is_refused(fault: str, packed_store: Path, tmp_path: Path) 
         load_model(folder, device="cpu")
 
 
-def test_vision_tensors_in_a_store_are_skipped(packed_store: Path, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(packed_store, tmp_path / "store"))
-    path = folder / "rest.safetensors"
-    save_file({**load_file(path), "model.encoder.vision_tower.a": torch.ones(1)}, path)
-    facts = {"bytes": path.stat().st_size, "sha256": stores.digest(path)}
-    of_manifest(lambda raw: raw["files"].update({path.name: facts}))(folder)
-    assert load_model(folder, device="cpu").skipped_vision_tensors == 1
-
-
 def begin(source: Path, folder: Path, precision: str = "nf4", pieces: int = 1) -> None:
     """A conversion that is cancelled after its first piece, or before it."""
     cancel = threading.Event()
@@ -344,7 +327,7 @@ def test_nothing_goes_from_a_folder_of_another_conversion(source: Path, tmp_path
 
 def test_a_disk_without_room_is_refused_before(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(stores.shutil, "disk_usage", lambda _: usage._replace(free=1000))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1000))
     with refuses(r"GB free and the packed model needs .* GB"):
         quantize(source, tmp_path / "store", "int4", CPU)
 
