@@ -13,9 +13,6 @@ from triton.runtime import interpreter
 def hasten() -> None:
     """Change the interpreter for good, in a process that compiles nothing; results stay what they are, bit by bit."""
     interpreter._patch_lang = _once_a_module(interpreter._patch_lang)
-    # It works out whether integers overflow, and asserts it only where it debugs.
-    interpreter.interpreter_builder.options = interpreter.InterpreterOptions(sanitize_overflow=False)
-    interpreter._get_np_dtype = _once_a_type(interpreter._get_np_dtype)
     interpreter._patch_attr = _patch_to_one_call
     _make_each_block_type_once()
     _join_what_has_one_type_at_once()
@@ -33,18 +30,6 @@ def _once_a_module(patch: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return nothing
 
     return patch_once
-
-
-def _once_a_type(numpy_type: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    known: dict[str, Any] = {}
-
-    def known_type(of: Any) -> Any:
-        scalar = of.scalar
-        if scalar.name not in known:
-            known[scalar.name] = numpy_type(scalar)
-        return known[scalar.name]
-
-    return known_type
 
 
 def _patch_to_one_call(of: Any, name: str, member: Any, _builder: Any, scope: Any) -> None:

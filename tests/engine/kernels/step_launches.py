@@ -29,18 +29,15 @@ class StepLaunches:
     names: dict[str, int]  # of the plain step: kernel or torch operation -> how often
 
 
-def step_launches(config: ModelConfig, precision: Precision, top_k: int = 0) -> StepLaunches:
+def step_launches(config: ModelConfig, precision: Precision) -> StepLaunches:
     """Counts the launches of a shape's step on a card with ``linear_w8a16.PROCESSORS`` multiprocessors.
-
-    Args:
-        top_k: likeliest tokens reported for each position, which cost a second pass over the vocabulary.
 
     Raises:
         SafelightError: Triton is not installed.
     """
     if (reason := kernels.why_plain(torch.device("meta"))) is not None:
         raise SafelightError(f"launches cannot be counted: {reason}")
-    plain, commits = (_count(config, precision, top_k, commits) for commits in (False, True))
+    plain, commits = (_count(config, precision, commits) for commits in (False, True))
     layers: dict[str, int] = {}
     for layer in dict.fromkeys(config.layers):
         layers[layer.kind] = max(_of_layer(config, layer, precision, commits) for commits in (False, True))
@@ -50,7 +47,7 @@ def step_launches(config: ModelConfig, precision: Precision, top_k: int = 0) -> 
 def _of_layer(config: ModelConfig, layer: LayerConfig, precision: Precision, commits: bool) -> int:
     """Returns how many launches one more layer costs."""
     one, two = (
-        _count(dataclasses.replace(config, layers=count * (layer,)), precision, 0, commits).total() for count in (1, 2)
+        _count(dataclasses.replace(config, layers=count * (layer,)), precision, commits).total() for count in (1, 2)
     )
     return two - one
 
@@ -68,9 +65,9 @@ def empty(config: ModelConfig, precision: Precision) -> tuple[DiffusionGemma, KV
 
 
 @torch.inference_mode()
-def _count(config: ModelConfig, precision: Precision, top_k: int, commits: bool) -> Counter[str]:
+def _count(config: ModelConfig, precision: Precision, commits: bool) -> Counter[str]:
     network, cache = empty(config, precision)
-    program = StepProgram(network, cache, config.canvas_length, top_k=top_k)
+    program = StepProgram(network, cache, config.canvas_length)
     canvas = torch.zeros(config.canvas_length, dtype=torch.long)
     program.begin(canvas, None, GenerationConfig(), canvas if commits else None)
     for _ in range(2):  # the first step also makes what later ones reuse

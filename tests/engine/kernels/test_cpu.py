@@ -188,7 +188,9 @@ def test_no_more_than_a_piece_is_unpacked_at_once(scheme: Scheme, monkeypatch: p
     monkeypatch.setattr(cpu, "AT_ONCE", 16 * 1024)
     monkeypatch.setattr(cpu_decode, "DECODED", 4 * 1024)
     monkeypatch.setattr(cpu_vocabulary, "PIECE", 128)
-    widen, narrow = (pack(random(8, rows, 256), scheme) for rows in (512, 256))
+    codes = torch.randint(0, 256, (8, 512, 128), dtype=torch.uint8, generator=DRAWS)
+    scales = torch.ones(8, 256 // scheme.group_size, 512).bfloat16()
+    widen, narrow = (Packed(codes[:, :rows], scales[..., :rows].contiguous(), scheme) for rows in (512, 256))
     x, chosen = torch.ones(4, 256).bfloat16(), torch.arange(8).view(4, 2)
     with LargestTensor(widen, narrow) as seen:
         cpu.experts(x, torch.ones(4, 2), chosen, widen, narrow)

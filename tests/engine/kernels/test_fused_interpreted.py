@@ -27,11 +27,8 @@ from tests.engine.tiny import CANVAS, WINDOW, tokens
     ("length", "text", "quantization"),
     [
         (0, 0, "none"),
-        pytest.param(5, 0, "int4", marks=pytest.mark.slow),
-        pytest.param(30, 0, "none", marks=pytest.mark.slow),
         (0, CANVAS, "none"),
         (5, 3, "none"),
-        pytest.param(30, CANVAS, "none", marks=pytest.mark.slow),
         (30, CANVAS, "int4"),
     ],
 )

@@ -423,11 +423,6 @@ def test_the_number_type_of_unpacked_weights_on_a_cpu(
     assert plan_model(folder, 50, "none", "cpu", asked).dtype == expected
 
 
-def test_embedded_models_compute_in_fp32_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "has_bf16_units", lambda: True)
-    assert {plan_model(model.id, device="cpu").dtype for model in catalog.EMBEDDED} == {"float32"}
-
-
 # --- choosing and advising -----------------------------------------------------------------------------------------
 
 
@@ -446,11 +441,11 @@ def test_auto_packs_only_what_would_not_fit_otherwise(
     assert plan_model(REAL, 4096).quantization == "int4"
 
 
-def test_an_embedded_model_fits_and_stays_as_it_is() -> None:
+def test_an_embedded_model_fits_and_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "has_bf16_units", lambda: True)
     found = plan_model("safelight-sudoku")
     assert found.fits
-    assert found.quantization == "none"
-    assert found.context == 512
+    assert (found.quantization, found.dtype, found.context) == ("none", "float32", 512)
     assert 0 < found.free_bytes < 10**14
     assert found.advice.startswith("It fits, with ")
     assert "up to 512 tokens of context" in found.advice
