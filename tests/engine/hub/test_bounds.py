@@ -37,7 +37,7 @@ def sibling(name: str, content: bytes) -> dict[str, Any]:
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Little is waited for, and nothing is slept for."""
     monkeypatch.setattr(engine.hub_http, "SECONDS", 0.3)
-    monkeypatch.setattr(engine.hub.client, "GIVE_UP", 1.0)
+    monkeypatch.setattr(engine.hub.client, "GIVE_UP", 0.5)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DOWNLOAD_TIMEOUT", 0.3)
     monkeypatch.setattr("huggingface_hub.file_download.time", SimpleNamespace(sleep=lambda _: None, time=time.time))
 

@@ -78,6 +78,15 @@ def wait_for(happened: Callable[[], bool]) -> None:
     raise AssertionError("it did not happen")
 
 
+def break_off(hub: Hub, get: Callable[..., bool], at: int) -> None:
+    """A download whose connection breaks behind so many bytes, and whenever it is tried again."""
+    hub.drops = [at, *([0] * 20)]
+    with pytest.raises(SafelightError, match="keeps breaking"):
+        get()
+    hub.drops.clear()
+    hub.sent.clear()
+
+
 def part_bytes() -> int:
     """The size of the weights' incomplete file."""
     return max(map(size_of, repo_folder(REPO).glob("blobs/*.incomplete")), default=0)
@@ -170,19 +179,30 @@ def test_the_variables_of_the_library_name_the_place(
     assert get()
     inside = "hub/models--someone--a-model" if variable == "HF_HOME" else "models--someone--a-model"
     assert (tmp_path / "elsewhere" / inside / "refs" / "main").read_text() == REVISION
+
+
+def test_the_library_agrees_on_the_place_and_sends_nothing_about_this_computer(tmp_path: Path) -> None:
     code = (
-        "import engine.hub.client; from huggingface_hub import constants; from engine.hub_cache import cache_folder; "
+        "import engine.hub.client\n"
+        "from huggingface_hub import constants\n"
+        "from engine.hub_cache import cache_folder\n"
+        "print(constants.HF_HUB_CACHE == str(cache_folder()), constants.HF_HUB_DISABLE_TELEMETRY)"
     )
-    code += "print(constants.HF_HUB_CACHE == str(cache_folder()), constants.HF_HUB_DISABLE_TELEMETRY)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["True", "True"]  # and it sends nothing about this computer
+    own = os.environ | {"HF_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=own, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "True"]
 
 
-def test_two_interruptions_cost_no_byte_twice(hub: Hub, get: Callable[..., bool]) -> None:
-    hub.drops = [150_000, 100_000]
+@pytest.mark.parametrize(
+    ("ranges", "sent"),
+    [(True, [(0, 150_000), (150_000, 100_000), (250_000, 150_000)]), (False, [(0, 150_000), (0, SIZE)])],
+)
+def test_interruptions_cost_no_byte_twice_where_the_hub_has_ranges(
+    ranges: bool, sent: list[tuple[int, int]], hub: Hub, get: Callable[..., bool]
+) -> None:
+    hub.ranges, hub.drops = ranges, [count for _, count in sent[:-1]]
     assert get()
-    sent = hub.sent_of(WEIGHTS)
-    assert [(s.start, s.count) for s in sent] == [(0, 150_000), (150_000, 100_000), (250_000, 150_000)]
+    assert [(s.start, s.count) for s in hub.sent_of(WEIGHTS)] == sent
     assert (model() / WEIGHTS).read_bytes() == hub.files[REPO][WEIGHTS]
 
 
@@ -241,22 +261,11 @@ def test_a_damaged_file_is_fetched_once_more_and_damaged_twice_is_no_model(hub: 
 
 @pytest.mark.parametrize("size", [SIZE, SIZE + 1])
 def test_a_part_that_is_long_enough_is_verified_or_begun_anew(size: int, hub: Hub, get: Callable[..., bool]) -> None:
-    hub.drops = [1000, *([0] * 20)]
-    with pytest.raises(SafelightError, match="keeps breaking"):
-        get()
-    hub.drops.clear()
+    break_off(hub, get, 1000)
     (part,) = repo_folder(REPO).glob("blobs/*.incomplete")
     part.write_bytes((hub.files[REPO][WEIGHTS] + b"x")[:size])
-    hub.sent.clear()
     assert get()
     assert [s.start for s in hub.sent] == ([] if size == SIZE else [0])
-    assert (model() / WEIGHTS).read_bytes() == hub.files[REPO][WEIGHTS]
-
-
-def test_a_hub_without_ranges_starts_over(hub: Hub, get: Callable[..., bool]) -> None:
-    hub.ranges, hub.drops = False, [100_000]
-    assert get()
-    assert [s.count for s in hub.sent_of(WEIGHTS)] == [100_000, SIZE]
     assert (model() / WEIGHTS).read_bytes() == hub.files[REPO][WEIGHTS]
 
 
@@ -334,14 +343,10 @@ def test_a_hub_that_does_not_answer_is_reported_soon_and_tried_once(
 
 
 def test_the_disk_is_looked_at_first(hub: Hub, get: Callable[..., bool], monkeypatch: pytest.MonkeyPatch) -> None:
-    hub.drops = [300_000, *([0] * 20)]
-    with pytest.raises(SafelightError, match="keeps breaking"):
-        get()
-    hub.drops.clear()
+    break_off(hub, get, 300_000)
     (left,) = unfinished()
     missing = left.total_bytes - left.done_bytes
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=missing - 1))
-    hub.sent.clear()
     with pytest.raises(SafelightError, match=r"needs 0.00 GB more and .* resume"):
         get()
     assert hub.sent == []
@@ -417,9 +422,7 @@ def test_without_links_a_file_lies_in_the_snapshot(
     assert not (model() / WEIGHTS).is_symlink()
     assert everything() == {"refs/main", *(f"snapshots/{REVISION}/{path.name}" for path in model().iterdir())}
     assert delete(model()) > SIZE
-    hub.drops = [1000, *([0] * 20)]
-    with pytest.raises(SafelightError):
-        get()
+    break_off(hub, get, 1000)
     discard(REPO)
     assert everything() == set()
 

@@ -168,9 +168,6 @@ class InterpretedRun(pytest.Item):
 
 @pytest.fixture(scope="module")
 def codes(request: pytest.FixtureRequest) -> dict[str, MachineCode]:
-    """Machine code of all builds that a file's selected tests ask for, by name; all at once takes less time."""
-    from tests.engine.kernels.machine.build import compile_all  # which only two files here need
-
+    """Machine code of all builds that a file's selected tests ask for, by name."""
     calls = [item.callspec for item in request.session.items if item.path == request.path and hasattr(item, "callspec")]
-    builds = [call.params["build"] for call in calls if "build" in call.params]
-    return dict(zip(map(str, builds), compile_all(builds), strict=True))
+    return {str(call.params["build"]): call.params["build"].compiled() for call in calls}

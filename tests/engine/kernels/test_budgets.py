@@ -29,10 +29,3 @@ BUILDS = [each for target in TARGETS for each in step_kernels(target) if each.pa
 @pytest.mark.parametrize("build", quick_or_slow(BUILDS, is_quick))
 def test_within_budget(build: Build, codes: dict[str, MachineCode]) -> None:
     assert build.faults(codes[str(build)]) == []
-
-
-def test_an_argument_that_a_kernel_has_not_is_reported() -> None:
-    build = step_kernels(90)[0]
-    wrong = Build("experts", "wrong", 90, build.kernel, build.constants, build.budget, types={"nothing_ptr": "i8"})
-    with pytest.raises(ValueError, match=r"wrong has no arguments \['nothing_ptr'\]"):
-        _ = wrong.signature

@@ -75,13 +75,15 @@ def run(ptx: str, inputs: list[Tensor], outputs: int = 4) -> list[Tensor]:
     return [registers[f"${index}"] for index in range(outputs)]
 
 
+CODES = ((torch.arange(256)[:, None] + torch.arange(32) * 67) % 256).to(torch.uint8)
+"""Row r has byte r in its first place, and so on round: every byte stands in each of a lane's four places."""
+
+
 @pytest.mark.parametrize(("scheme", "ptx"), [("int4-g32", INT4_PTX), ("int4-g64", INT4_PTX), ("nf4-g64", NF4_PTX)])
 def test_ptx_decodes_every_byte_in_every_place(scheme: str, ptx: str) -> None:
     random = torch.Generator().manual_seed(0)
     kind = SCHEMES[scheme]
-    # Row r has byte r in its first place, and so on round: every byte stands in each of a lane's four places.
-    codes = ((torch.arange(256)[:, None] + torch.arange(32) * 67) % 256).to(torch.uint8)
-    assert all(len(codes[:, place].unique()) == 256 for place in range(32))
+    codes = CODES
     scales = torch.randn(64 // kind.group_size, 256, generator=random).to(torch.bfloat16)
     want = unpack(Packed(codes, scales, kind))  # (256, 64)
     if kind is NF4:  # the tables hold bf16 values, which the product rounds again
@@ -94,7 +96,7 @@ def test_ptx_decodes_every_byte_in_every_place(scheme: str, ptx: str) -> None:
 
 def test_ptx_decodes_e2m1_by_every_scale() -> None:
     """Exactly: all 127 scales of e4m3 that are numbers, zero and subnormal ones too, on all codes in all places."""
-    codes = ((torch.arange(256)[:, None] + torch.arange(32) * 67) % 256).to(torch.uint8).repeat(127, 1)
+    codes = CODES.repeat(127, 1)
     turns = torch.arange(127).repeat_interleave(256)[:, None]
     bits = (torch.arange(256).repeat(127)[:, None] * 5 + torch.arange(4) * 37 + turns) % 127  # (R, groups)
     scales = bits.to(torch.uint8).view(torch.float8_e4m3fn).float()
@@ -105,14 +107,13 @@ def test_ptx_decodes_e2m1_by_every_scale() -> None:
 
 
 def test_ptx_decodes_uint4_by_scales_and_values_of_code_eight() -> None:
-    codes = ((torch.arange(256)[:, None] + torch.arange(32) * 67) % 256).to(torch.uint8)
     random = torch.Generator().manual_seed(3)
     scales, eights = (torch.randn(2, 256, generator=random).to(torch.bfloat16) for _ in range(2))
-    in_blocks = codes.clone()
-    to_blocks(in_blocks, 64)
-    want = unpack(Packed(in_blocks, words_of(scales, eights), UINT4, block=64)).to(torch.bfloat16).float()
+    codes = CODES.clone()
+    to_blocks(codes, 64)
+    want = unpack(Packed(codes, words_of(scales, eights), UINT4, block=64)).to(torch.bfloat16).float()
     halves = (half.unsqueeze(1).expand(-1, 8) for part in (scales, eights) for half in part)
-    assert torch.equal(decoded(UINT4_PTX, codes, *halves), split_pairs(want))
+    assert torch.equal(decoded(UINT4_PTX, CODES, *halves), split_pairs(want))
 
 
 def decoded(ptx: str, codes: Tensor, *halves: Tensor) -> Tensor:

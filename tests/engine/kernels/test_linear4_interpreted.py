@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 from torch.nn import functional as F
 
-from engine import catalog, load_model
 from engine.kernels import linear_w4a16
 from engine.kernels.table import FOUR_BIT, find
-from engine.layers.packed_linear import packed_weights
 from engine.quant import INT4, INT4_G64, NF4, NVFP4, UINT4, Scheme, pack, unpack
 from engine.quant.integers import rounded
-from tests.engine import gguf_files
 
 
 @pytest.mark.parametrize(
@@ -40,19 +35,6 @@ def test_linear(scheme: Scheme, tokens: int, inputs: int, rows: int, splits: int
         found = linear_w4a16.linear_w4a16(x, weight, splits=splits)
         assert found.dtype == dtype
         torch.testing.assert_close(found.float(), want, atol=1e-4 if dtype == torch.float32 else 0.05, rtol=1e-3)
-
-
-def test_a_loaded_gguf_file(tmp_path: Path) -> None:
-    """The tensors of a network as loading leaves them; with fp32 asked for, they are in tiles on a processor, too."""
-    path = gguf_files.small(tmp_path / "small.gguf", catalog.resolve(catalog.MINI), "llama", gguf_files.q4_1)
-    network = load_model(path, device="cpu", dtype="float32").network
-    weights = [module.packed for module in packed_weights(network.get_submodule("layers"))]
-    assert {weight.scheme for weight in weights} == {UINT4}
-    for weight in weights[:7]:  # of a layer
-        x = torch.randn(3, weight.shape[1], generator=torch.Generator().manual_seed(1))
-        torch.testing.assert_close(
-            linear_w4a16.linear_w4a16(x, weight), F.linear(x, rounded(weight)), atol=1e-4, rtol=1e-3
-        )
 
 
 def test_it_serves_cards_and_fills_them() -> None:

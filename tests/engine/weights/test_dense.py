@@ -58,6 +58,11 @@ def opened(folder: Path, kind: str, quantization: str, dtype: torch.dtype | None
     return stored.fit(empty, Names(lambda path: path), stored.precision_for(quantization), CPU, dtype)
 
 
+def write_weights(made: CausalNetwork, folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    save_file(made.state_dict(), folder / "model.safetensors")
+
+
 def logits(made: CausalNetwork) -> Tensor:
     cache = made.new_cache()
     made.prefill(tokens(9), cache)
@@ -68,7 +73,7 @@ def logits(made: CausalNetwork) -> Tensor:
 def test_a_packed_network_and_its_store(kind: str, quantization: str, scheme: Any, tmp_path: Path) -> None:
     """They compute what the network does whose weights are those that the codes stand for."""
     plain = network(kind)
-    save_file(plain.state_dict(), _folder(tmp_path / "plain") / "model.safetensors")
+    write_weights(plain, tmp_path / "plain")
     packed = opened(tmp_path / "plain", kind, quantization, torch.float32).load()
     layer = packed.layers[1]
     linears = [module for module in layer.modules() if isinstance(module, PackedLinear)]
@@ -83,9 +88,8 @@ def test_a_packed_network_and_its_store(kind: str, quantization: str, scheme: An
     torch.testing.assert_close(logits(packed), logits(plain), atol=1e-4, rtol=1e-4)
 
     source = opened(tmp_path / "plain", kind, quantization)
-    manifest = write_store(
-        source.checkpoint, source.layout, source.state, source.precision, {}, tmp_path / "store"
-    )  # of which nothing says that it has experts
+    parts = source.checkpoint, source.layout, source.state, source.precision  # none of which says that it has experts
+    manifest = write_store(*parts, {}, tmp_path / "store")
     assert manifest.precision == Precision(None, scheme, scheme, INT8, INT8) == PRECISIONS[quantization].for_dense()
     stored = opened(tmp_path / "store", kind, quantization, torch.float32)
     assert torch.equal(logits(stored.load()), logits(packed))
@@ -96,7 +100,7 @@ def test_a_packed_network_and_its_store(kind: str, quantization: str, scheme: An
 @pytest.mark.skipif(cpu_int4.block() == 0, reason="this processor has no int4 kernel in torch")
 def test_layers_are_put_into_blocks_on_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a few tokens go through its int4 kernel; the table, whose rows are looked up, keeps its order."""
-    save_file(network("biased").state_dict(), _folder(tmp_path) / "model.safetensors")
+    write_weights(network("biased"), tmp_path)
     plain, packed = (opened(tmp_path, "biased", "int4", dtype).load() for dtype in (torch.float32, torch.bfloat16))
     for_processor(packed, torch.bfloat16)  # a second time changes nothing
     blocks = {str(weight.scheme): weight.block for weight in packed_weights(packed)}
@@ -107,11 +111,6 @@ def test_layers_are_put_into_blocks_on_a_cpu(tmp_path: Path, monkeypatch: pytest
     assert float((found - wanted).norm() / wanted.norm()) < 0.05
     assert blocks == {"int4-g32": cpu_int4.block(), "int8": 0}
     assert {weight.block for weight in packed_weights(plain)} == {0}
-
-
-def _folder(path: Path) -> Path:
-    path.mkdir(exist_ok=True)
-    return path
 
 
 @pytest.mark.skipif(why_plain(torch.device("meta")) is not None, reason="no Triton for this machine")

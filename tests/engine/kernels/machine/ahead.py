@@ -24,22 +24,17 @@ def compiled(
     warps: int = 4,
     stages: int = 3,
 ) -> MachineCode:
-    """Compiles a ``@triton.jit`` kernel.
+    """Compiles a ``@triton.jit`` kernel for a compute capability, 90 for 9.0.
 
     Args:
         signature: run-time argument -> Triton type, as in ``{"x_ptr": "*bf16", "count": "i32"}``.
         constants: compile-time argument -> value.
-        capability: compute capability, 90 for 9.0.
-
-    Raises:
-        ValueError: an argument of the kernel is in neither mapping.
     """
     import triton
+    from triton import knobs
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    if missing := set(kernel.arg_names) - set(signature) - set(constants):
-        raise ValueError(f"no type or value for {sorted(missing)}")
     types = {name: "constexpr" if name in constants else signature[name] for name in kernel.arg_names}
     # torch allocates at multiples of 16 bytes, which Triton detects by itself at a launch.
     pointers = [(index,) for index, name in enumerate(kernel.arg_names) if types[name].startswith("*")]
@@ -50,14 +45,8 @@ def compiled(
     with tempfile.TemporaryDirectory() as folder:
         cubin = Path(folder, "kernel.cubin")
         cubin.write_bytes(built.asm["cubin"])
-        usage = _output_of("cuobjdump", "--dump-resource-usage", str(cubin))
+        command = [knobs.nvidia.cuobjdump.path, "--dump-resource-usage", str(cubin)]
+        usage = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     found = {name: int(value) for name, value in re.findall(r"\b(REG|STACK|LOCAL):(\d+)", usage)}
     spilled = found.get("STACK", 0) + found.get("LOCAL", 0)
     return MachineCode(found["REG"], spilled, built.metadata.shared, built.asm["ptx"])
-
-
-def _output_of(tool: str, *options: str) -> str:
-    from triton import knobs  # as in ``compiled``
-
-    command = [getattr(knobs.nvidia, tool).path, *options]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout

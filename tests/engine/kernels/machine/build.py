@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,18 +54,16 @@ class Build:
 
     @property
     def signature(self) -> dict[str, str]:
-        """Run-time arguments and their types.
-
-        Raises:
-            ValueError: ``types`` names an unknown argument.
-        """
+        """Run-time arguments and their types."""
         own = dict(self.types or {})
-        if unknown := set(own) - set(self.kernel.arg_names):
-            raise ValueError(f"{self.name} has no arguments {sorted(unknown)}")
+        assert set(own) <= set(self.kernel.arg_names), f"{self.name} has not all of these arguments: {sorted(own)}"
         known = TYPES | own
         names = [name for name in self.kernel.arg_names if name not in self.constants]
         pointers = {name: f"*{known.get(name, 'bf16')}" for name in names if name.endswith("_ptr")}
         return {name: pointers.get(name) or ("fp32" if name in FLOATS else "i32") for name in names}
+
+    def compiled(self) -> MachineCode:
+        return compiled(self.kernel, self.signature, self.constants, self.capability, self.warps, self.stages)
 
     def faults(self, code: MachineCode) -> list[str]:
         """Returns the machine code's violations of the budget, in words."""
@@ -75,11 +73,3 @@ class Build:
 def quick_or_slow(builds: Iterable[Build], is_quick: Callable[[Build], bool]) -> list[object]:
     """Returns a parameter for each build; those that are not quick are built on request."""
     return [pytest.param(each, id=str(each), marks=() if is_quick(each) else pytest.mark.slow) for each in builds]
-
-
-def compile_all(builds: Sequence[Build]) -> list[MachineCode]:
-    """Compiles all."""
-    return [
-        compiled(each.kernel, each.signature, each.constants, each.capability, each.warps, each.stages)
-        for each in builds
-    ]

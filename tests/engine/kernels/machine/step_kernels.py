@@ -1,7 +1,7 @@
 """Every Triton kernel of a step at the real model's shapes, as a kind of card launches it, with its budget.
 
-To add a kernel, add a line to its part: its
-constants, the types of arguments that ``build.TYPES`` does not know, and its code budget.
+To add a kernel, add a line to its part: its constants, the types of arguments that ``build.TYPES`` does not know, and
+its code budget.
 """
 
 from __future__ import annotations
@@ -114,23 +114,22 @@ def _linears(capability: int) -> list[Build]:
 
 
 def _linears_four_bit(capability: int) -> list[Build]:
-    return [_linear_four_bit(scheme, capability) for scheme in (INT4, UINT4)]
-
-
-def _linear_four_bit(scheme: Scheme, capability: int) -> Build:
     """Returns WeDLM-8B's widest product for a window of 16 tokens; it is not in the real model's step."""
     size, rows = 4096, 12_288
     blocks = linear_w4a16.LinearBlocks.for_shape(16, size)
     constants = {
-        "K": size, "ROWS": rows, "OUT": rows, "SPLITS": 2, "GROUP": scheme.group_size,
-        "CODES": expert_gemm.CODES[scheme], "PTX": True, "N": blocks.tokens, "M": blocks.rows,
+        "K": size, "ROWS": rows, "OUT": rows, "SPLITS": 2, "PTX": True, "N": blocks.tokens, "M": blocks.rows,
         "TILES": blocks.tiles, "matrix_scale_ptr": None,
     }  # fmt: skip
     budget = CodeBudget(96, 0, linear_w4a16.PROGRAMS, has_products=True, loads_in_flight=1)
-    return Build(
-        "linear", f"linear4 {scheme}", capability, linear_w4a16.linear_w4a16_kernel, constants, budget,
-        blocks.warps, blocks.stages, {"scales_ptr": "i32"},
-    )  # fmt: skip
+    return [
+        Build(
+            "linear", f"linear4 {scheme}", capability, linear_w4a16.linear_w4a16_kernel,
+            constants | {"GROUP": scheme.group_size, "CODES": expert_gemm.CODES[scheme]}, budget,
+            blocks.warps, blocks.stages, {"scales_ptr": "i32"},
+        )
+        for scheme in (INT4, UINT4)
+    ]  # fmt: skip
 
 
 def _router(capability: int) -> list[Build]:
