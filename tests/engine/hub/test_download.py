@@ -247,11 +247,12 @@ def test_stops_in_the_middle_of_a_file_though_nothing_arrives(
 
 
 def test_a_damaged_file_is_fetched_once_more_and_damaged_twice_is_no_model(hub: Hub, get: Callable[..., bool]) -> None:
-    hub.flips[WEIGHTS] = 2
+    hub.flips["config.json"], hub.flips[WEIGHTS] = 1, 2
     with pytest.raises(SafelightError, match=r"model.safetensors arrived damaged twice"):
         get()
     assert snapshot_of(REPO) is None
     assert part_bytes() == 0
+    assert len(hub.sent_of("config.json")) == 2
     hub.sent.clear()
     hub.flips[WEIGHTS] = 1
     assert get()
