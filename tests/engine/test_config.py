@@ -12,48 +12,14 @@ from typing import Any
 
 import pytest
 
-from engine import GenerationConfig, ModelConfig, SafelightError
+from engine import GenerationConfig, ModelConfig, SafelightError, catalog
 from engine.config import LayerConfig
 from engine.files import read_json
 from engine.models.registry import family_of
 from tests.engine.tiny import CONFIG
 
-KINDS = ["full_attention" if index % 6 == 5 else "sliding_attention" for index in range(30)]
-RELEASED: dict[str, Any] = {  # google/diffusiongemma-26B-A4B-it
-    "model_type": "diffusion_gemma",
-    "canvas_length": 256,
-    "tie_word_embeddings": True,
-    "text_config": {
-        "model_type": "diffusion_gemma_text",
-        "vocab_size": 262144,
-        "hidden_size": 2816,
-        "intermediate_size": 2112,
-        "num_hidden_layers": 30,
-        "num_attention_heads": 16,
-        "num_key_value_heads": 8,
-        "num_global_key_value_heads": 2,
-        "head_dim": 256,
-        "global_head_dim": 512,
-        "hidden_activation": "gelu_pytorch_tanh",
-        "layer_types": KINDS,
-        "sliding_window": 1024,
-        "num_experts": 128,
-        "top_k_experts": 8,
-        "moe_intermediate_size": 704,
-        "max_position_embeddings": 262144,
-        "rms_norm_eps": 1e-06,
-        "final_logit_softcapping": 30.0,
-        "attention_bias": False,
-        "use_bidirectional_attention": "vision",
-        "rope_parameters": {
-            "full_attention": {"partial_rotary_factor": 0.25, "rope_theta": 1000000.0, "rope_type": "proportional"},
-            "sliding_attention": {"rope_theta": 10000.0, "rope_type": "default"},
-        },
-        "bos_token_id": 2,
-        "eos_token_id": 1,
-        "pad_token_id": 0,
-    },
-}
+RELEASED: dict[str, Any] = read_json(catalog.shape("26b-a4b").folder / "config.json")  # as Google publishes it
+KINDS: list[str] = RELEASED["text_config"]["layer_types"]
 RELEASED_GENERATION: dict[str, Any] = {
     "max_new_tokens": 256,
     "max_denoising_steps": 48,
