@@ -173,6 +173,10 @@ class LargestTensor(TorchDispatchMode):
         given = [part for weight in weights for part in (weight.codes, weight.scales)]
         self.known, self.most = {part.untyped_storage().data_ptr() for part in given}, 0
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else torch imports its compiler, for a second
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         found = func(*args, **(kwargs or {}))
         made = [leaf.untyped_storage() for leaf in tree_leaves(found) if isinstance(leaf, Tensor)]

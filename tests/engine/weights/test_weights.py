@@ -297,7 +297,7 @@ def test_an_unfinished_folder_cannot_lead_a_conversion_elsewhere(
 
 
 def test_weights_that_change_are_not_mixed(source: Path, tmp_path: Path) -> None:
-    """Those of another checkpoint of the same shape as the conversion goes on, or that change before its end."""
+    """Neither those of another checkpoint of the same shape, nor those that change before a conversion ends."""
     copy, begun = tmp_path / "tiny", tmp_path / "begun"
     shutil.copytree(source, copy)
     begin(copy, begun, "int4")
