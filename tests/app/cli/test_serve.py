@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from app.cli import loading, options, serve, stopping
-from app.cli.main import main
+from app.cli.main import main, parser
 from engine import SafelightError
 from tests.app.cli.calling import refused
 
@@ -28,12 +28,12 @@ def ending_when_it_listens(monkeypatch: pytest.MonkeyPatch, ask: Callable[[str],
     """Ask something as soon as the server has said where it listens, then end it as Ctrl+C does."""
     usual = serve._print
 
-    def tell(args: Any, settings: Any, url: str, model: Any) -> None:
+    def print_and_end(args: Any, settings: Any, url: str, model: Any) -> None:
         usual(args, settings, url, model)
         ask(url)
         os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(serve, "_print", tell)
+    monkeypatch.setattr(serve, "_print", print_and_end)
 
 
 def test_it_says_where_it_is_answers_and_ends(
@@ -107,10 +107,4 @@ def test_a_server_that_ends_by_itself_is_an_error(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(serve, "load", lambda *_: object())
     monkeypatch.setattr(serve, "_print", lambda *_: None)
     with pytest.raises(SafelightError, match="stopped unexpectedly"):
-        serve.run(parse(["serve"]))
-
-
-def parse(argv: list[str]) -> Any:
-    from app.cli.main import parser
-
-    return parser().parse_args(argv)
+        serve.run(parser().parse_args(["serve"]))

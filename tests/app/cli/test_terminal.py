@@ -1,4 +1,4 @@
-"""What the command line draws: consoles, boards, and the canvas that develops in the terminal."""
+"""Consoles, boards, and the canvas that develops in the terminal."""
 
 from __future__ import annotations
 

@@ -37,8 +37,9 @@ def tiny_run(base: Path, out: Path, *more: object) -> tuple[object, ...]:
     return ("train", "sudoku", "--model", base, "--out", out, "--device", "cpu", "--batch", 2, "--rank", 2, *more)
 
 
-def test_the_command(base: Path, tmp_path: Path, capsys: Capture) -> None:
-    out = tmp_path / "out"
+def test_the_command(base: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, out = finetune.made_pairs, tmp_path / "out"
+    monkeypatch.setattr(finetune, "made_pairs", lambda name, _, *more, **options: made(name, 2, *more, **options))
     rest = ("--eval-every", 2, "--format", "digits")
     assert safelight(*tiny_run(base, out, *rest, "--steps", 2, "--rate", "1e-3")) == 0
     first, *others = capsys.readouterr().out.splitlines()
@@ -46,7 +47,7 @@ def test_the_command(base: Path, tmp_path: Path, capsys: Capture) -> None:
     assert first.endswith("GB free; starting")
     assert others[0].startswith("step 2 of 2: loss ")
     assert "causal " in others[0]
-    assert others[1].startswith("step 2, 20 held-out puzzles: 0.0 % solved, ")
+    assert others[1].startswith("step 2, 2 held-out puzzles: 0.0 % solved, ")
     assert others[2:] == [f"{out} holds the adapter."]
     assert safelight(*tiny_run(base, out, *rest, "--steps", 4, "--json")) == 0  # another rate
     records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
