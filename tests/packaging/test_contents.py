@@ -1,4 +1,4 @@
-"""What stays out of a bundle, and above all what must not."""
+"""The files that stay out of a bundle, and above all those that must not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import contents
-import pytest
 
 from engine.catalog import TALK
 
@@ -18,55 +17,30 @@ TOML = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = TOML["project"]
 RUNTIME = {re.match(r"[\w.-]+", name)[0] for name in PROJECT["dependencies"]}  # type: ignore[index]
 
-KERNEL_COMPILER = [
-    "triton/backends/nvidia/bin/ptxas",
-    "triton/backends/nvidia/bin/ptxas-blackwell",
-    "triton/backends/nvidia/lib/libdevice.10.bc",
-    "triton/backends/nvidia/driver.c",
-    "triton/backends/amd/compiler.py",  # imported with the other backend
-    "triton/_C/libtriton.so",
-    "engine/kernels/expert_gemm.py",
-]
-LINKED = [
-    "nvidia/cu13/lib/libcublasLt.so.13",
-    "nvidia/cu13/lib/libcusparse.so.12",
-    "nvidia/nvshmem/lib/libnvshmem_host.so.3",
-    "nvidia/cudnn/lib/libcudnn.so.9",
-    "nvidia/cudnn/lib/libcudnn_graph.so.9",
-    "torch/lib/libtorch_cuda.so",
-]
-DESKTOP = [
-    "PySide6/Qt/plugins/platforms/libqxcb.so",
-    "PySide6/Qt/plugins/platforms/libqwayland.so",
-    "PySide6/Qt/plugins/platforms/libqoffscreen.so",
-    "PySide6/Qt/plugins/platformthemes/libqxdgdesktopportal.so",
-    "PySide6/Qt/plugins/imageformats/libqsvg.so",
-    "PySide6/Qt/plugins/imageformats/libqico.so",
-    "PySide6/Qt/plugins/imageformats/libqjpeg.so",
-    "PySide6/Qt/plugins/iconengines/libqsvgicon.so",
-    "libxcb-cursor.so.0",
-]
+KERNEL_COMPILER = """
+    triton/backends/nvidia/bin/ptxas triton/backends/nvidia/bin/ptxas-blackwell triton/_C/libtriton.so
+    triton/backends/nvidia/lib/libdevice.10.bc triton/backends/nvidia/driver.c triton/backends/amd/compiler.py
+    engine/kernels/expert_gemm.py
+""".split()  # noqa: SIM905
+LINKED = """
+    nvidia/cu13/lib/libcublasLt.so.13 nvidia/cu13/lib/libcusparse.so.12 nvidia/nvshmem/lib/libnvshmem_host.so.3
+    nvidia/cudnn/lib/libcudnn.so.9 nvidia/cudnn/lib/libcudnn_graph.so.9 torch/lib/libtorch_cuda.so
+""".split()  # noqa: SIM905
+PLUGINS = """
+    platforms/libqxcb.so platforms/libqwayland.so platforms/libqoffscreen.so iconengines/libqsvgicon.so
+    platformthemes/libqxdgdesktopportal.so imageformats/libqsvg.so imageformats/libqico.so imageformats/libqjpeg.so
+"""
+DESKTOP = ["libxcb-cursor.so.0", *(f"PySide6/Qt/plugins/{name}" for name in PLUGINS.split())]
+UNUSED = """
+    nvidia/cudnn/lib/libcudnn_engines_precompiled.so.9 nvidia/cu13/lib/libcusolver.so.12 libcusolver.so.12
+    torch/lib/libtorch_cuda_linalg.so triton/backends/nvidia/lib/cupti/libcupti_static.a
+    PySide6/Qt/plugins/platformthemes/libqgtk3.so PySide6/Qt/plugins/imageformats/libqtiff.so
+""".split()  # noqa: SIM905
 
 
-@pytest.mark.parametrize("path", KERNEL_COMPILER + LINKED + DESKTOP)
-def test_what_is_needed_goes_in(path: str) -> None:
-    assert not contents.stays_out(path)
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "nvidia/cudnn/lib/libcudnn_engines_precompiled.so.9",
-        "nvidia/cu13/lib/libcusolver.so.12",
-        "libcusolver.so.12",
-        "torch/lib/libtorch_cuda_linalg.so",
-        "triton/backends/nvidia/lib/cupti/libcupti_static.a",
-        "PySide6/Qt/plugins/platformthemes/libqgtk3.so",
-        "PySide6/Qt/plugins/imageformats/libqtiff.so",
-    ],
-)
-def test_what_nothing_uses_stays_out(path: str) -> None:
-    assert contents.stays_out(path)
+def test_what_is_needed_goes_in_and_what_nothing_uses_stays_out() -> None:
+    assert [path for path in KERNEL_COMPILER + LINKED + DESKTOP if contents.stays_out(path)] == []
+    assert [path for path in UNUSED if not contents.stays_out(path)] == []
 
 
 def test_without_cuda_the_kernels_stay_out_and_the_window_does_not() -> None:
@@ -85,7 +59,7 @@ def test_a_link_goes_with_what_it_points_to() -> None:
 
 
 def test_the_weights_of_talk_go_in_without_the_code_of_their_package() -> None:
-    """Its licence text is collected with those of all installed packages; the notice lies with the other models."""
+    """Looks for its notice, too; its licence text is collected with those of all installed packages."""
     assert TALK.package in contents.DATA_OF
     assert TALK.package not in contents.MODULES_IN
     assert not contents.stays_out(f"{TALK.package}/{TALK.file}")

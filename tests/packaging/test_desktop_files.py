@@ -95,7 +95,7 @@ def test_icons_have_the_sizes_that_they_claim() -> None:
 
 @pytest.fixture(params=["bundle", 'my $HOME\'s "50%" \\ bundle `x`'])
 def bundle(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """What the script looks for, without the program."""
+    """Makes the files that the script looks for, without the program."""
     folder = tmp_path / request.param
     for source, place in ((ENTRY, "share/applications"), (METAINFO, "share/metainfo"), (LINUX / "install.sh", "")):
         (folder / place).mkdir(parents=True, exist_ok=True)
@@ -126,11 +126,9 @@ def test_install_and_uninstall(bundle: Path, tmp_path: Path) -> None:
     others.touch()
     for _ in range(2):  # again over itself, as after an update
         done = install(bundle, home)
-        assert done.returncode == 0, done.stderr
-        assert done.stderr == ""
+        assert (done.returncode, done.stderr) == (0, "")
     entry = home / ".local" / "share" / "applications" / "safelight.desktop"
     assert unquoted(read_entry(entry)["Exec"]) == str(bundle / "safelight")
-    assert read_entry(entry)["Name"] == "Safelight"
     assert (others.parent / "safelight.png").exists()
     linked = home / ".local" / "bin" / "safelight"
     assert subprocess.run([linked], capture_output=True, text=True, check=True).stdout == "started\n"
@@ -141,22 +139,15 @@ def test_install_and_uninstall(bundle: Path, tmp_path: Path) -> None:
     assert left == [others]
     assert (bundle / "safelight").exists()
 
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux's menu")
-def test_another_program_of_the_same_name_stays(bundle: Path, tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    other = home / ".local" / "bin" / "safelight"
-    other.parent.mkdir(parents=True)
-    other.write_text("mine")
-    done = install(bundle, home)
-    assert "stays as it is" in done.stderr
+    linked.write_text("another program of that name")
+    assert "stays as it is" in install(bundle, home).stderr
     install(bundle, home, "--uninstall")
-    assert other.read_text() == "mine"
+    assert linked.exists()
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux's format")
 def test_an_appimage_has_what_its_tool_wants(bundle: Path, tmp_path: Path) -> None:
-    """With a tool that packs nothing but starts the folder as the one file would: through its AppRun."""
+    """Packs with a tool that only starts the folder as the one file would: through its AppRun."""
     tool = tmp_path / "bin" / "appimagetool"
     tool.parent.mkdir()
     tool.write_text('#!/bin/sh\nfor last; do :; done\n(cd "$3" && ls && ./AppRun) >"$last"\n')

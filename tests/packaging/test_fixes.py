@@ -1,4 +1,4 @@
-"""What a bundle tells torch and Triton as they are imported, with modules of the test's own in their place."""
+"""A bundle's changes of torch and Triton as they are imported, with modules of the test's own in their place."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ def test_an_action_follows_the_import_once_and_leaves_the_module_as_it_was(
 ) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "meta_path", [bundle_fixes.AfterImport(), *sys.meta_path])
-    (tmp_path / "told_of.py").write_text("value = 1\n\ndef function():\n    return value\n")
-    told: list[int] = []
+    (tmp_path / "acted_on.py").write_text("value = 1\n\ndef function():\n    return value\n")
+    values: list[int] = []
 
     def action(module: ModuleType) -> None:
-        told.append(module.value)
+        values.append(module.value)
         module.value = 2
 
-    monkeypatch.setitem(bundle_fixes.AFTER, "told_of", action)
-    import told_of  # type: ignore[import-not-found]
+    monkeypatch.setitem(bundle_fixes.AFTER, "acted_on", action)
+    import acted_on  # type: ignore[import-not-found]
 
-    monkeypatch.delitem(sys.modules, "told_of")  # put back at the end: not there
-    assert told == [1]
-    assert told_of.function() == 2
-    assert inspect.getsource(told_of.function).startswith("def function")
-    assert type(told_of.__spec__.loader).__name__ == "SourceFileLoader"
+    monkeypatch.delitem(sys.modules, "acted_on")  # put back at the end: not there
+    assert values == [1]
+    assert acted_on.function() == 2
+    assert inspect.getsource(acted_on.function).startswith("def function")
+    assert type(acted_on.__spec__.loader).__name__ == "SourceFileLoader"
 
 
 def test_the_launcher_takes_the_place_of_the_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

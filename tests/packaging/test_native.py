@@ -54,9 +54,7 @@ def test_the_launcher_is_what_triton_would_have_compiled(tmp_path: Path) -> None
     assert set(wanted) <= set(loaded.stdout.split())
 
 
-@pytest.fixture
-def linked(tmp_path: Path) -> tuple[Path, Path]:
-    """A library with versioned functions, and a program that is linked against one of them."""
+def test_a_stub_loads_where_the_library_did_and_returns_an_error(tmp_path: Path) -> None:
     (tmp_path / "real.c").write_text("int used(void) { return 42; }\nint unused(void) { return 43; }\n")
     (tmp_path / "versions").write_text("libcufft.so.12 { global: used; unused; local: *; };\n")
     (tmp_path / "main.c").write_text('#include <stdio.h>\nint used(void);\nint main(void) { printf("%d", used()); }\n')
@@ -64,11 +62,6 @@ def linked(tmp_path: Path) -> tuple[Path, Path]:
     script = f"-Wl,--version-script={tmp_path / 'versions'}"
     cc("-shared", "-fPIC", "-Wl,-soname,libcufft.so.12", script, tmp_path / "real.c", "-o", library)
     cc(tmp_path / "main.c", library, f"-Wl,-rpath,{tmp_path}", "-o", program)
-    return library, program
-
-
-def test_a_stub_loads_where_the_library_did_and_returns_an_error(linked: tuple[Path, Path]) -> None:
-    library, program = linked
     assert stand_ins.is_stood_in_for(library)
     assert subprocess.run([program], capture_output=True, text=True, check=True).stdout == "42"
     stand_ins.replace(library, [program])
@@ -78,7 +71,7 @@ def test_a_stub_loads_where_the_library_did_and_returns_an_error(linked: tuple[P
     assert set(stand_ins.symbols(library, "defined")) & {"used", "unused"} == {"used"}
 
 
-def test_no_page_shows_made_up_data(tmp_path: Path) -> None:
+def test_a_library_whose_data_is_used_stays(tmp_path: Path) -> None:
     (tmp_path / "real.c").write_text("int number = 42;\n")
     (tmp_path / "user.c").write_text("extern int number;\nint read_it(void) { return number; }\n")
     library, user = tmp_path / "libnccl.so.2", tmp_path / "user.so"

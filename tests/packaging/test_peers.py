@@ -48,8 +48,7 @@ def test_a_recorded_test_of_llama_bench_is_read() -> None:
     ("printed", "reason"),
     {
         "another test": (changed(n_gen=128), "n_gen 128, not 256"),
-        "an old one without a depth": (changed(n_depth=None), "n_depth None, not 512; take a newer one"),
-        "no rate": (changed(avg_ts=0.0), "avg_ts 0.0"),
+        "an old one without a depth": (changed(n_depth=None), "take a newer one"),
         "not a number": (changed(avg_ts=float("nan")), "avg_ts nan"),
         "two tests": (json.dumps(json.loads(RECORDED) * 2), "another number of tests"),
         "a table": ("| model | t/s |", "printed no JSON: '| model | t/s |'"),
@@ -64,7 +63,7 @@ def test_what_cannot_be_compared_is_an_error(printed: str, reason: str) -> None:
 
 
 def test_what_safelight_prints_is_read(capsys: Capture, tmp_path: Path) -> None:
-    """By the program as it is, so that a changed key is found."""
+    """Runs the program as it is, so that a changed key is found."""
     assert main(shlex.split("bench --prompt-tokens 16 --max-new-tokens 3 --runs 1 --threads 1 --json")) == 0
     printed = capsys.readouterr().out
     found = safelight_writing(printed)
@@ -79,12 +78,9 @@ def test_what_safelight_prints_is_read(capsys: Capture, tmp_path: Path) -> None:
     assert stepped.step == record["step_ms_median"] / 1000
     assert stepped.prefill == pytest.approx(20 / (record["prefill_ms"] / 1000))
     assert (stepped.bits, stepped.decode) == ("int4-g32, int8", None)
-
-
-@pytest.mark.parametrize("printed", ["{}", "[]", json.dumps(WRITING | {"decode_tokens_per_second": None})])
-def test_other_json_of_safelight_is_an_error(printed: str) -> None:
-    with pytest.raises(PeerError, match="safelight printed"):
-        safelight_writing(printed)
+    for other in ("{}", "[]", json.dumps(WRITING | {"decode_tokens_per_second": None})):
+        with pytest.raises(PeerError, match="safelight printed"):
+            safelight_writing(other)
 
 
 # --- the table ------------------------------------------------------------------------------------------------------
@@ -94,20 +90,10 @@ def test_a_ratio_is_the_median_within_the_turns() -> None:
     ours = [Measured("int8", prefill=rate, decode=2 * rate) for rate in (100.0, 50.0, 10.0)]
     theirs = [Measured("Q8_0", prefill=rate, decode=rate) for rate in (50.0, 50.0, 20.0)]
     row = Turns("small", 2, ours, theirs)
-    assert (row.ratio("prefill"), row.ratio("decode"), row.ratio("step")) == (1.0, 2.0, None)
-    assert table([row]).splitlines() == [
-        "| model | bits: Safelight / llama.cpp | threads | prefill tok/s | ratio | decode tok/s | ratio |",
-        "|---|---|---|---|---|---|---|",
-        "| small | int8 / Q8_0 | 2 | 50.0 / 50.0 | **1.00** | 100.0 / 50.0 | **2.00** |",
-    ]
     assert row.as_dict()["ratio"] == {"prefill": 1.0, "decode": 2.0, "step": None}
-
-
-def test_a_step_is_in_seconds_and_fewer_are_better() -> None:
-    text = Turns("text", 1, [Measured("int8", 9.0, 3.0)], [Measured("Q8_0", 9.0, 6.0)])
     shape = Turns("26b", 1, [Measured("int4", 8.0, step=6.0)], [Measured("Q4_0", 4.0, step=15.0)])
-    assert table([text, shape]).splitlines()[2:] == [
-        "| text | int8 / Q8_0 | 1 | 9.0 / 9.0 | **1.00** | 3.0 / 6.0 | **0.50** | - / - | - |",
+    assert table([row, shape]).splitlines()[2:] == [
+        "| small | int8 / Q8_0 | 2 | 50.0 / 50.0 | **1.00** | 100.0 / 50.0 | **2.00** | - / - | - |",
         "| 26b | int4 / Q4_0 | 1 | 8.0 / 4.0 | **2.00** | - / - | - | 6.00 / 15.00 | **2.50** |",
     ]
 
@@ -115,12 +101,11 @@ def test_a_step_is_in_seconds_and_fewer_are_better() -> None:
 # --- the programs ---------------------------------------------------------------------------------------------------
 
 
-def stand_in(path: Path, code: str) -> Path:
+def stand_in(path: Path, code: str) -> None:
     """Writes a program in Python that notes its arguments in ``log`` next to it."""
     noted = f"import json, sys\nopen({str(path.parent / 'log')!r}, 'a').write(' '.join(sys.argv) + '\\n')\n"
     path.write_text(f"#!{sys.executable}\n{noted}{code}\n", encoding="utf-8")
     path.chmod(0o755)
-    return path
 
 
 @pytest.fixture
@@ -151,19 +136,15 @@ def test_both_run_in_turn_with_the_same_work(programs: list[str], tmp_path: Path
     assert "-p 512 -n 0 -d 0 -t 1 -dev none -r 1" in lines[1]
     assert "-p 0 -n 256 -d 512 -t 1 -dev none -r 1" in lines[2]
     (row,) = found["rows"]
-    assert (len(row["ours"]), len(row["theirs"]), row["model"]) == (2, 2, "model")
+    assert (len(row["ours"]), len(row["theirs"])) == (2, 2)
     assert row["ratio"]["decode"] == pytest.approx(2.0)
-    assert found["state"]["llama.cpp"] == ["0c1e570 (1), CPU"]
-    assert found["state"]["safelight"] == "safelight 0.1.0"
 
 
 def test_eight_bits_are_made_once(programs: list[str], tmp_path: Path, capsys: Capture) -> None:
     stand_in(tmp_path / "llama-quantize", "import shutil; shutil.copy(sys.argv[2], sys.argv[3])")
     for _ in range(2):
         assert llama.main([*programs, "--repeats", "1", "--eight", str(tmp_path / "made")]) == 0
-    out = capsys.readouterr().out
-    assert "| model | int8, bfloat16 / Q4_1 | 1 |" in out
-    assert "Intel(R) Xeon(R) Processor" in out
+    assert "| model | int8, bfloat16 / Q4_1 | 1 |" in capsys.readouterr().out
     lines = (tmp_path / "log").read_text().splitlines()
     assert sum("llama-quantize --allow-requantize" in line for line in lines) == 1
     assert sum("--quantization int8" in line for line in lines) == 2
@@ -173,8 +154,7 @@ def test_eight_bits_are_made_once(programs: list[str], tmp_path: Path, capsys: C
 def test_a_program_that_fails_is_named_in_a_line(programs: list[str], tmp_path: Path, capsys: Capture) -> None:
     stand_in(tmp_path / "llama-bench", "import os; os.abort()")
     assert llama.main([*programs, "--repeats", "1"]) == 2
-    captured = capsys.readouterr()
-    assert (captured.out, captured.err.splitlines()[-1]) == ("", "llama.py: llama-bench was ended by signal 6")
+    assert capsys.readouterr().err.endswith("llama.py: llama-bench was ended by signal 6\n")
     stand_in(tmp_path / "safelight", "sys.exit('safelight: no such model')")
     assert llama.main([*programs, "--repeats", "1"]) == 2
     assert capsys.readouterr().err.endswith("llama.py: safelight failed with status 1: safelight: no such model\n")
@@ -188,7 +168,6 @@ def test_a_program_that_fails_is_named_in_a_line(programs: list[str], tmp_path: 
     [
         ([], "give a GGUF file, or --shape-gguf"),
         (["/nowhere/x.gguf"], "there is no file /nowhere/x.gguf"),
-        ([__file__, "--llama", "/nowhere"], "at /nowhere; build it"),
         ([__file__], "no llama-bench on PATH; give its folder"),
     ],
 )
@@ -216,24 +195,14 @@ def test_a_shape_is_written_with_its_matrices(tmp_path: Path, monkeypatch: pytes
     assert kinds["blk.1.ffn_down_exps.weight"] == Kind.Q4_0
     assert (kinds["token_embd.weight"], shapes["token_embd.weight"]) == (Kind.Q8_0, (config.vocab_size, hidden))
     assert (kinds["blk.0.ffn_gate_inp.weight"], kinds["output_norm.weight"]) == (Kind.F32, Kind.F32)
-    assert not [name for name in kinds if "self_cond" in name or "enc_layer" in name]
     sliding = [layer.is_sliding for layer in config.layers]
     assert header.values["gemma4.attention.sliding_window_pattern"] == sliding
     assert header.values["gemma4.attention.key_length"] == config.layers[sliding.index(False)].head_dim
     assert header.values["gemma4.rope.freq_base_swa"] == config.layers[sliding.index(True)].rope_theta
+    weight = dequantize(shape_gguf.random_blocks((512, 256), Kind.Q4_0), Kind.Q4_0)
+    assert float(np.std(weight)) == pytest.approx(256**-0.5, rel=0.03)  # what it multiplies keeps its size
+    with pytest.raises(SafelightError, match="no multiple of 32"):
+        shape_gguf.write(tmp_path / "odd.gguf", dataclasses.replace(config, intermediate_size=72))
     monkeypatch.setattr(shape_gguf.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1000}))
     with pytest.raises(SafelightError, match="for which its disk has no room"):
         shape_gguf.write(tmp_path / "other.gguf", config)
-
-
-@pytest.mark.parametrize("kind", [Kind.Q4_0, Kind.Q8_0])
-def test_random_weights_keep_the_size_of_what_they_multiply(kind: Kind) -> None:
-    weight = dequantize(shape_gguf.random_blocks((512, 256), kind), kind)
-    assert weight.shape == (512, 256)
-    assert float(np.std(weight)) == pytest.approx(256**-0.5, rel=0.03)
-
-
-def test_rows_that_are_no_whole_blocks_are_an_error(tmp_path: Path) -> None:
-    config = dataclasses.replace(packable().config, intermediate_size=72)
-    with pytest.raises(SafelightError, match="no multiple of 32"):
-        shape_gguf.write(tmp_path / "odd.gguf", config)

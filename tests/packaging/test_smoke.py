@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 import smoke
 
-from engine.pictures import open_picture, pixels
-
 
 @pytest.fixture
 def program(tmp_path: Path) -> smoke.Program:
@@ -37,6 +35,7 @@ def test_a_check_that_fails_is_said_and_the_next_one_is_made(
     assert [line.split()[:2] for line in lines[1:]] == [["FAILED", "is_wrong"], ["FAILED", "fails"], ["ok", "answers"]]
     assert "'52' is not in '42" in lines[1]
     assert "exit status 1: no model" in lines[2]
+    assert "SECRET" not in program.run("-c", "import os; print(sorted(os.environ))")
 
 
 def test_a_server_that_says_nothing_is_not_waited_for(
@@ -60,15 +59,3 @@ def test_a_bundle_without_talk_fails_and_an_installation_does_not(
     (tmp_path / "_internal").mkdir()
     with pytest.raises(smoke.SmokeError, match="not installed"):
         smoke.talk(bundle)
-
-
-def test_nothing_of_this_machine_is_handed_on(program: smoke.Program) -> None:
-    said = program.run("-c", "import os; print(sorted(os.environ))")
-    assert "SECRET" not in said
-    assert program.environment["HOME"].startswith(str(program.folder))
-
-
-def test_the_drawing_is_a_picture() -> None:
-    picture = open_picture(smoke.drawing())
-    assert pixels(picture).shape == (128, 128, 3)
-    assert [tuple(pixels(picture)[place, place]) for place in (0, 64)] == [(255, 255, 255), (0xD6, 0x28, 0x28)]

@@ -55,14 +55,12 @@ def test_nginx_passes_them_on_and_nothing_else(tmp_path: Path) -> None:
         )
         nginx = subprocess.Popen(["nginx", "-c", str(config), "-e", str(tmp_path / "log")])
         try:
-            paths = ("/v1/chat/completions", "/health")
-            found = {path: _status(f"http://127.0.0.1:{port}{path}") for path in paths}
-            closed = {path: _status(f"http://127.0.0.1:{port}{path}") for path in ("/invocations", "/tokenize", "/v2/")}
+            paths = ("/v1/chat/completions", "/health", "/invocations", "/tokenize", "/v2/")
+            found = [_status(f"http://127.0.0.1:{port}{path}") for path in paths]
         finally:
             nginx.terminate()
             nginx.wait(10)
-    assert found == dict.fromkeys(paths, 200)
-    assert closed == {"/invocations": 404, "/tokenize": 404, "/v2/": 404}
+    assert found == [200, 200, 404, 404, 404]
 
 
 def _status(url: str) -> int:

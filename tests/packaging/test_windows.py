@@ -10,6 +10,7 @@ import installer
 import make_setup
 import pytest
 
+Capture = pytest.CaptureFixture[str]
 WHEEL = "safelight-0.1.0-py3-none-any.whl"
 
 
@@ -80,17 +81,16 @@ def unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+def folders(tmp_path: Path) -> dict[str, str]:
+    return {"LOCALAPPDATA": str(tmp_path / "Local"), "APPDATA": str(tmp_path / "Roaming")}
+
+
 def started(tmp_path: Path, machine: Machine, *arguments: str) -> int:
-    folders = {"LOCALAPPDATA": str(tmp_path / "Local"), "APPDATA": str(tmp_path / "Roaming")}
-    return installer.main(arguments, machine, folders)
+    return installer.main(arguments, machine, folders(tmp_path))
 
 
 def test_install_repair_uninstall(
-    unpacked: Path,
-    tmp_path: Path,
-    machine: Machine,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    unpacked: Path, tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     home, kept = tmp_path / "Local" / "Programs" / "Safelight", tmp_path / "Local" / "Safelight" / "library.sqlite"
     kept.parent.mkdir(parents=True)
@@ -108,7 +108,7 @@ def test_install_repair_uninstall(
     assert machine.apps["UninstallString"] == f'"{home / "install.cmd"}" uninstall'
     assert machine.apps["DisplayVersion"] == "0.1.0"
     assert 4 < int(machine.apps["EstimatedSize"]) < 1000, "KiB, without uv's cache"
-    link = installer.Places.of({"LOCALAPPDATA": str(tmp_path / "Local"), "APPDATA": str(tmp_path / "Roaming")}).link
+    link = installer.Places.of(folders(tmp_path)).link
     assert "pythonw.exe -m app" in link.read_text()
     assert str(home / "tools") in link.read_text()
 
@@ -117,7 +117,7 @@ def test_install_repair_uninstall(
     monkeypatch.setattr(installer, "__file__", str(home / "installer.py"))
     monkeypatch.setattr(machine, "fails", "tool")  # no network
     assert started(tmp_path, machine, "--torch-backend", "cpu") == 1
-    assert len(machine.commands) == 4, "made beside what is there, which stays"
+    assert len(machine.commands) == 4, "made next to what is there, which stays"
     machine.fails = ""
     assert started(tmp_path, machine, "--torch-backend", "cpu") == 0
     assert not (home / "next").exists()
@@ -135,7 +135,7 @@ def test_install_repair_uninstall(
 @pytest.mark.usefixtures("unpacked")
 @pytest.mark.parametrize(("fails", "steps"), [("tool", 1), ("generate", 2)])
 def test_a_step_that_fails_ends_it_in_one_line(
-    tmp_path: Path, machine: Machine, capsys: pytest.CaptureFixture[str], fails: str, steps: int
+    tmp_path: Path, machine: Machine, capsys: Capture, fails: str, steps: int
 ) -> None:
     machine.fails = fails
     assert started(tmp_path, machine) == 1
@@ -145,11 +145,7 @@ def test_a_step_that_fails_ends_it_in_one_line(
 
 
 def test_what_is_missing_is_said_before_anything_is_fetched(
-    unpacked: Path,
-    tmp_path: Path,
-    machine: Machine,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    unpacked: Path, tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     machine.lacks = "msvcp140.dll of the Visual C++ runtime is missing"
     assert started(tmp_path, machine) == 1
@@ -171,12 +167,14 @@ def test_what_is_missing_is_said_before_anything_is_fetched(
 
 @pytest.mark.usefixtures("unpacked")
 def test_a_program_that_is_open_is_not_half_removed(
-    tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     def refuse(path: Path, _target: Path) -> Path:
         raise PermissionError(13, "used by another process", str(path))
 
+    machine.has_shell = False
     assert started(tmp_path, machine) == 0
+    assert "No shortcut could be made" in capsys.readouterr().out
     before = machine.path
     with monkeypatch.context() as running:
         running.setattr(Path, "rename", refuse)
@@ -185,15 +183,6 @@ def test_a_program_that_is_open_is_not_half_removed(
     assert machine.path == before
     assert (tmp_path / "Local" / "Programs" / "Safelight" / "bin" / "safelight.exe").exists()
     assert machine.apps
-
-
-@pytest.mark.usefixtures("unpacked")
-def test_without_a_shortcut_it_says_how_to_start(
-    tmp_path: Path, machine: Machine, capsys: pytest.CaptureFixture[str]
-) -> None:
-    machine.has_shell = False
-    assert started(tmp_path, machine) == 0
-    assert "No shortcut could be made" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("path", ["", r"C:\A;C:\B", r"C:\A;;%X%\b"])
