@@ -19,13 +19,11 @@ from engine.adapters.config import LoraConfig
 from engine.errors import SafelightError
 from engine.files import read_json
 from engine.models.causal.network import CausalNetwork
-from engine.tasks.skills import check
 from small_models.causal_recipes import CAUSAL_RECIPES, MASK, CausalRecipe
 from small_models.causal_trainer import CausalTrainer
 from small_models.checkpointing import read_state
 from small_models.export import export_causal
 from small_models.loop import initialise_matrices
-from small_models.skills import is_held_out
 from small_models.text_loss import read_rows, right_texts, text_loss
 from small_models.text_rows import NOISE, TAIL, NoisedBlock, arrange, draw_blocks, pack
 from small_models.text_source import TextSource
@@ -124,27 +122,8 @@ def test_packed_losses_and_gradients_equal_a_slow_plain_version(objective: str) 
         torch.testing.assert_close(param.grad, other.grad, atol=1e-5, rtol=1e-4, msg=lambda m, n=name: f"{n}: {m}")
 
 
-def test_rows_hold_the_skills() -> None:
-    source = TextSource(tiny("wedlm", batch=40), seed=2)
-    rows = source.draw(source.recipe.rows)
-    there = rows.field("text") > 0
-    assert there.float().mean() > 0.7
-    checked = 0
-    for row in range(len(rows.table)):
-        for number in range(1, int(rows.whole("text")[row].max()) + 1):
-            clean = (rows.whole("text")[row] == number) & (rows.field("block")[row] == 0)
-            ids = rows.whole("id")[row][clean]
-            said = source.tokenizer.decode(ids.tolist(), skip_special_tokens=False)
-            question, answer = said.removeprefix("<bos><|turn>user\n").split("<turn|>\n<|turn>model\n")
-            assert answer.endswith("<eos>")
-            assert check(question, answer.removesuffix("<eos>"))
-            assert not is_held_out(question)
-            checked += 1
-    assert checked >= 36  # the others found no room
-
-
 def test_a_text_is_right_where_greedy_decoding_writes_it() -> None:
-    """Also for the second text of a row; one whose last token is another is wrong."""
+    """Looks at the second text of a row, too; one whose last token is another is wrong."""
     network = fresh("masked")
     tables = []
     for seed, changed in ((1, False), (2, True), (3, False)):
@@ -173,7 +152,7 @@ def masked_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_a_run_taken_up_again_ends_in_the_same_bits(objective: str, masked_run: Path, tmp_path: Path) -> None:
+def test_a_resumed_run_ends_in_the_same_bits(objective: str, masked_run: Path, tmp_path: Path) -> None:
     start, ends = masked_run if objective == "draft" else None, []
     for folder, parts in ((tmp_path / "whole", [3]), (tmp_path / "parts", [1, 3])):
         for steps in parts:
@@ -217,12 +196,9 @@ def test_a_masked_model_begins_with_what_a_wedlm_has_learnt(tmp_path: Path) -> N
 
     near = distance(started)
     assert near < 0.3
-    for factor in (0.5, 2.0):
-        for layer in started.layers:
-            layer.self_attn.q_proj.weight.data *= factor
-        assert distance(started) > 1.5 * near
-        for layer in started.layers:
-            layer.self_attn.q_proj.weight.data /= factor
+    for layer in started.layers:
+        layer.self_attn.q_proj.weight.data *= 2
+    assert distance(started) > 1.5 * near
     with pytest.raises(SafelightError, match="--start"):
         CausalTrainer(tiny("draft"), tmp_path / "draft", start=tmp_path)
 
@@ -233,10 +209,6 @@ def test_a_wedlm_is_exported_as_a_qwen3(tmp_path: Path) -> None:
     export_causal(average, tiny("wedlm"), tmp_path)
     raw = read_json(tmp_path / "config.json")
     assert (raw["model_type"], raw["mask_token_id"], raw["block_size"]) == ("wedlm", MASK, 16)
-    assert {path.name for path in tmp_path.iterdir()} == {
-        *("model.safetensors", "config.json", "generation_config.json"),
-        *("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"),
-    }
     known = {key: value for key, value in raw.items() if key not in ("model_type", "architectures", "dtype")}
     theirs = Qwen3ForCausalLM(Qwen3Config(**known)).eval()
     tensors = load_file(tmp_path / "model.safetensors")

@@ -47,9 +47,9 @@ def test_every_question_of_a_fact_has_one_right_answer(make: object) -> None:
 def test_names_and_wordings_do_not_move_a_question_to_the_other_split() -> None:
     for value in range(100):
         sides = {
-            examples.is_held_out(f"{before}The number is {value}.", YesNo(f"Is the number {way}?"))
+            examples.is_held_out(f"{before}The number is {value}.", YesNo(f"Is the number {kind}?"))
             for before in ("", "Mia has 4 eggs. Sam has 5. ")
-            for way in ("even", "odd")
+            for kind in ("even", "odd")
         }
         assert len(sides) == 1
 

@@ -53,14 +53,8 @@ def calendar(text: str) -> bool:
 
 
 RULES: dict[str, Callable[[str], bool]] = {
-    "series": series,
-    "table": table,
-    "sum": total,
-    "brackets": brackets,
-    "capitals": capitals,
-    "calendar": calendar,
-    "phrase": gaps.PHRASES.__contains__,
-}
+    one.__name__: one for one in (series, table, total, brackets, capitals, calendar)
+} | {"sum": total, "phrase": gaps.PHRASES.__contains__}
 
 
 @pytest.mark.parametrize("kind", gaps.KINDS)

@@ -1,4 +1,4 @@
-"""How good probabilities are, against numbers computed by hand."""
+"""Measures of how good probabilities are, against numbers computed by hand."""
 
 from __future__ import annotations
 

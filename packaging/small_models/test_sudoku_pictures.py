@@ -27,7 +27,7 @@ def test_labels_and_ink_are_in_the_same_places() -> None:
         assert labels[..., 3].sum() == 81
         high, wide = picture.pixels.shape[:2]
         around = [(y * high // 64, x * wide // 64) for y, x in middles]
-        spread = [float(picture.pixels[y - 4 : y + 8, x - 4 : x + 8].std()) for y, x in around]  # dark beside light
+        spread = [float(picture.pixels[y - 4 : y + 8, x - 4 : x + 8].std()) for y, x in around]  # dark next to light
         assert int(np.argmax(spread)) == place
 
 

@@ -8,7 +8,6 @@ from engine.text.chat_template import ChatTemplate
 from engine.text.message import Message
 from small_models import tool_questions
 from small_models.recipes import RECIPES
-from small_models.rows import prompt_text
 from small_models.tokenizer import CALLING_TEMPLATE, EOS
 from small_models.tool_rows import ToolSource, call_of, declared, prompt_of, read_output
 
@@ -22,11 +21,6 @@ def test_a_call_is_what_the_parser_reads() -> None:
             assert read_output(call_of(asked)) == ("", [(asked.tool, dict(asked.arguments))])
             assert prompt_of(asked, with_result=True).startswith(prompt_of(asked, with_result=False) + call_of(asked))
     assert calls > 100
-
-
-def test_without_tools_a_prompt_is_that_of_a_skill() -> None:
-    asked = tool_questions.ToolQuestion("skill", "Spell fig.", (), "", {}, "", "f i g")
-    assert prompt_of(asked, with_result=False) == prompt_text("Spell fig.")
 
 
 def test_rows_hold_a_call_or_an_answer() -> None:
