@@ -9,19 +9,17 @@ Times are the CPU time of the case's own thread, which a busy machine does not c
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import math
+import multiprocessing
 import os
-import selectors
-import signal
 import sys
 import tempfile
 import time
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import IO, Any
+from multiprocessing.connection import Connection, wait
+from typing import Any
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: a fork takes no thread along
@@ -35,13 +33,15 @@ HANGS = 60.0  # seconds of a single case, after which its process is ended; twic
 LOT = 200  # cases a process takes at a time
 SHOWN = 5  # findings printed for each kind
 TIME_IS_UP = "time is up"
+FORK = multiprocessing.get_context("fork")
 
 
 @dataclass
 class Tally:
-    """What the cases of one kind came to."""
+    """The cases of one kind, counted."""
 
     kind: Kind
+    next: int  # the first case that was not begun
     cases: int = 0
     refused: int = 0
     slowest: float = 0.0
@@ -49,137 +49,99 @@ class Tally:
     seconds: float = 0.0
     findings: list[str] = field(default_factory=list)
 
-    def take(self, told: dict[str, Any]) -> None:
+    def take(self, ended: dict[str, Any]) -> None:
         """Count a case that ended by itself."""
         self.cases += 1
-        self.refused += told["refused"]
-        self.slowest = max(self.slowest, told["cpu"])
-        self.memory = max(self.memory, told["memory"])
-        self.seconds += told["wall"]
-        case = f"case {told['index']}: "
-        if told["error"]:
-            self.findings.append(case + told["error"])
-        if told["cpu"] > self.kind.seconds:
-            self.findings.append(f"{case}took {told['cpu']:.2f} s (at most {self.kind.seconds} s)")
-        if told["memory"] > MEMORY:
-            self.findings.append(f"{case}took {told['memory'] / 1e6:.0f} MB above its files' size")
-        for crossed in told["outside"]:
-            self.findings.append(f"{case}outside its folder: {crossed}")
-
-    def lose(self, index: int, why: str) -> None:
-        """Count a case that ended its process."""
-        self.cases += 1
-        self.findings.append(f"case {index}: {why}")
-
-    def as_json(self) -> dict[str, Any]:
-        """For programs."""
-        return {
-            "kind": self.kind.name, "cases": self.cases, "refused": self.refused, "slowest_s": round(self.slowest, 3),
-            "memory_mb": round(self.memory / 1e6), "findings": self.findings,
-        }  # fmt: skip
+        self.next = ended["index"] + 1
+        self.refused += ended["refused"]
+        self.slowest = max(self.slowest, ended["cpu"])
+        self.memory = max(self.memory, ended["memory"])
+        self.seconds += ended["wall"]
+        problems = [ended["error"]] if ended["error"] else []
+        if ended["cpu"] > self.kind.seconds:
+            problems.append(f"took {ended['cpu']:.2f} s (at most {self.kind.seconds} s)")
+        if ended["memory"] > MEMORY:
+            problems.append(f"took {ended['memory'] / 1e6:.0f} MB above its files' size")
+        problems += [f"outside its folder: {crossed}" for crossed in ended["outside"]]
+        self.findings += [f"case {ended['index']}: {problem}" for problem in problems]
 
 
-@dataclass
 class Lot:
-    """A forked process at work on some cases of a kind."""
+    """A forked process at work on some cases of a kind; it has imported everything."""
 
-    tally: Tally
-    next: int  # the case that it is at, or comes to next
-    last: int
-    pid: int
-    pipe: int
-    complaints: IO[bytes]
-    deadline: float
-    is_in_case: bool = False
-    rest: bytes = b""
+    def __init__(self, tally: Tally, seed: int, count: int) -> None:
+        self.tally, self._last = tally, tally.next + count
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the lot ends
+        self.pipe, theirs = FORK.Pipe(duplex=False)
+        self._process = FORK.Process(target=_work, args=(tally, seed, count, theirs, self._complaints.fileno()))
+        self._process.start()
+        theirs.close()
+        self._is_in_case = False
+        self.deadline = time.monotonic() + 2 * HANGS
 
     def read(self) -> bool:
         """Take in what it says; False at its end."""
-        data = os.read(self.pipe, 1 << 16)
-        *lines, self.rest = (self.rest + data).split(b"\n")
-        for line in lines:
-            told = json.loads(line)
-            self.deadline = time.monotonic() + HANGS
-            self.is_in_case = "begins" in told
-            if not self.is_in_case:
-                self.tally.take(told)
-                self.next = told["index"] + 1
-        return bool(data)
+        try:
+            while self.pipe.poll():
+                message = self.pipe.recv()
+                self.deadline = time.monotonic() + HANGS
+                self._is_in_case = "begins" in message
+                if not self._is_in_case:
+                    self.tally.take(message)
+        except (EOFError, OSError):
+            return False
+        return True
 
-    def end(self, why: str = "") -> int:
-        """See how it ended, or end it for that reason; returns the number of the case to go on with."""
+    def end(self, why: str = "") -> None:
+        """See how it ended, or end it for that reason; the tally goes on behind the case that it was at."""
         if why:
-            os.kill(self.pid, signal.SIGKILL)
-        while self.read():
-            pass
-        os.close(self.pipe)
-        status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        self.complaints.seek(0)
-        said = " ".join(self.complaints.read().decode(errors="replace").split())[-600:]
-        self.complaints.close()
-        if why == TIME_IS_UP or not (why or status):
-            return self.next
-        self.tally.lose(self.next, f"{why or f'ended the process ({status})'}; {said}")
-        return self.next + 1 if self.is_in_case else self.last  # a kind that never comes to a case is broken itself
+            self._process.kill()
+        self._process.join()
+        self.read()
+        self._complaints.seek(0)
+        said = " ".join(self._complaints.read().decode(errors="replace").split())[-600:]
+        self._complaints.close()
+        code = self._process.exitcode
+        if why == TIME_IS_UP or not (why or code):
+            return
+        tally = self.tally
+        tally.cases += 1
+        tally.findings.append(f"case {tally.next}: {why or f'ended the process ({code})'}; {said}")
+        # A kind that never comes to a case is broken itself.
+        tally.next = tally.next + 1 if self._is_in_case else self._last
 
 
-def fork(tally: Tally, seed: int, first: int, count: int) -> Lot:
-    """Begin on some cases in a copy of this process, which has imported everything."""
-    reader, writer = os.pipe()
-    complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the lot ends
-    sys.stdout.flush()
-    pid = os.fork()
-    if pid:
-        os.close(writer)
-        return Lot(tally, first, first + count, pid, reader, complaints, time.monotonic() + 2 * HANGS)
-    status = 1
-    try:
-        os.dup2(complaints.fileno(), 1)  # what a case prints must not come between our lines
-        os.dup2(complaints.fileno(), 2)
-        with os.fdopen(writer, "w", encoding="utf-8") as out:
-            run_lot(tally.kind, seed, first, count, out)
-        status = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        with contextlib.suppress(Exception):
-            sys.stderr.flush()
-        os._exit(status)
+def _work(tally: Tally, seed: int, count: int, pipe: Connection, complaints: int) -> None:
+    os.dup2(complaints, 1)
+    os.dup2(complaints, 2)
+    run_lot(tally.kind, seed, tally.next, count, pipe.send)
 
 
 def run(chosen: Sequence[Kind], seed: int, first: int, cases: int, minutes: float, workers: int) -> list[Tally]:
     """Run kinds side by side: ``cases`` of each, or as many as ``minutes`` allow, with the same time for each."""
     ends = time.monotonic() + minutes * 60 if minutes else math.inf
-    tallies = [Tally(kind) for kind in chosen]
-    reached = {kind.name: first for kind in chosen}
-    lots: dict[int, Lot] = {}
-    with tempfile.TemporaryDirectory(prefix="hostile-") as box, selectors.DefaultSelector() as selector:
+    last = first + cases if cases else sys.maxsize
+    tallies = [Tally(kind, first) for kind in chosen]
+    lots: list[Lot] = []
+    with tempfile.TemporaryDirectory(prefix="hostile-") as box:
         tempfile.tempdir = box  # nothing stays of what is ended in the middle
         while True:
-            busy = {lot.tally.kind.name for lot in lots.values()}
-            waiting = [
-                tally
-                for tally in tallies
-                if tally.kind.name not in busy and (not cases or reached[tally.kind.name] < first + cases)
-            ]
-            while len(lots) < workers and waiting and time.monotonic() < ends:
+            busy = [lot.tally for lot in lots]
+            waiting = [tally for tally in tallies if tally not in busy and tally.next < last]
+            if waiting and len(lots) < workers and time.monotonic() < ends:
                 tally = min(waiting, key=lambda tally: tally.seconds)
-                waiting.remove(tally)
-                at = reached[tally.kind.name]
-                lot = fork(tally, seed, at, min(LOT, first + cases - at) if cases else LOT)
-                lots[lot.pipe] = lot
-                selector.register(lot.pipe, selectors.EVENT_READ)
+                lots.append(Lot(tally, seed, min(LOT, last - tally.next)))
+                continue
             if not lots:
                 tempfile.tempdir = None
                 return tallies
-            ready = {key.fd for key, _ in selector.select(min(1.0, HANGS / 4))}
+            ready = wait([lot.pipe for lot in lots], min(1.0, HANGS / 4))
             now = time.monotonic()
-            for pipe, lot in list(lots.items()):
+            for lot in list(lots):
                 why = TIME_IS_UP if now >= ends else f"hung for {HANGS:.0f} s" if now >= lot.deadline else ""
-                if why or (pipe in ready and not lot.read()):
-                    selector.unregister(pipe)
-                    del lots[pipe]
-                    reached[lot.tally.kind.name] = lot.end(why)
+                if why or (lot.pipe in ready and not lot.read()):
+                    lots.remove(lot)
+                    lot.end(why)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -202,7 +164,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     chosen = [known[name] for name in options.kind or known]
     tallies = run(chosen, options.seed, options.first, options.cases, options.minutes, max(1, options.workers))
     if options.json:
-        print(json.dumps([tally.as_json() for tally in tallies]))
+        print(json.dumps([vars(tally) | {"kind": tally.kind.name} for tally in tallies]))
     else:
         _print(tallies)
     return 1 if any(tally.findings for tally in tallies) else 0

@@ -27,8 +27,8 @@ from tests.fake_engine import FakeEngine
 Facts = list[dict[str, Any]]
 
 
-class Tell(Protocol):
-    """Tells a fact to the process that kills; what is told is safe from the kill."""
+class Report(Protocol):
+    """Sends a fact to the process that kills; what is sent is safe from the kill."""
 
     def __call__(self, **facts: object) -> None: ...
 
@@ -39,34 +39,34 @@ class Chat:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def work(self, tell: Tell) -> None:
-        """Begin, or go on; tells each fact once it is on screen."""
+    def work(self, report: Report) -> None:
+        """Begin, or go on; report each fact once it is on screen."""
         app = QCoreApplication([])
         library = Library.open(self.folder)
-        desk = _Desk(library, self.folder, random.Random(os.getpid()), tell)
+        desk = _Desk(library, self.folder, random.Random(os.getpid()), report)
         desk.finished = app.quit
         app.exec()
         desk.link.shutdown()
         desk.session.close()
 
-    def lost(self, told: Facts) -> list[str]:
-        """What was told since the round began and is not there."""
+    def lost(self, facts: Facts) -> list[str]:
+        """List what was reported since the round began and is not there."""
         library = Library.open(self.folder)
         try:
             if library.notice:
                 return [library.notice]
-            return [*self._lost_turns(library, told), *self._lost_titles(library, told)]
+            return [*self._lost_turns(library, facts), *self._lost_titles(library, facts)]
         finally:
             library.close()
 
-    def _lost_turns(self, library: Library, told: Facts) -> Iterator[str]:
+    def _lost_turns(self, library: Library, facts: Facts) -> Iterator[str]:
         found: dict[str, Any] = {}
         for summary in library.summaries():
             chat = ConversationStore(library).open(summary.id)
             for turn in chat.turns:
                 found[turn.prompt] = turn
-        gone = {fact["removing"] for fact in told if "removing" in fact}
-        for fact in told:
+        gone = {fact["removing"] for fact in facts if "removing" in fact}
+        for fact in facts:
             if fact.get("removed") in found:
                 yield f"deleted and back: {fact['removed']}"
             if "asked" in fact and fact["asked"] not in found and fact["asked"] not in gone:
@@ -75,7 +75,7 @@ class Chat:
                 is_named = digest in {picture.digest for picture in found[fact["asked"]].pictures}
                 if not is_named or library.pictures.get(digest, width, height) is None:
                     yield f"a picture of: {fact['asked']}"
-        drafts = {fact["prompt"]: fact for fact in told if "draft" in fact}  # the last of each
+        drafts = {fact["prompt"]: fact for fact in facts if "draft" in fact}  # the last of each
         for prompt, fact in drafts.items():
             if prompt in gone or prompt not in found:
                 continue
@@ -90,16 +90,16 @@ class Chat:
             if fact["trace"] and fact["steps"] and (kept := _steps_of(Path(fact["trace"]))) < fact["steps"]:
                 yield f"on screen: step {fact['steps']}; its trace has {kept}"
 
-    def _lost_titles(self, library: Library, told: Facts) -> Iterator[str]:
+    def _lost_titles(self, library: Library, facts: Facts) -> Iterator[str]:
         titles = {summary.id: summary.title for summary in library.summaries()}
         wanted: dict[int, set[str]] = {}
-        for fact in told:
+        for fact in facts:
             if "renaming" in fact:
                 wanted.setdefault(fact["conversation"], set()).add(fact["renaming"])
             if "renamed" in fact:
                 wanted[fact["conversation"]] = {fact["renamed"]}
         for conversation, names in wanted.items():
-            first_kept = next((f["title"] for f in told if f.get("conversation") == conversation and "title" in f), "")
+            first_kept = next((f["title"] for f in facts if f.get("conversation") == conversation and "title" in f), "")
             if titles.get(conversation) not in names | {first_kept}:
                 yield f"renamed to one of {sorted(names)}; on the disk: {titles.get(conversation)!r}"
 
@@ -110,18 +110,18 @@ def _steps_of(path: Path) -> int:
 
 
 class _Desk(QObject):
-    """A user who asks, renames and deletes, and tells what is on screen."""
+    """A user who asks, renames and deletes, and reports what is on screen."""
 
     finished: Callable[[], None]
 
-    def __init__(self, library: Library, folder: Path, draw: random.Random, tell: Tell) -> None:
+    def __init__(self, library: Library, folder: Path, draw: random.Random, report: Report) -> None:
         super().__init__()
         fake = FakeEngine(folder / "traces")
         fake.able = dataclasses.replace(fake.able, images=True)
         fake.steps, fake.blocks = 5, 3
         self.link = EngineLink(fake)
         self.session = Session(library, self.link, SettingsValues(seed=draw.randrange(1000)))
-        self.library, self.draw, self.tell, self.left = library, draw, tell, 12
+        self.library, self.draw, self.report, self.left = library, draw, report, 12
         self.slot = ModelSlot(self.link)
         self.slot.changed.connect(self._arrived)
         self.session.progressed.connect(self._progressed)
@@ -139,7 +139,7 @@ class _Desk(QObject):
             QTimer.singleShot(0, self._act)
 
     def _act(self) -> None:
-        """Ask something, in a new conversation or the one on show."""
+        """Ask something, in a new conversation or the open one."""
         self.left -= 1
         if self.left < 0:
             self.finished()
@@ -152,7 +152,7 @@ class _Desk(QObject):
             self.library.pictures.keep(drawn)
             shown = (AttachedPicture("", drawn.digest, drawn.width, drawn.height),)
         self.session.ask(prompt, (), self.model, shown)
-        self.tell(asked=prompt, shown=[(one.digest, one.width, one.height) for one in shown])
+        self.report(asked=prompt, shown=[(one.digest, one.width, one.height) for one in shown])
 
     @Slot()
     def _progressed(self) -> None:
@@ -160,7 +160,7 @@ class _Desk(QObject):
         answer = turn.answer
         decoded = answer.draft(self.model.decode).text if answer.is_active else answer.text
         path = getattr(answer.trace, "path", None)
-        self.tell(
+        self.report(
             prompt=turn.prompt, draft=decoded, steps=answer.figures.steps, done=answer.status == "done",
             trace="" if path is None else str(path),
         )  # fmt: skip
@@ -172,12 +172,12 @@ class _Desk(QObject):
         if self.draw.random() < 0.5:
             name = f"title {self.draw.getrandbits(48):x}"
             title = self.library.conversation(conversation).title
-            self.tell(conversation=conversation, title=title, renaming=name)
+            self.report(conversation=conversation, title=title, renaming=name)
             self.library.describe(conversation, title=name)
-            self.tell(conversation=conversation, renamed=name)
+            self.report(conversation=conversation, renamed=name)
         if len(self.session.chat.turns) > 1 and self.draw.random() < 0.3:
             turn = self.session.chat.turns[-1]
-            self.tell(removing=turn.prompt)
+            self.report(removing=turn.prompt)
             self.session.remove(turn)
-            self.tell(removed=turn.prompt)
+            self.report(removed=turn.prompt)
         QTimer.singleShot(0, self._act)

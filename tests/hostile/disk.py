@@ -1,9 +1,9 @@
 """Full disks and held locks at random moments of chats: ``python -m tests.hostile.disk --times 200``.
 
-Each round asks, regenerates, edits, deletes, renames and records runs with a stand-in
-engine, while another process locks the library and the disk runs full for a while; then the library is closed, now and
-then with the fault still there, and opened again. All that was on screen, or was reported done, must be there. Prints
-JSON and exits with 1 where something is lost.
+Each round asks, regenerates, edits, deletes, renames and records runs with a stand-in engine, while another process
+locks the library and the disk runs full for a while. Then the library is closed, now and then with the fault still
+there, and opened again. All that was on screen, or was reported done, must be there. Prints JSON and exits with 1 where
+something is lost.
 
 ``tests.hostile.faults`` says how a disk is made full.
 """
@@ -21,8 +21,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -30,7 +29,6 @@ from typing import Any
 
 from PySide6.QtCore import QCoreApplication, QEventLoop, Slot
 
-from app.bridge.engine_thread import Handle
 from app.library import Library
 from app.library.conversations import ConversationStore
 from app.session import saving
@@ -46,67 +44,29 @@ ACTIONS = (6, 14)  # in a round
 INSIDE = "--inside"
 
 
-# ------------------------------------------------------------------ figures
-
-
 @dataclass
 class Figures:
-    """What the rounds came to."""
+    """The counts of all rounds."""
 
     disk: str = ""
     rounds: int = 0
     actions: int = 0
     faults: Counter[str] = field(default_factory=Counter)
-    closed_under_fault: int = 0
-    warned: int = 0  # closings put off, as there was room nowhere
-    waited: int = 0  # rounds in which something had to wait to be saved
     checked: Counter[str] = field(default_factory=Counter)
     lost: list[str] = field(default_factory=list)
-    cpu: float = 0.0  # longest hold of the GUI thread, in seconds
-    wall: float = 0.0
-    opening: float = 0.0  # longest opening of a library, wall time
-
-    @contextmanager
-    def hold(self) -> Iterator[None]:
-        """What the GUI thread does at a stretch."""
-        cpu, wall = time.thread_time(), time.perf_counter()
-        try:
-            yield
-        finally:
-            self.cpu = max(self.cpu, time.thread_time() - cpu)
-            self.wall = max(self.wall, time.perf_counter() - wall)
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "disk": self.disk, "rounds": self.rounds, "actions": self.actions, "faults": dict(self.faults),
-            "closed_under_fault": self.closed_under_fault, "warned": self.warned, "waited": self.waited,
-            "checked": dict(self.checked),
-            "lost": self.lost, "gui_cpu_s": round(self.cpu, 3), "gui_wall_s": round(self.wall, 3),
-            "opening_wall_s": round(self.opening, 3),
-        }  # fmt: skip
 
 
-DELIVER = Handle.deliver
+class NotingDesk(Desk):
+    """A desk that remembers if it was said that a trace was not kept."""
 
-
-class WatchedDesk(Desk):
-    """A desk whose work at each arrival is measured, and which remembers what was told of traces."""
-
-    def __init__(self, figures: Figures, *args: Any, **named: Any) -> None:
-        self._figures = figures
-        self.told_of_traces = False
+    def __init__(self, *args: Any, **named: Any) -> None:
+        self.knows_of_lost_traces = False
         super().__init__(*args, **named)
         self.link.pacing.noted.connect(self.note_reply)
 
-        def deliver(handle: Handle) -> None:
-            with figures.hold():
-                DELIVER(handle)
-
-        Handle.deliver = deliver  # type: ignore[method-assign]
-
     @Slot(object)
     def note_reply(self, reply: object) -> None:
-        self.told_of_traces |= isinstance(reply, TraceNotKept)
+        self.knows_of_lost_traces |= isinstance(reply, TraceNotKept)
 
 
 # ------------------------------------------------------------------ a round
@@ -124,12 +84,8 @@ class Round:
         Library.open(folder).close()
         if random.random() < 0.2:
             self._begin_fault("lock")
-        begun = time.perf_counter()
-        library = Library.open(folder)
-        figures.opening = max(figures.opening, time.perf_counter() - begun)
-        self._desk = WatchedDesk(figures, self._fake, library)
+        self._desk = NotingDesk(self._fake, Library.open(folder))
         self._session = self._desk.session
-        self._had_to_wait = False
 
     def play(self) -> None:
         self._desk.slot.load(MINI)
@@ -140,7 +96,6 @@ class Round:
             self._random.choice(self._possible())()
             self._maybe_change_faults(0.2)
             self._spin(self._random.choice((0.0, 0.0, 0.02)))
-        self._had_to_wait = any(self._desk.problems)
         ending = self._random.choice(("passes first", "passes first", "passes while closing", "stays"))
         if not self._under:
             ending = "passes first"
@@ -148,19 +103,13 @@ class Round:
             self._end_faults()
             self._until(lambda: self._session.active is None or self._fake.hold)
             self._until(self._is_saved)
-        self._figures.closed_under_fault += bool(self._under)
-        if ending == "passes while closing":
-            self._close(self._end_faults)
-        else:
-            self._close(lambda: None)
+        self._close(self._end_faults if ending == "passes while closing" else lambda: None)
         self._end_faults()
-        self._figures.waited += self._had_to_wait
         self._check()
 
     def _close(self, in_thread: Callable[[], None]) -> None:
-        """As the window closes: the engine first."""
+        """Close as the window does: the engine first."""
         if not self._session.saving.may_close():
-            self._figures.warned += 1
             self._end_faults()  # as the user is asked to
         helper = threading.Timer(saving.CLOSING_SECONDS / 3, in_thread)
         helper.start()
@@ -194,18 +143,17 @@ class Round:
     # --- what a user does --------------------------------------------------------------------------------------------
 
     def _possible(self) -> list[Callable[[], None]]:
-        has_turns = bool(self._session.chat.turns)
-        acts = [self._ask] * 4 + [self._begin, self._describe]
-        if has_turns:
-            acts += [self._again, self._edit, self._choose, self._remove, self._undo, self._rename, self._open]
+        acts: list[Callable[[], None]] = [self._ask] * 4 + [self._session.open_new, self._describe]
+        if self._session.chat.turns:
+            acts += [self._again, self._edit, self._choose, self._remove, self._rename, self._open]
+            acts.append(self._session.undo_remove)
         return acts
 
     def _run(self, begin: Callable[[], None]) -> None:
         """A run, with a change of faults in its middle; sometimes it is stopped, or another conversation is shown."""
         random = self._random
         self._fake.hold = True
-        with self._figures.hold():
-            begin()
+        begin()
         answer = self._session.active
         assert answer is not None
         if self._session.chat not in self._chats:
@@ -218,9 +166,9 @@ class Round:
         if random.random() < 0.15:
             self._session.stop()
         if random.random() < 0.15:
-            self._begin()
+            self._session.open_new()
         if random.random() < 0.1:
-            return  # it is still under way when the next thing is done
+            return  # it still runs when the next thing is done
         self._finish()
 
     def _finish(self) -> None:
@@ -249,26 +197,18 @@ class Round:
 
     def _choose(self) -> None:
         turn = self._turn()
-        with self._figures.hold():
-            if self._random.random() < 0.5:
-                self._session.choose_answer(turn, self._random.randrange(len(turn.answers)))
-            else:
-                self._session.choose_prompt(turn, self._random.randrange(len(self._session.chat.alternatives(turn))))
+        if self._random.random() < 0.5:
+            self._session.choose_answer(turn, self._random.randrange(len(turn.answers)))
+        else:
+            self._session.choose_prompt(turn, self._random.randrange(len(self._session.chat.alternatives(turn))))
 
     def _remove(self) -> None:
         turn = self._turn()
-        with self._figures.hold(), contextlib.suppress(SafelightError):  # an answer is under way
+        with contextlib.suppress(SafelightError):  # an answer is being written
             if self._random.random() < 0.5:
                 self._session.remove(turn)
             else:
                 self._session.remove_answer(turn, self._random.randrange(len(turn.answers)))
-
-    def _undo(self) -> None:
-        with self._figures.hold():
-            self._session.undo_remove()
-
-    def _begin(self) -> None:
-        self._session.open_new()
 
     def _open(self) -> None:
         ids = [chat.id for chat in self._chats if chat.id is not None]
@@ -276,8 +216,7 @@ class Round:
             return
         wanted = self._random.choice(ids)
         (known,) = [chat for chat in self._chats if chat.id == wanted]
-        with self._figures.hold():
-            self._session.open(wanted)
+        self._session.open(wanted)
         if self._session.chat.id != wanted or self._session.chat is known:
             return
         if shape(self._session.chat) != shape(known):
@@ -286,14 +225,13 @@ class Round:
 
     def _describe(self) -> None:
         prompt = f"Be {self._random.randrange(10**9)}."
-        with self._figures.hold():
-            self._session.describe(system_prompt=prompt, preset="default", think=False)
+        self._session.describe(system_prompt=prompt, preset="default", think=False)
 
     def _rename(self) -> None:
         id = self._session.conversation
         if id is None:
             return
-        with self._figures.hold(), contextlib.suppress(SafelightError):
+        with contextlib.suppress(SafelightError):
             self._session.saving.require_saved()
             self._session.library.describe(id, title=f"title {self._random.randrange(10**9)}")
 
@@ -348,8 +286,8 @@ class Round:
                 if trace is None or not trace.events or not isinstance(trace.events[-1], GenerationFinished):
                     continue
                 if trace.path is None:
-                    if not self._desk.told_of_traces:
-                        self._figures.lost.append("a trace was not kept, and nobody was told")
+                    if not self._desk.knows_of_lost_traces:
+                        self._figures.lost.append("a trace was not kept, and nothing was said of it")
                     continue
                 self._figures.checked["traces"] += 1
                 try:
@@ -413,7 +351,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if has_disk:
                 subprocess.run(["umount", "-l", str(disk)], check=False)
     del app
-    print(json.dumps(figures.as_json()))
+    print(json.dumps(vars(figures)))
     return 1 if figures.lost else 0
 
 

@@ -1,4 +1,4 @@
-"""What makes writing fail: another process's lock, and a full disk.
+"""Two reasons for writing to fail: another process's lock, and a full disk.
 
 The disk is a small tmpfs in a mount namespace of our own, filled by a file. Where that is not allowed, no file
 of the process can be written to, by a limit on their size (EFBIG where a full disk says ENOSPC).
@@ -7,6 +7,7 @@ of the process can be written to, by a limit on their size (EFBIG where a full d
 from __future__ import annotations
 
 import contextlib
+import resource
 import shutil
 import subprocess
 import sys
@@ -41,10 +42,10 @@ for line in sys.stdin:
         )
 
     def begin(self, folder: Path) -> bool:
-        return self._tell(f"hold {folder / 'library.sqlite'}") == "hold"
+        return self._send(f"hold {folder / 'library.sqlite'}") == "hold"
 
     def end(self) -> None:
-        self._tell("free")
+        self._send("free")
 
     def close(self) -> None:
         assert self._process.stdin is not None
@@ -53,7 +54,7 @@ for line in sys.stdin:
         self._process.wait()
         self._process.stdout.close()
 
-    def _tell(self, line: str) -> str:
+    def _send(self, line: str) -> str:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(line, file=self._process.stdin, flush=True)
@@ -88,21 +89,17 @@ class NoLongerFiles:
     name = "RLIMIT_FSIZE"
 
     def begin(self, _folder: Path) -> bool:
-        import resource
-
-        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
         return True
 
     def end(self) -> None:
-        import resource
-
-        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
 
 
 def mounted(disk: Path) -> bool:
-    """Whether a small disk of our own could be mounted there."""
+    """Mounts a small disk of our own; False where that is not allowed."""
     command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(disk)]
     try:
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
@@ -111,7 +108,7 @@ def mounted(disk: Path) -> bool:
 
 
 def can_have_a_namespace() -> bool:
-    """Whether a process of ours may mount a disk that no other sees."""
+    """True if a process of ours may mount a disk that no other sees."""
     if shutil.which("unshare") is None:
         return False
     return subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode == 0

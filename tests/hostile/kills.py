@@ -1,7 +1,7 @@
 """Ends chats with SIGKILL at random moments: ``python -m tests.hostile.kills --kills 300``.
 
-The app works in a forked process that tells, through a pipe, what was on screen or reported done. After the kill
-another process opens what lies on the disk, as the next start would, and says what is lost. Prints JSON, and exits
+The app works in a forked process that sends, through a pipe, what was on screen or reported done. After the kill
+another process opens what lies on the disk, as the next start would, and lists what is lost. Prints JSON, and exits
 with 1 where anything was lost or the next start failed.
 """
 
@@ -9,83 +9,62 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import random
-import select
 import shutil
-import signal
 import sys
 import tempfile
 import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: a fork takes no thread along
 
-from tests.hostile.chats import Chat, Facts, Tell
+from tests.hostile.chats import Chat, Facts, Report
 
 KILLS_A_ROUND = 8
 PATIENCE = 60.0  # seconds for a piece of work that nobody kills, or for a check
+FORK = multiprocessing.get_context("fork")
 
 
-@dataclass
 class Child:
-    """A forked process and what it has told so far."""
+    """A forked process and the facts that it has reported so far."""
 
-    pid: int
-    pipe: int
-    told: Facts = field(default_factory=list)
-    _rest: bytes = b""
+    def __init__(self, work: Callable[[Report], None]) -> None:
+        self.facts: Facts = []
+        self._pipe, theirs = FORK.Pipe(duplex=False)
+        self._process = FORK.Process(target=_begin, args=(work, theirs))
+        self._process.start()
+        theirs.close()
 
     def listen(self, seconds: float) -> bool:
-        """Take in what it tells for so long; False once it has nothing more to tell."""
+        """Take in its facts for so long; False once it has no more."""
         ends = time.monotonic() + seconds
-        while (left := ends - time.monotonic()) > 0:
-            if not select.select([self.pipe], [], [], left)[0]:
-                return True
-            if not self._read():
+        while self._pipe.poll(max(0.0, ends - time.monotonic())):
+            try:
+                self.facts.append(self._pipe.recv())
+            except (EOFError, OSError):  # it ended, perhaps within a fact
                 return False
         return True
 
-    def _read(self) -> bool:
-        data = os.read(self.pipe, 1 << 16)
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        self.told += [json.loads(line) for line in lines]
-        return bool(data)
-
     def end(self, kill: bool) -> int:
-        """Its wait status; what it told before its end is in ``told``."""
+        """Returns its exit code, below 0 after a kill; ``facts`` then has all that came before its end."""
         if kill:
-            os.kill(self.pid, signal.SIGKILL)
-        while self._read():
-            pass
-        os.close(self.pipe)
-        return os.waitpid(self.pid, 0)[1]
+            self._process.kill()
+        self.listen(PATIENCE)
+        self._process.join()
+        return self._process.exitcode or 0
 
 
-def fork(work: Callable[[Tell], None]) -> Child:
-    """Run something in a copy of this process."""
-    reader, writer = os.pipe()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    pid = os.fork()
-    if pid:
-        os.close(writer)
-        return Child(pid, reader)
-    status = 1
+def _begin(work: Callable[[Report], None], pipe: Connection) -> None:
     sys.excepthook = _end_with  # an exception in a slot would pass
-    try:
-        os.close(reader)
-        work(lambda **facts: (os.write(writer, json.dumps(facts).encode() + b"\n"), None)[1])
-        status = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(status)
+    work(lambda **facts: pipe.send(facts))
 
 
 def _end_with(*raised: Any) -> None:
@@ -95,11 +74,11 @@ def _end_with(*raised: Any) -> None:
 
 @dataclass
 class Score:
-    """What came of the kills."""
+    """The figures of all kills."""
 
     kills: int = 0
     rounds: int = 0
-    facts: int = 0  # told before the kills
+    facts: int = 0  # reported before the kills
     lost: list[str] = field(default_factory=list)
     seconds: float = 0.0  # that unkilled work took
 
@@ -117,39 +96,38 @@ def run(kills: int, seed: int, box: Path) -> Score:
 
 
 def _round(chat: Chat, score: Score, kills: int, draw: random.Random) -> None:
-    """One piece of work, killed and taken up again until it comes to its end or has been killed often enough."""
-    told: Facts = []
+    """Kill one piece of work and begin it again, until it is done or was killed often enough."""
+    facts: Facts = []
     for _ in range(KILLS_A_ROUND):
-        child = fork(chat.work)
+        child = Child(chat.work)
         begun = time.monotonic()  # the first round is left alone, to see how long the work takes
         running = child.listen(draw.uniform(0.0, score.seconds) if score.seconds else PATIENCE)
-        status = child.end(kill=running)
-        told += child.told
-        score.facts += len(child.told)
-        is_done = not os.WIFSIGNALED(status)
-        if is_done and os.WEXITSTATUS(status):
+        code = child.end(kill=running)
+        facts += child.facts
+        score.facts += len(child.facts)
+        if code > 0:
             score.lost.append(f"{chat.folder.name}: the work failed after {score.kills} kills")
             return
-        if is_done:
+        if code == 0:
             score.seconds = score.seconds or time.monotonic() - begun
         else:
             score.kills += 1
-        if not _check(chat, told, score) or is_done or score.kills >= kills:
+        if not _check(chat, facts, score) or code == 0 or score.kills >= kills:
             return
 
 
-def _check(chat: Chat, told: Facts, score: Score) -> bool:
+def _check(chat: Chat, facts: Facts, score: Score) -> bool:
     """Open what is there as the next start would; False where something was lost."""
 
-    def look(tell: Tell) -> None:
-        for lost in chat.lost(told):
-            tell(lost=lost)
+    def look(report: Report) -> None:
+        for lost in chat.lost(facts):
+            report(lost=lost)
 
-    child = fork(look)
+    child = Child(look)
     hangs = child.listen(PATIENCE)
-    status = child.end(kill=hangs)
-    found = [str(fact["lost"]) for fact in child.told]
-    if status:
+    code = child.end(kill=hangs)
+    found = [str(fact["lost"]) for fact in child.facts]
+    if code:
         found.append("the next start hung" if hangs else "the next start failed")
     score.lost += [f"{chat.folder.name}, kill {score.kills}: {lost}" for lost in found]
     return not found

@@ -22,7 +22,7 @@ def _slice() -> dict[str, dict[str, Any]]:
     command = [sys.executable, "-m", "tests.hostile", "--cases", str(CASES), "--workers", "1", "--json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stderr
-    return {told["kind"]: told for told in json.loads(done.stdout)}
+    return {tally["kind"]: tally for tally in json.loads(done.stdout)}
 
 
 BROKEN = """
@@ -38,7 +38,7 @@ def hangs(random, folder): return lambda: time.sleep(100)
 def greedy(random, folder): return lambda: held.append(bytearray(60_000_000))
 def slow(random, folder): return lambda: 0.6
 def good(random, folder): return lambda: None
-def run(*found): return command.run([Kind(make.__name__, make, in_window=True) for make in found], 0, 0, 2, 0.0, 2)
+def run(*makers): return command.run([Kind(each.__name__, each, in_window=True) for each in makers], 0, 0, 2, 0.0, 2)
 command.MEMORY = 50 * 10**6
 tallies = run(no_number, outside, dies, greedy, slow, good)
 command.HANGS = 0.5
@@ -50,9 +50,9 @@ print(json.dumps({tally.kind.name: [tally.cases, tally.findings] for tally in ta
 @pytest.mark.slow
 def test_the_harness_finds_what_is_broken() -> None:
     done = subprocess.run([sys.executable, "-c", BROKEN], cwd=ROOT, capture_output=True, text=True, check=True)
-    told = json.loads(done.stdout)
-    assert {name: cases for name, (cases, _) in told.items()} == dict.fromkeys(told, 2)
-    findings = {name: " ".join(found) for name, (_, found) in told.items()}
+    tallies = json.loads(done.stdout)
+    assert {name: cases for name, (cases, _) in tallies.items()} == dict.fromkeys(tallies, 2)
+    findings = {name: " ".join(found) for name, (_, found) in tallies.items()}
     assert findings.pop("good") == ""
     for name, sign in {
         "no_number": "ValueError", "outside": "outside its folder: open", "dies": "ended the process (-11)",
@@ -64,6 +64,6 @@ def test_the_harness_finds_what_is_broken() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", kinds.all_kinds())
 def test_nothing_comes_through(name: str) -> None:
-    told = _slice()[name]
-    assert told["cases"] == CASES
-    assert not told["findings"], "\n".join(told["findings"])
+    tally = _slice()[name]
+    assert tally["cases"] == CASES
+    assert not tally["findings"], "\n".join(tally["findings"])

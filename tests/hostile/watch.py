@@ -6,7 +6,6 @@ Works in a process of its own: the parent ends it where a case hangs, and sees w
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import resource
 import shutil
@@ -14,11 +13,11 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from typing import Any, TextIO
+from typing import Any
 
 from engine import SafelightError
 from tests.hostile.kind import Kind
@@ -75,7 +74,7 @@ class Fence:
 
 
 def _is_device(path: str) -> bool:
-    """Whether it may be written to, and no folder of its name can be made."""
+    """True if it may be written to, and no folder of its name can be made."""
     with contextlib.suppress(ValueError):
         if path.startswith("/proc"):  # where nothing at all can be made
             return not os.path.isfile(path)
@@ -99,11 +98,11 @@ def _size(folder: Path) -> int:
 
 
 def attempt(kind: Kind, seed: int, index: int, fence: Fence) -> dict[str, Any]:
-    """Make one case, let it try, and tell how it went."""
+    """Make one case, let it try, and return how it went."""
     box = Path(tempfile.mkdtemp(prefix=f"hostile-{kind.name}-"))
     folder = box / "inside"
     folder.mkdir()
-    told: dict[str, Any] = {"index": index, "error": "", "refused": False}
+    result: dict[str, Any] = {"index": index, "error": "", "refused": False}
     try:
         run = kind.make(Random(f"{kind.name}:{seed}:{index}"), folder)
         size = _size(folder)
@@ -115,32 +114,32 @@ def attempt(kind: Kind, seed: int, index: int, fence: Fence) -> dict[str, Any]:
             with fence.around(folder):
                 held = run()
         except SafelightError as error:
-            told["refused"] = True
+            result["refused"] = True
             if "\n" in str(error) or len(str(error)) > 1_000:
-                told["error"] = "the message is no single readable line"
+                result["error"] = "the message is no single readable line"
         except BaseException as error:  # also SystemExit: what ends a process is a finding too
-            told["error"] = "".join(traceback.format_exception(error)[-4:])[-1500:]
-        told["cpu"] = time.thread_time() - cpu if held is None else held
-        told["wall"] = time.perf_counter() - wall
-        told["memory"] = max(0, _memory("VmHWM") - before - size)
-        told["outside"] = fence.crossed[:3]
+            result["error"] = "".join(traceback.format_exception(error)[-4:])[-1500:]
+        result["cpu"] = time.thread_time() - cpu if held is None else held
+        result["wall"] = time.perf_counter() - wall
+        result["memory"] = max(0, _memory("VmHWM") - before - size)
+        result["outside"] = fence.crossed[:3]
         kind.clean()
     finally:
         shutil.rmtree(box, ignore_errors=True)
-    return told
+    return result
 
 
-def run_lot(kind: Kind, seed: int, first: int, count: int, out: TextIO) -> None:
-    """Run cases ``first`` to ``first + count`` of a kind in this process; a JSON line for each beginning and end."""
+def run_lot(kind: Kind, seed: int, first: int, count: int, report: Callable[[dict[str, Any]], None]) -> None:
+    """Run cases ``first`` to ``first + count`` of a kind in this process; report each beginning and end."""
     fence = Fence()
     sys.dont_write_bytecode = True  # of what a case is the first to import
     kind.prepare()
-    warm = Path(tempfile.mkdtemp(prefix="hostile-warm-"))  # what is imported or cached on the way is no case's time
+    warm = Path(tempfile.mkdtemp(prefix="hostile-warm-"))  # what is imported or cached with it is no case's time
     kind.make(Random(f"{kind.name}:warm"), warm)
     shutil.rmtree(warm, ignore_errors=True)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     resource.setrlimit(resource.RLIMIT_AS, (used + ADDRESS_SPACE_ABOVE, resource.RLIM_INFINITY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for index in range(first, first + count):
-        print(json.dumps({"begins": index}), file=out, flush=True)
-        print(json.dumps(attempt(kind, seed, index, fence)), file=out, flush=True)
+        report({"begins": index})
+        report(attempt(kind, seed, index, fence))
