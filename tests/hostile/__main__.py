@@ -1,9 +1,9 @@
 """Hostile input by the thousand: ``python -m tests.hostile --minutes 30``.
 
 Each kind's cases come from a seed, so that any of them can be made again: ``--kind traces --first 1234 --cases 1``.
-Prints a table and exits with 1 where a case raised anything but the one error people see, held the GUI thread for more
-than 0.5 s, took over 500 MB above its files' size, changed a file outside its folder, hung, or killed the process.
-Times are the CPU time of the case's own thread, which a busy machine does not change.
+Prints a table and exits with 1 where a case raised anything but the one error people see, or held the GUI thread for
+more than 0.5 s. So it does where one took over 500 MB above its files' size, changed a file outside its folder, hung,
+or killed the process. Times are the CPU time of the case's own thread, which a busy machine does not change.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Lot:
         tally = self.tally
         tally.cases += 1
         tally.findings.append(f"case {tally.next}: {why or f'ended the process ({code})'}; {said}")
-        # A kind that never comes to a case is broken itself.
+        # A kind that never begins a case is broken itself.
         tally.next = tally.next + 1 if self._is_in_case else self._last
 
 

@@ -1,4 +1,4 @@
-"""What a kind of hostile input is: how one is made from a seed, and the entry of ours that takes it."""
+"""A kind of hostile input: how one is made from a seed, and the entry of ours that takes it."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def tree(random: Random, raw: Any, changes: int = 0) -> Any:
 
 
 def _is_small(raw: Any, most: int = 500) -> bool:
-    """Whether a tree has few places; a thousand copies of a large one would fill the memory while they are made."""
+    """True if a tree has few places; a thousand copies of a large one would fill the memory while they are made."""
     pending, seen = [raw], 0
     while pending and seen <= most:
         value = pending.pop()

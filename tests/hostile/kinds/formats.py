@@ -137,7 +137,7 @@ def _together(random: Random, depth: int) -> dict[str, Any]:
 
 
 def _multiplying(random: Random) -> dict[str, Any]:
-    """What is read as an ``OutputFormat``, of parts that multiply."""
+    """A format of parts that multiply, as ``OutputFormat`` reads it."""
     if random.random() < 0.3:
         return {"kind": "regex", "pattern": _counted(random)[:4_000]}
     schema = _together(random, 0)

@@ -68,20 +68,10 @@ def _good(request: Request) -> None:
 # --- a hub that answers anything -----------------------------------------------------------------------------------
 
 
-def _endless(request: Request, head: bytes, piece: bytes) -> None:
+def _endless(request: Request, head: bytes, piece: bytes, pause: float = 0) -> None:
     request.send(head)
-    while not request.wait(0):
+    while not request.wait(pause):
         request.send(piece)
-
-
-def _slowly(request: Request, head: bytes, piece: bytes) -> None:
-    request.send(head)
-    while not request.wait(0.02):
-        request.send(piece)
-
-
-def _silent(request: Request) -> None:
-    request.wait(1.0)
 
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -116,11 +106,11 @@ def rude_answer(random: Random) -> Callable[[Request], None]:
         case 9:
             return lambda request: _endless(request, b"", b"HTTP/1.1 103 x\r\n\r\n" * 100)
         case 10 if random.random() < 0.2:
-            return lambda request: _slowly(request, OK, b"X-A: b\r\n")
+            return lambda request: _endless(request, OK, b"X-A: b\r\n", 0.02)
         case 11 if random.random() < 0.2:
-            return lambda request: _slowly(request, OK + b"Content-Length: 99\r\n\r\n", b"{")
+            return lambda request: _endless(request, OK + b"Content-Length: 99\r\n\r\n", b"{", 0.02)
         case 12 if random.random() < 0.2:
-            return _silent
+            return lambda request: request.wait(1.0) and None
         case 13:
             length = random.choice((-1, 0, 1, 10**6, 2**63, 10**400 if random.random() < 0.5 else "x", "5, 6"))
             return lambda request: request.send(OK + f"Content-Length: {length}\r\n\r\n".encode() + body)

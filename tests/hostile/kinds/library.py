@@ -37,7 +37,7 @@ VALUES = (
 
 
 def _walk(chat: ChatState) -> str:
-    """All that a view may show of a conversation."""
+    """Read all that a view may show of a conversation."""
     said = [chat.system_prompt]
     pending: list[Versions[Any]] = [chat.first]
     while pending:
@@ -86,7 +86,7 @@ def _shaped(random: Random, raw: dict[str, Any]) -> dict[str, Any]:
             raw["messages"] = [sample | {"id": n, "parent": n - 1 or None} for n in range(1, count)]
         case 1:  # wide
             raw["messages"] = [sample | {"id": n, "parent": None if n == 1 else 1} for n in range(1, count)]
-        case 2:  # any tree, roles at random, several or none on show
+        case 2:  # any tree, roles at random, several or none shown
             raw["messages"] = [
                 sample
                 | {

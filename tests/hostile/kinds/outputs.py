@@ -1,4 +1,4 @@
-"""What a model writes, in any pieces: tags, halves of tags, calls of tools in every disorder."""
+"""Output of a model, in any pieces: tags, halves of tags, calls of tools in every disorder."""
 
 from __future__ import annotations
 

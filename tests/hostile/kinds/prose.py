@@ -1,4 +1,4 @@
-"""Texts on show: Markdown, formulas and code, as an answer or a prompt is shown, and all of it after "Show all"."""
+"""Texts in view: Markdown, formulas and code, as an answer or a prompt is shown, and all of it after "Show all"."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ BAIT = (
 
 
 def _times(random: Random, most: int) -> int:
-    """From 1 to ``most``, small numbers as likely as large ones."""
+    """A number from 1 to ``most``, small ones as likely as large ones."""
     return int(most ** random.random())
 
 

@@ -66,8 +66,8 @@ def _safelight() -> tuple[LoadedModel, bytes, bytes]:
 def _listing(owner: str) -> dict[str, Any]:
     able = {"capabilities": {"vision": True}, "architecture": {"input_modalities": ["text", "image"]}}
     entry = {"id": "m", "object": "model", "created": 1, "owned_by": owner, "max_model_len": 4096, **able}
-    beside = [{"name": "m", "capabilities": ["completion"]}]
-    return {"object": "list", "data": [entry, {**entry, "id": "other"}], "models": beside}
+    more = [{"name": "m", "capabilities": ["completion"]}]
+    return {"object": "list", "data": [entry, {**entry, "id": "other"}], "models": more}
 
 
 # --- what this one says ---------------------------------------------------------------------------------------------
@@ -210,9 +210,9 @@ def _attempt(seed: int, *, safelight: bool) -> None:
     threads = set(threading.enumerate())
     patience = RemotePatience(connect=1.0, short=0.5, answer=0.5, stall=0.2)
     with answering(lambda request: answers.get(request.path.partition("?")[0], nothing)(request)) as server:
-        backend, told = RemoteBackend(patience=patience), list[Any]()
-        backend.load(LoadRequest(f"{server.endpoint}/v1#m", "M"), told.append)
-        last = told[-1]
+        backend, replies = RemoteBackend(patience=patience), list[Any]()
+        backend.load(LoadRequest(f"{server.endpoint}/v1#m", "M"), replies.append)
+        last = replies[-1]
         assert isinstance(last, ModelLoaded | LoadFailed), last
         if isinstance(last, LoadFailed):
             _check_sentence(last.message, last.details)
@@ -228,7 +228,7 @@ def _attempt(seed: int, *, safelight: bool) -> None:
 
 
 def _check_run(backend: RemoteBackend) -> str:
-    """What a run and the other questions come to; the run's failure."""
+    """Check the replies of a run and of the other questions; returns the run's failure."""
     from engine import SafelightError
     from engine.service import RunEnded, RunStarted
     from engine.service.backend import run_alone

@@ -33,7 +33,7 @@ LINES = "application/x-ndjson"
 
 
 class _Complaints(logging.Handler):
-    """What is logged, but for uvicorn's words on connections that were broken off, and what threads die of."""
+    """Collects what is logged, but for uvicorn's words on connections that were broken off, and what threads die of."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -44,7 +44,7 @@ class _Complaints(logging.Handler):
             self.said.append(logging.Formatter().format(record)[-800:])
 
     def take(self) -> list[str]:
-        """What came since the last call."""
+        """Returns what came since the last call."""
         taken, self.said = self.said, []
         return taken
 
@@ -79,7 +79,7 @@ def _code(error: Any) -> Any:
 
 
 def _judge(response: HTTPResponse, said: bytes) -> str:
-    """What is wrong with an answer; empty where nothing is."""
+    """Returns what is wrong with an answer; empty where nothing is."""
     kind = response.getheader("content-type") or ""
     if response.status >= 500 and response.status not in FINE:
         code = _code(json.loads(said)["error"]) if "json" in kind else None

@@ -39,19 +39,17 @@ def _runs() -> tuple[bytes, ...]:
     made = []
     with tempfile.TemporaryDirectory(prefix="hostile-traces-") as folder:
         for place, (length, blocks, steps, top) in enumerate(SHAPES):
-            told = header(length, 50, **FIXED)
+            head = header(length, 50, **FIXED)
             if place == 2:
-                told = header(length, 50, parent=Parent("1" * 32, 1, 1), marks=(Mark(1, 0, 2),), **FIXED)
+                head = header(length, 50, parent=Parent("1" * 32, 1, 1), marks=(Mark(1, 0, 2),), **FIXED)
             events = list(made_up(length, blocks, steps, top))
             failure = "The card fell out." if place == 1 else ""
-            path = write(Path(folder) / f"{place}.sltrace", events[:-1] if failure else events, told, failure)
+            path = write(Path(folder) / f"{place}.sltrace", events[:-1] if failure else events, head, failure)
             made.append(path.read_bytes())
-        told = decision_header(**FIXED)
-        for name, task, events in (
-            ("decided", told, decided(told)),
-            ("fits", header(16, 50, output_format=FORMAT, **FIXED), structured()),
-        ):
-            made.append(write(Path(folder) / f"{name}.sltrace", events, task).read_bytes())
+        head = decision_header(**FIXED)
+        made.append(write(Path(folder) / "decided.sltrace", decided(head), head).read_bytes())
+        head = header(16, 50, output_format=FORMAT, **FIXED)
+        made.append(write(Path(folder) / "fits.sltrace", structured(), head).read_bytes())
         message = {"role": "user", "content": "prompt", "images": (image_of(PICTURE),)}
         with TraceWriter(Path(folder) / "seen", header(messages=(message,), **FIXED), *TEXTS, (PICTURE,)) as writer:
             for event in made_up():
@@ -136,12 +134,12 @@ def _long(random: Random, records: list[Record]) -> list[Record]:
             named = (struct.pack("<IIBH", 1, token, 0, 1) + b"x" for token in range(count))
             return [head, *((b"PIEC", one, -1, -1) for one in named), *records[1:]]
         case 3:
-            told, size = [head], random.choice((10, 100_000))
+            texts, size = [head], random.choice((10, 100_000))
             for block in range(count // 10):
                 text = {"text": [size * (block > 0), "x" * size * (not block)], "thinking": [0, ""]}
-                told += [(b"CANV", canvas, block, -1), (b"STEP", step, block, 0)]
-                told += [(b"TEXT", json.dumps(text).encode(), block, -1), (b"COMM", commit, block, -1)]
-            return told
+                texts += [(b"CANV", canvas, block, -1), (b"STEP", step, block, 0)]
+                texts += [(b"TEXT", json.dumps(text).encode(), block, -1), (b"COMM", commit, block, -1)]
+            return texts
         case _:
             return [head, *((b"NEWS", b"", -1, -1) for _ in range(count)), *records[1:]]
 
@@ -294,7 +292,7 @@ def _make_replay(random: Random, folder: Path) -> Attempt:
 
 
 def _looks(player: Any, overview: Any, random: Random) -> Iterator[Callable[[], Any]]:
-    """What the views ask of a player, each in a turn of its own."""
+    """Yields the questions of the views to a player, each in a turn of its own."""
     from app.inspector.story_words import caption
     from app.state.run.answers import answers_of, decision_words
     from app.state.run.cell_history import history_of
