@@ -35,37 +35,37 @@ def package(name: str, version: str, *, source: str = "", within: str = "") -> P
     folder = FOLDER / f"{name}-{version}"
     if folder.is_dir():
         return folder
-    beside = FOLDER / f".{name}-{version}.{os.getpid()}"
-    beside.mkdir(parents=True, exist_ok=True)
+    building = FOLDER / f".{name}-{version}.{os.getpid()}"
+    building.mkdir(parents=True, exist_ok=True)
     try:
-        wanted = beside / "wanted.txt"
+        wanted = building / "wanted.txt"
         wanted.write_text(f"{name}=={version}" + (f" --hash=sha256:{source}" if source else ""))
         # Binaries alone where the digest is not known: a source package runs its own code to be unpacked.
         kind = "--no-binary" if source else "--only-binary"
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", kind, name if source else ":all:"]
         found = subprocess.run(
-            [*command, "--dest", str(beside), "--requirement", str(wanted)],
+            [*command, "--dest", str(building), "--requirement", str(wanted)],
             capture_output=True,
             text=True,
             timeout=SECONDS,
         )
-        files = list(beside.glob("*.tar.gz" if source else "*.whl"))
+        files = list(building.glob("*.tar.gz" if source else "*.whl"))
         if found.returncode or len(files) != 1:
             said = next(iter(found.stderr.strip().splitlines()[-1:]), "no package came")
             pytest.skip(f"{name} {version} cannot be fetched: {said}")
         if source:
             with tarfile.open(files[0]) as packed:
-                packed.extractall(beside / "in", (one for one in packed if within in one.name), filter="data")
+                packed.extractall(building / "in", (one for one in packed if within in one.name), filter="data")
         else:
             with zipfile.ZipFile(files[0]) as wheel:
-                wheel.extractall(beside / "in")
+                wheel.extractall(building / "in")
         if not folder.is_dir():
-            os.replace(beside / "in", folder)
+            os.replace(building / "in", folder)
     except (OSError, subprocess.TimeoutExpired) as error:
         if not folder.is_dir():  # another process may have been first
             pytest.skip(f"{name} {version} cannot be fetched: {error}")
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(building, ignore_errors=True)
     return folder
 
 
@@ -73,12 +73,12 @@ def joined(name: str, parts: Iterable[Path]) -> Path:
     """A file put together of parts, once, under this name."""
     whole = FOLDER / name
     if not whole.is_file():
-        beside = whole.with_name(f".{name}.{os.getpid()}")
-        with beside.open("wb") as out:
+        building = whole.with_name(f".{name}.{os.getpid()}")
+        with building.open("wb") as out:
             for part in parts:
                 with part.open("rb") as opened:
                     shutil.copyfileobj(opened, out, 2**22)
-        os.replace(beside, whole)
+        os.replace(building, whole)
     return whole
 
 

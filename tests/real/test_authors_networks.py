@@ -36,7 +36,7 @@ def _plain_rope(config: Any, device: Any = None, **_: Any) -> tuple[Tensor, floa
 
 @pytest.fixture
 def old_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What their files import that transformers no longer has. In use: the rotation, and a mask that hides nothing."""
+    """Puts back what transformers no longer has. In use: the rotation, and a mask that hides nothing."""
 
     def seen_whole(mask: Tensor, dtype: torch.dtype) -> Tensor:
         assert mask.all()
@@ -98,15 +98,19 @@ LLADA2: dict[str, dict[str, Any]] = {
 }
 
 
+def llada2(raw: dict[str, Any], version: str) -> Any:
+    files = (f"configuration_llada{version}_moe", f"modeling_llada{version}_moe")
+    config, network = code(f"llada{version}/models", *files)
+    settings = {key: value for key, value in raw.items() if key != "model_type"}
+    return network.LLaDA2MoeModelLM(config.LLaDA2MoeConfig(**settings, attn_implementation="sdpa", use_cache=False))
+
+
 @pytest.mark.usefixtures("old_names")
 @pytest.mark.parametrize("version", ["2", "21"])
 @pytest.mark.parametrize("name", LLADA2)
 def test_llada2(name: str, version: str, tmp_path: Path) -> None:
     raw = SMALL | LLADA2[name]
-    files = (f"configuration_llada{version}_moe", f"modeling_llada{version}_moe")
-    config, network = code(f"llada{version}/models", *files)
-    settings = {key: value for key, value in raw.items() if key != "model_type"}
-    theirs = network.LLaDA2MoeModelLM(config.LLaDA2MoeConfig(**settings, attn_implementation="sdpa", use_cache=False))
+    theirs = llada2(raw, version)
     tensors = fill(theirs, len(name))
     check_passes(read(tmp_path, raw, tensors), partial(logits_of, theirs))
 
@@ -116,9 +120,7 @@ def test_llada2(name: str, version: str, tmp_path: Path) -> None:
 def test_llada2_writes_what_its_own_generate_does(edits: float, tmp_path: Path) -> None:
     """Greedily, with and without edits: their network and decoder, and ours, of the same files."""
     raw = SMALL | {"block_size": 8}
-    config, network = code("llada21/models", "configuration_llada21_moe", "modeling_llada21_moe")
-    settings = {key: value for key, value in raw.items() if key != "model_type"}
-    theirs = network.LLaDA2MoeModelLM(config.LLaDA2MoeConfig(**settings, attn_implementation="sdpa", use_cache=False))
+    theirs = llada2(raw, "21")
     tensors = fill(theirs, 3)
     tensors["model.norm.weight"] *= 4  # sharper than at random
     tensors["lm_head.weight"][raw["mask_token_id"]] = 0  # their decoder never ends where a mask is likeliest
@@ -135,14 +137,8 @@ def test_llada2_writes_what_its_own_generate_does(edits: float, tmp_path: Path) 
         prompt = torch.randint(6, 131, (length,), generator=draws)
         common = {"threshold": 0.6, "eos_early_stop": True, "eos_id": 1, "mask_id": 5}
         wanted = theirs.generate(prompt[None], block_length=8, gen_length=24, editing_threshold=edits, **common)
-        chosen = GenerationConfig(
-            max_new_tokens=24,
-            eos_token_ids=(1,),
-            accept_probability=0.6,
-            edit_probability=edits,
-            max_denoising_steps=64,
-        )
-        *_, end = generate(ours, prompt, chosen, seed=0)
+        steps = GenerationConfig(max_new_tokens=24, eos_token_ids=(1,), max_denoising_steps=64)
+        *_, end = generate(ours, prompt, steps.replace(accept_probability=0.6, edit_probability=edits), seed=0)
         assert isinstance(end, GenerationFinished)
         assert end.tokens.tolist() == [token for token in wanted[0].tolist() if token != 1]
         plain = theirs.generate(prompt[None], block_length=8, gen_length=24, editing_threshold=1.0, **common)
@@ -154,26 +150,11 @@ def llada(changes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """LLaDA-8B's config in small: each row sees all, a head of its own unless ``weight_tying``."""
     config, network = code("llada/models", "configuration_llada", "modeling_llada")
     raw = {
-        "model_type": "llada",
-        "d_model": 32,
-        "n_heads": 4,
-        "n_kv_heads": 4,
-        "n_layers": 3,
-        "mlp_hidden_size": 44,
-        "vocab_size": 131,
-        "embedding_size": 131,
-        "max_sequence_length": 64,
-        "activation_type": "silu",
-        "block_type": "llama",
-        "layer_norm_type": "rms",
-        "bias_for_layer_norm": False,
-        "rope": True,
-        "rope_theta": 5000.0,
-        "weight_tying": False,
-        "mask_token_id": 5,
-        "eos_token_id": 1,
-        "pad_token_id": 0,
-    } | changes
+        "model_type": "llada", "d_model": 32, "n_heads": 4, "n_kv_heads": 4, "n_layers": 3, "mlp_hidden_size": 44,
+        "vocab_size": 131, "embedding_size": 131, "max_sequence_length": 64, "activation_type": "silu",
+        "block_type": "llama", "layer_norm_type": "rms", "bias_for_layer_norm": False, "rope": True,
+        "rope_theta": 5000.0, "weight_tying": False, "mask_token_id": 5, "eos_token_id": 1, "pad_token_id": 0,
+    } | changes  # fmt: skip
     settings = {key: value for key, value in raw.items() if key != "model_type"}
     made = config.LLaDAConfig(**settings)
     made.use_cache = False
@@ -217,19 +198,10 @@ def rnd1(changes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
 
 
 SHARED: dict[str, Any] = {
-    "vocab_size": 131,
-    "hidden_size": 32,
-    "intermediate_size": 44,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 64,
-    "rope_theta": 5000.0,
-    "tie_word_embeddings": False,
-    "mask_token_id": 5,
-    "eos_token_id": 1,
-    "pad_token_id": 0,
-}
+    "vocab_size": 131, "hidden_size": 32, "intermediate_size": 44, "num_hidden_layers": 3, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "max_position_embeddings": 64, "rope_theta": 5000.0, "tie_word_embeddings": False,
+    "mask_token_id": 5, "eos_token_id": 1, "pad_token_id": 0,
+}  # fmt: skip
 SEEING_ALL: dict[str, tuple[Callable[[dict[str, Any]], tuple[Any, dict[str, Any]]], dict[str, Any]]] = {
     "LLaDA 8B": (llada, {}),
     "LLaDA with groups of heads and biases": (llada, {"n_kv_heads": 2, "include_qkv_bias": True}),

@@ -94,7 +94,7 @@ def theirs(file: Path) -> PreTrainedModel:
 
 @pytest.fixture(scope="module")
 def folder(file: Path, theirs: PreTrainedModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same weights in fp32 as a model folder that transformers wrote."""
+    """Returns a model folder that transformers wrote of the weights, in fp32."""
     made = tmp_path_factory.mktemp("folder")
     save_folder(file, theirs, made)
     return made
@@ -116,7 +116,7 @@ def logits_of(model: PreTrainedModel, ids: Tensor) -> Tensor:
 
 
 def test_tensors_and_logits_are_those_of_transformers(file: Path, theirs: PreTrainedModel) -> None:
-    """Also of a text that is longer than the windows, read at once and in pieces."""
+    """Reads a text, too, that is longer than the windows, at once and in pieces."""
     opened = GGUFModel.open_file(file)
     ours: Any = opened.weights("none", torch.device("cpu"), torch.float32).load()
     expected = theirs.state_dict()
@@ -133,8 +133,12 @@ def test_tensors_and_logits_are_those_of_transformers(file: Path, theirs: PreTra
     torch.testing.assert_close(found, wanted, atol=SPLIT, rtol=0)
 
 
+def opened(folder: Path) -> Model:
+    return load_model(folder, device="cpu", dtype="float32", quantization="none")
+
+
 def test_greedy_text_of_the_folder_is_that_of_transformers(folder: Path, theirs: PreTrainedModel, count: int) -> None:
-    model = load_model(folder, device="cpu", dtype="float32", quantization="none")
+    model = opened(folder)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     for prompt in PROMPTS:
         ids = model.tokenizer.encode_prompt(prompt)
@@ -143,7 +147,7 @@ def test_greedy_text_of_the_folder_is_that_of_transformers(folder: Path, theirs:
 
 
 def test_a_line_of_a_function_is_filled_in_as_by_transformers(folder: Path, theirs: PreTrainedModel) -> None:
-    model = load_model(folder, device="cpu", dtype="float32", quantization="none")
+    model = opened(folder)
     if markers_of(model.tokenizer) is None:
         pytest.skip("its vocabulary has no markers of gaps")
     ends = plan_gap(model, TextGap("", ""), infilling.settings(model)).config.eos_token_ids
@@ -154,7 +158,7 @@ def test_a_line_of_a_function_is_filled_in_as_by_transformers(folder: Path, thei
 
 
 def test_a_chat_of_three_turns_goes_on_from_its_cache(folder: Path, theirs: PreTrainedModel, count: int) -> None:
-    model = load_model(folder, device="cpu", dtype="float32", quantization="none")
+    model = opened(folder)
     if not (folder / "chat_template.jinja").exists():
         pytest.skip("a base model has no chat template")
     tokenizer, cache, messages = AutoTokenizer.from_pretrained(folder), model.new_cache(), list[dict[str, str]]()
@@ -191,37 +195,29 @@ def holds_greedy(
     return text
 
 
-def test_a_packed_copy_says_nearly_the_same(file: Path, theirs: PreTrainedModel, tmp_path: Path) -> None:
-    """Imported in 8 bits; the loss on a text, in nats a token, is that of the file's own weights.
+def difference(theirs: PreTrainedModel, ours: Path, dtype: str) -> float:
+    """Returns how far apart the losses on a text are, in nats a token, of our model and the file's own weights."""
+    model = load_model(ours, device="cpu", dtype=dtype)
+    ids = torch.tensor(model.tokenizer.encode_prompt(Path(__file__).read_text(encoding="utf-8")))[:700]
+    first, second = (
+        torch.nn.functional.cross_entropy(logits[:-1].float(), ids[1:]).item()
+        for logits in (logits_of(theirs, ids), model.decode(ids, model.new_cache(), 0))
+    )
+    return abs(first - second)
 
-    Four bits cost small models much: Gemma 3 270M 0.7 nats in int4, 0.4 in nf4.
-    """
+
+def test_a_packed_copy_says_nearly_the_same(file: Path, theirs: PreTrainedModel, tmp_path: Path) -> None:
+    """Imports in 8 bits. Four cost small models much: Gemma 3 270M 0.7 nats in int4, 0.4 in nf4."""
     planned = plan_import(file, quantization="int8")
     manifest = import_gguf(file, tmp_path / "store", "int8", torch.device("cpu"))
-    written = sum(shard.bytes for shard in manifest.files.values())
-    assert planned.copy_bytes == pytest.approx(written, rel=0.05)
-    model = load_model(tmp_path / "store", device="cpu", dtype="float32")
-    ids = torch.tensor(model.tokenizer.encode_prompt(Path(__file__).read_text(encoding="utf-8")))[:700]
-    losses = [
-        torch.nn.functional.cross_entropy(logits[:-1], ids[1:]).item()
-        for logits in (logits_of(theirs, ids), model.decode(ids, model.new_cache(), 0))
-    ]
-    assert abs(losses[1] - losses[0]) < 0.03
+    assert planned.copy_bytes == pytest.approx(sum(shard.bytes for shard in manifest.files.values()), rel=0.05)
+    assert difference(theirs, tmp_path / "store", "float32") < 0.03
 
 
 @pytest.mark.parametrize(("dtype", "limit"), [("auto", 0.03), ("float32", 0.003)])
 def test_the_file_itself_says_nearly_the_same(dtype: str, limit: float, file: Path, theirs: PreTrainedModel) -> None:
-    """Loaded without an import, as the app does: the loss on a text, in nats a token.
-
-    Codes are kept, so that in fp32 the perplexity is within 0.3 %, also of files that mix types.
-    """
-    model = load_model(file, device="cpu", dtype=dtype)
-    ids = torch.tensor(model.tokenizer.encode_prompt(Path(__file__).read_text(encoding="utf-8")))[:700]
-    losses = [
-        torch.nn.functional.cross_entropy(logits[:-1].float(), ids[1:]).item()
-        for logits in (logits_of(theirs, ids), model.decode(ids, model.new_cache(), 0))
-    ]
-    assert abs(losses[1] - losses[0]) < limit
+    """Loads it without an import, as the app does: codes are kept, also of files that mix types."""
+    assert difference(theirs, file, dtype) < limit
 
 
 def test_four_bits_with_a_minimum_are_taken_over_exactly(count: int) -> None:

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.real
 
 
 def cases(path: Path) -> list[tuple[str, list[int]]]:
-    """The texts beside a vocabulary, and the ids of each."""
+    """The texts that come with a vocabulary, and the ids of each."""
     texts = path.with_name(f"{path.name}.inp").read_text(encoding="utf-8").split("\n__ggml_vocab_test__\n")
     ids = path.with_name(f"{path.name}.out").read_text(encoding="utf-8").split("\n")
     return [(text, [int(one) for one in line.split()]) for text, line in zip(texts, ids, strict=False)]

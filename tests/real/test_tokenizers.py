@@ -45,7 +45,7 @@ class Vocabulary:
 
 
 def from_gguf(path: Path, folder: Path, model_type: str, change: Change | None = None) -> Vocabulary:
-    """Of a GGUF file, and of the folder that ``transformers`` makes of it."""
+    """Reads a GGUF file, and the folder that ``transformers`` makes of it."""
     found = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
     if change is not None:
         change(found.backend_tokenizer)
@@ -74,10 +74,7 @@ def digits_apart(backend: Any) -> None:
 def of_tekken(folder: Path) -> Vocabulary:
     raw = json.loads(packages.tekken().read_text(encoding="utf-8"))
     names = ("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_CALLS]")
-    # Newer files have this list.
-    raw["special_tokens"] = [
-        {"rank": rank, "token_str": name} for rank, name in enumerate(names)
-    ]  # newer files have it
+    raw["special_tokens"] = [{"rank": rank, "token_str": name} for rank, name in enumerate(names)]  # as newer files
     (folder / "tekken.json").write_text(json.dumps(raw))
     return vocabulary(convert_tekken_tokenizer(str(folder / "tekken.json")), folder / "folder", "llama", {})
 
@@ -162,25 +159,7 @@ def test_special_tokens_of_a_message_are_ordinary_text(known: Vocabulary) -> Non
             assert not any(map(tokenizer.is_special, ids))
 
 
-WORST = (
-    " ",
-    "a",
-    "A",
-    "1",
-    "\n",
-    "\r\n",
-    "\u0301",
-    "'",
-    "'s",
-    "!",
-    "!A",
-    " \n",
-    "Aa",
-    "字",
-    "A\u0301",
-    "  1",
-    "\u0315\u0300",
-)
+WORST = (*" aA1\n!字", "\r\n", "\u0301", "'", "'s", "!A", " \n", "Aa", "A\u0301", "  1", "\u0315\u0300")
 
 
 @pytest.mark.parametrize("unit", WORST)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import http.server
 import os
 import shutil
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,32 +66,6 @@ def test_the_time_server_converts_a_time(host: ToolHost) -> None:
     assert wrong.is_error
 
 
-def test_the_fetch_server_reads_a_page(host: ToolHost) -> None:
-    page = b"<html><body><main><h1>Tides</h1><p>High water is at noon, and low water at six.</p></main></body></html>"
-
-    class Pages(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.end_headers()
-            self.wfile.write(page)
-
-        def log_message(self, format: str, *args: object) -> None: ...
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            tools = started(host, "uvx", "mcp-server-fetch", "--ignore-robots-txt", "--allow-private-ips")
-            address = f"http://127.0.0.1:{server.server_address[1]}/"
-            found = call(host, tools["fetch"], url=address)
-            assert "High water is at noon" in found.text
-            assert call(host, tools["fetch"], url="http://127.0.0.1:9/").is_error
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 def test_the_file_server_stays_in_its_folder(host: ToolHost, tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("buy milk", encoding="utf-8")
     tools = started(host, "npx", "-y", "@modelcontextprotocol/server-filesystem", str(tmp_path))
@@ -113,15 +85,6 @@ def test_the_everything_server_is_used(host: ToolHost) -> None:
     assert "[image, image/png, " in picture
     slow = host.call(tools["trigger-long-running-operation"], {"duration": 60, "steps": 3}, seconds=1)
     assert slow.result(20).text == "the tool gave no answer within 1 seconds"
-
-
-def test_the_sdk_s_simple_tool_fetches(host: ToolHost) -> None:
-    folder = repository(SDK) / "examples" / "servers" / "simple-tool"
-    tools = started(host, sys.executable, "-m", "mcp_simple_tool", PYTHONPATH=str(folder))
-    assert set(tools) == {"fetch"}
-    failed = call(host, tools["fetch"], url="http://127.0.0.1:9/")
-    assert failed.is_error
-    assert failed.text
 
 
 @pytest.mark.parametrize(
