@@ -1,4 +1,4 @@
-"""A denoising pass of growing models with one thread and with all, on an idle machine and beside busy processes.
+"""A denoising pass of growing models with one thread and with all, on an idle machine and a busy one.
 
 ``python -m tests.bench.threads [--seconds 2]`` prints milliseconds a pass; ``engine.threads.LEAST_WORK`` was set by
 it. Not a test: times depend on the machine.
@@ -57,7 +57,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0, help="that a figure takes")
     seconds = parser.parse_args().seconds
     cores = os.cpu_count() or 1
-    print(f"{'':16}{'idle, threads':>25}{f'beside {cores} busy ones':>25}")
+    print(f"{'':16}{'idle, threads':>25}{f'with {cores} busy ones':>25}")
     print(f"{'width':>6}{'work':>10}" + 2 * f"{'1':>9}{cores:>9}{'gain':>7}")
     for width in WIDTHS:
         made = network(
@@ -68,8 +68,8 @@ def main() -> None:
         made.prefill(tokens(CONTEXT), cache)
         idle = [pass_ms(made, cache, threads, seconds) for threads in (1, cores)]
         with busy(cores):
-            beside = [pass_ms(made, cache, threads, seconds) for threads in (1, cores)]
-        found = "".join(f"{one:>9.1f}{all_:>9.1f}{one / all_:>7.2f}" for one, all_ in (idle, beside))
+            loaded = [pass_ms(made, cache, threads, seconds) for threads in (1, cores)]
+        found = "".join(f"{one:>9.1f}{all_:>9.1f}{one / all_:>7.2f}" for one, all_ in (idle, loaded))
         print(f"{width:>6}{work_of(made.config) / 1e9:>8.2f} G{found}", flush=True)
 
 
