@@ -1,4 +1,4 @@
-"""What holds for all tests: Qt without a display, settings in a temporary folder, no thread left behind."""
+"""Fixtures of all tests: Qt without a display, settings in a temporary folder, no thread left behind."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ PATIENCE_SECONDS = 30.0  # the first test of a process may build the libraries i
 
 
 def _place(item: pytest.Item) -> int:
-    """Where an item stands among the long ones; behind them all others, in the order of their collection."""
+    """The place of an item among the long ones; behind them all others, in the order of their collection."""
     return next((place for place, start in enumerate(LONG) if item.nodeid.startswith(start)), len(LONG))
 
 
@@ -72,7 +72,7 @@ def _leave(worker: int) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is imported stays: no collection goes through it again."""
+    """Keep what is imported: no collection goes through it again."""
     gc.freeze()
 
 
@@ -105,7 +105,7 @@ _users = itertools.count()
 
 @pytest.fixture(autouse=True)
 def _own_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Nothing is read from or written to the user's own settings and data; the library in C is that of all tests."""
+    """Keep to folders of the test, not the user's own settings and data; the library in C is that of all tests."""
     folder = f"{tmp_path_factory.getbasetemp()}/user{next(_users)}"  # few tests need it: whoever does makes it
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
         os.environ[name] = f"{folder}/{name.lower()}"  # until the next test's
@@ -198,7 +198,7 @@ def _no_leaked_threads(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _collect_here() -> Iterator[None]:
-    """As in the app: cycles are collected in this thread, lest a Qt object dies in the engine's."""
+    """Collect cycles in this thread, as the app does, so that no Qt object dies in the engine's."""
     gc.disable()
     yield
     gc.collect(1)

@@ -80,7 +80,7 @@ IMAGE_COST = ImageCost(48)
 
 
 def image_sizes(messages: Iterable[Any], image_tokens: int) -> list[int]:
-    """What each takes without those two."""
+    """Counts the tokens of each image without those two."""
     images = [image for message in messages for image in message.get("images", ())]
     return [IMAGE_COST.soft_tokens(image["width"], image["height"], image_tokens) for image in images]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def looped(names: str, values: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """As ``pytest.mark.parametrize``, but one test, which runs for one value after the other up to the first failure.
+    """Loops as ``pytest.mark.parametrize`` does, but in one test: one value after the other, up to the first failure.
 
     A note under the failure's traceback names the values. Fixtures are made once for all of them.
 

@@ -19,6 +19,7 @@ from typing import Literal
 import pytest
 
 from app.cli import main as command_line
+from tests.app.cli.calling import load_once
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted(
@@ -47,8 +48,8 @@ class Shown:
     printed: str = ""
 
     @property
-    def way(self) -> Literal["run", "slow", "parsed"]:
-        """How the tests try it: each time, on request, or not beyond its arguments."""
+    def treatment(self) -> Literal["run", "slow", "parsed"]:
+        """Returns how the tests try it: each time, on request, or not beyond its arguments."""
         is_name = self.text.count(" ") == 1 and self.text.split()[1] in NAMES
         if is_name or ENDLESS.search(self.text) or any(name in self.text for name in THEIRS):
             return "parsed"
@@ -128,7 +129,8 @@ def without_talk() -> None:
 
 @pytest.fixture
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder with the assets and nothing else, to work in."""
+    """A folder with the assets and nothing else, to work in; each model is loaded once for all commands."""
+    load_once(monkeypatch)
     (tmp_path / "assets").symlink_to(ROOT / "assets", target_is_directory=True)
     monkeypatch.chdir(tmp_path)
 
@@ -139,7 +141,7 @@ def test_commands_of_documents(
     document: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for shown in in_blocks(document):
-        (run_shown(shown, monkeypatch, capsys) if shown.way == "run" else check_shown(shown))
+        (run_shown(shown, monkeypatch, capsys) if shown.treatment == "run" else check_shown(shown))
 
 
 def test_commands_of_help_are_parsed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -154,7 +156,7 @@ def test_commands_of_help_are_parsed(capsys: pytest.CaptureFixture[str]) -> None
 def test_commands_of_help(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     run_already = {shown.text for document in DOCUMENTS for shown in in_blocks(document)}
     for shown in in_help(capsys):
-        if shown.way == "run" and shown.text not in run_already:
+        if shown.treatment == "run" and shown.text not in run_already:
             run_shown(shown, monkeypatch, capsys)
 
 
@@ -171,5 +173,5 @@ def test_commands_that_take_long(
     document: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for shown in in_blocks(document):
-        if shown.way == "slow":
+        if shown.treatment == "slow":
             run_shown(shown, monkeypatch, capsys)

@@ -1,4 +1,4 @@
-"""The walls of the house: import contracts, lint, types, late imports. They run in the test command, not beside it."""
+"""The walls of the house: import contracts, lint, types, late imports. They run in the test command itself."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def running() -> Iterator[dict[str, subprocess.Popen[str]]]:
 
 @pytest.mark.parametrize("name", CHECKS)
 def test_import_walls_hold(name: str, running: dict[str, subprocess.Popen[str]]) -> None:
-    told = running[name].communicate()[0]
-    assert running[name].returncode == 0, f"{name} failed:\n{told}"
+    output = running[name].communicate()[0]
+    assert running[name].returncode == 0, f"{name} failed:\n{output}"
 
 
 # ---------------------------------------------------------------- imports inside functions

@@ -1,4 +1,4 @@
-"""What is registered is there, and is what the readers of the registry take it for."""
+"""Entries of registries are there, and are what their readers take them for."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HAS_TRITON = importlib.util.find_spec("triton") is not None
 
 
 def parameters(function: Callable[..., Any]) -> list[str]:
-    """Their names; an underscore before one says that it is not used."""
+    """The names of its parameters; an underscore before one says that it is not used."""
     return [name.strip("_") for name in inspect.signature(function).parameters]
 
 

@@ -1,4 +1,4 @@
-"""What no import contract can say: no circle of files, one place that knows the window, one class a name."""
+"""Rules that no import contract can say: no circle of files, one place that knows the window, one class a name."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_no_text_is_read_by_qt_s_plain_text() -> None:
 
 
 def test_imports_are_absolute() -> None:
-    """By the others' full names, which is also what the test of circles reads."""
+    """Finds relative ones: the test of circles reads full names."""
     relative = [
         path
         for path, module in sources().values()

@@ -31,17 +31,12 @@ def written_run(
     while len(blocks.text) < len(text) and (stop is None or blocks.passes < stop):
         first = next(place for place in range(len(text)) if place not in blocks.text)
         window = [place for place in range(first, min(first + ahead, len(text))) if place not in blocks.text]
-        told = {
-            place: Predicted(
-                text[place],
-                text[place],
-                float(np.float32(rng.uniform(0.1, 2))),
-                np.array([text[place], *range(40, 40 + top_k - 1)], dtype=np.int32),
-                np.linspace(0.6, 0.1, top_k, dtype=np.float32),
-            )
-            for place in window
-        }
-        events += blocks.step({place: text[place] for place in window[::2]}, told, 0.01)
+        predicted = {}
+        for place in window:
+            tops = np.array([text[place], *range(40, 40 + top_k - 1)], dtype=np.int32)
+            shares, entropy = np.linspace(0.6, 0.1, top_k, dtype=np.float32), float(np.float32(rng.uniform(0.1, 2)))
+            predicted[place] = Predicted(text[place], text[place], entropy, tops, shares)
+        events += blocks.step({place: text[place] for place in window[::2]}, predicted, 0.01)
     reason = "cancelled" if stop is not None else "eos" if text[-1] == END else "length"
     return [*events, *blocks.finish(reason, len(text) - (text[-1] == END))]
 

@@ -16,14 +16,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from tests.clients.servers import agent, small
 from tests.engine.server.served import KEY
 
 HERE = Path(__file__).parent
-SECONDS = 300  # of one client's use
+SECONDS = 300  # of one client's installation, and of its use
 HEAD = "| client | version | tried | result | seconds |\n|---|---|---|---|---|"
 SCRIPTS = ("use.py", "use.mjs", "use.sh")
 
@@ -49,7 +52,7 @@ class Client:
 
     @property
     def tried(self) -> str:
-        """What its script tries: the first line of the script, without the marks of a comment."""
+        """The first line of its script, which says what is tried, without the marks of a comment."""
         lines = self.script.read_text(encoding="utf-8").splitlines()
         first = lines[1] if lines[0].startswith("#!") else lines[0]
         return first.strip('"#/ ').rstrip(".")
@@ -74,10 +77,7 @@ class Client:
             return str(json.loads((self.installed / "node_modules" / first / "package.json").read_text())["version"])
         first = (self.folder / "requirements.txt").read_text().splitlines()[0].split("[")[0].split("=")[0]
         code = f"from importlib.metadata import version; print(version({first!r}))"
-        found = subprocess.run(
-            [self.installed / "bin" / "python", "-c", code], capture_output=True, text=True, check=True
-        )
-        return found.stdout.strip()
+        return subprocess.check_output([self.installed / "bin" / "python", "-c", code], text=True).strip()
 
     def use(self, environment: dict[str, str], place: Path) -> str:
         """Runs its script; returns the last lines that it wrote if it failed."""
@@ -86,26 +86,18 @@ class Client:
         tools = self.installed / ("node_modules/.bin" if self.is_node else "bin")
         path = f"{tools}{os.pathsep}{os.environ['PATH']}"
         try:
-            found = subprocess.run(
-                [program, str(script)],
-                cwd=place,
-                env=os.environ | environment | {"PATH": path, "HOME": str(place)},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                timeout=SECONDS,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            return f"not done after {SECONDS} s\n{str(error.stdout)[-2_000:]}"
-        return "" if found.returncode == 0 else found.stdout[-4_000:] or f"exit status {found.returncode}"
+            _run([program, str(script)], place, environment | {"PATH": path, "HOME": str(place)})
+        except (RuntimeError, subprocess.TimeoutExpired) as error:
+            return str(error)
+        return ""
 
 
-def _run(command: list[str], place: Path) -> None:
-    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
+def _run(command: list[str], place: Path, environment: Mapping[str, str] = MappingProxyType({})) -> None:
+    pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    given = os.environ | environment
+    done = subprocess.run(command, cwd=place, env=given, text=True, timeout=SECONDS, check=False, **pipes)
     if done.returncode:
-        raise RuntimeError(f"{' '.join(command[:3])} failed:\n{done.stderr[-2_000:]}")
+        raise RuntimeError(f"{' '.join(command[:3])} failed with {done.returncode}:\n{done.stdout[-4_000:]}")
 
 
 def _tried(client: Client, environment: dict[str, str]) -> tuple[str, str]:
@@ -116,7 +108,7 @@ def _tried(client: Client, environment: dict[str, str]) -> tuple[str, str]:
         version, begun = client.version(), time.monotonic()
         with tempfile.TemporaryDirectory() as place:
             problem = client.use(environment, Path(place))
-    except (RuntimeError, subprocess.CalledProcessError) as error:
+    except (RuntimeError, subprocess.SubprocessError) as error:
         problem = str(error)
     said = "fails" if problem else "works"
     return f"| {client.name} | {version} | {client.tried} | {said} | {time.monotonic() - begun:.0f} |", problem

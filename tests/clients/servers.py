@@ -31,7 +31,7 @@ TEMPLATE = """{{ bos_token }}<|turn>user
 
 
 class AgentEngine(ScriptedEngine):
-    """Says what it is told to, or calls a tool for commands once and says the word that it answered."""
+    """Says what it is asked to, or calls a tool for commands once and says the word that it answered."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Its default client (Responses) and its chat client: an answer, a stream, tools, structured output."""
+"""The default client (Responses) and the chat client: an answer, a stream, tools, structured output."""
 
 import asyncio
 import os
