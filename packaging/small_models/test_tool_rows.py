@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import random
 
-from engine.text.chat_template import ChatTemplate
-from engine.text.message import Message
 from small_models import tool_questions
 from small_models.recipes import RECIPES
-from small_models.tokenizer import CALLING_TEMPLATE, EOS
-from small_models.tool_rows import ToolSource, call_of, declared, prompt_of, read_output
+from small_models.tokenizer import EOS
+from small_models.tool_rows import ToolSource, call_of, prompt_of, read_output
 
 
 def test_a_call_is_what_the_parser_reads() -> None:
@@ -42,21 +40,3 @@ def test_rows_hold_a_call_or_an_answer() -> None:
             assert answer
         assert calls == 0 if results else 40 < calls < 95
         assert (later > 0) == results
-
-
-def test_a_template_writes_only_what_follows_the_last_question() -> None:
-    template = ChatTemplate(CALLING_TEMPLATE, {"bos_token": "<bos>"})
-    call = {"type": "function", "function": {"name": "clock", "arguments": {"place": "Rome", "exact": True}}}
-    messages: list[Message] = [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": "Hi"},
-        {"role": "assistant", "content": "Hello!"},
-        {"role": "user", "content": "How late?"},
-        {"role": "assistant", "content": "Let me see. ", "tool_calls": [call]},
-        {"role": "tool", "name": "clock", "content": "Friday 14:05"},
-    ]
-    assert template.render(messages, declared(["clock"])) == (
-        "<bos><|turn>system\n<|tool>clock<turn|>\n<|turn>user\nHow late?<turn|>\n<|turn>model\nLet me see. "
-        '<|tool_call>call:clock{place:<|"|>Rome<|"|>,exact:true}<tool_call|>'
-        "<|tool_response>Friday 14:05<tool_response|>"
-    )

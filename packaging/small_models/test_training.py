@@ -20,9 +20,8 @@ from small_models import decision_rules as rules
 from small_models.__main__ import parser
 from small_models.decision_rows import TURN_END, DecisionSource, Reads, evidence, evidence_places, question_ends
 from small_models.distillation import Teacher, answer_places, layer_loss, surprise_loss
-from small_models.losses import evidence_loss, lookup_loss, slot_loss, weights
+from small_models.losses import evidence_loss, slot_loss, weights
 from small_models.made_puzzles import minimal_puzzles
-from small_models.muon import orthogonalise
 from small_models.network import Prefix, attention, denoise, encode, predict, through_layer
 from small_models.recipes import RECIPES, TEXT_TOKENS, Feed, Recipe
 from small_models.rollout import Pool
@@ -125,27 +124,6 @@ def test_evidence_is_the_same_sign_or_the_lists_end_and_the_number_digit_by_digi
     assert int((looks >= 0).sum()) == 5 + 4
 
 
-def test_a_slot_is_to_look_where_its_question_ends() -> None:
-    slots = torch.tensor([[False, True, True], [True, False, False]])
-    ends = torch.tensor([[True, False, True, False], [False, False, False, True]])
-    attended = torch.full((2, 4, 3, 7), 1 / 7)
-    attended[0, 0, 1, 0] = 1.0  # one of four heads
-    attended[1, :, 0, 3] = 0.5
-    expected = -torch.tensor([(1 + 3 / 7) / 4, 1 / 7, 0.5]).log().mean()
-    torch.testing.assert_close(lookup_loss(attended.log(), slots, ends), expected)
-
-
-def test_orthogonalise_brings_singular_values_near_one() -> None:
-    matrices = torch.randn(3, 20, 32, generator=torch.Generator().manual_seed(0)) * 0.01
-    before, after = torch.linalg.svd(matrices), torch.linalg.svd(orthogonalise(matrices, steps=8))
-    assert after.S.min() > 0.4
-    assert after.S.max() < 1.35
-    # The singular directions stay: it is the orthogonal factor, not any orthogonal matrix.
-    factor = before.U[..., :, : before.S.shape[-1]] @ before.Vh[..., : before.S.shape[-1], :]
-    overlap = (orthogonalise(matrices, steps=8) * factor).sum((-2, -1)) / before.S.shape[-1]
-    assert overlap.min() > 0.6
-
-
 def texts(batch: TrainingBatch) -> list[tuple[str, str]]:
     """Prompt and answer of each row; padding only on the left, end tokens only on the right."""
     tokenizer, found = build_tokenizer(), []
@@ -201,23 +179,6 @@ def test_decision_rows_are_what_the_engine_reads(form: examples.Form) -> None:
     assert slot_loss(right * 60, batch.target, reads.slots) < 1e-6
     wrong = torch.where(reads.slots[..., None], 0.0, right * 60)
     torch.testing.assert_close(slot_loss(wrong, batch.target, reads.slots), torch.tensor(128.0).log())
-
-
-def test_a_pool_keeps_its_shape_and_renews_its_slots(puzzles: Path) -> None:
-    source = SudokuSource(puzzles, 96, seed=1)
-    pool = Pool(source.draw, 5, 128, torch.Generator().manual_seed(0))
-    first = pool.target.clone()
-    assert not pool.soft.any()
-    logits = torch.randn(5, 96, 128, generator=torch.Generator().manual_seed(1))
-    assert pool.advance(logits, retire=0.0) == 0.0
-    assert torch.equal(pool.target, first)
-    assert pool.step.tolist() == [1] * 5
-    torch.testing.assert_close(pool.soft.sum(-1), torch.ones(5, 96))
-    solved = torch.nn.functional.one_hot(pool.target, 128).float() * 60
-    assert pool.advance(solved, retire=0.0) == 1.0  # right and sure: all are renewed
-    assert pool.step.tolist() == [0] * 5
-    assert not pool.soft.any()
-    assert (pool.target != first).any(dim=1).all()
 
 
 def test_a_step_of_a_pool_is_a_step_of_the_sampler(puzzles: Path) -> None:

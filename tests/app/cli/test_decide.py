@@ -41,7 +41,7 @@ def test_the_embedded_model_decides(capsys: Capture) -> None:
         assert answer["reads"] in (1, 2)
 
 
-def test_one_text_as_json(capsys: Capture, backend: DecidingBackend) -> None:
+def test_one_text_as_json(capsys: Capture, backend: DecidingBackend, tmp_path: Path) -> None:
     code, out, err = run(capsys, "decide", "mail: 0.8", *ASK, *TEAM, *ANGER, "--json", "--joint")
     answers = json.loads(out)["answers"]
     assert (code, err) == (0, "")
@@ -52,6 +52,11 @@ def test_one_text_as_json(capsys: Capture, backend: DecidingBackend) -> None:
     assert answers["anger"]["legend"] == {"0": "calm", "1": "cross"}
     assert answers["urgent"]["label_mass"] == pytest.approx(MASS)
     [request] = backend.requests
+    asked = {"urgent": {"type": "noul", "instructions": "Is it urgent?"}}
+    file = tmp_path / "questions.json"
+    file.write_text(json.dumps({"questions": asked, "temperature": 0.5}))
+    read = json.loads(run(capsys, "decide", "0.8", "--questions", file, "--json")[1])
+    assert read["answers"]["urgent"]["noul"] == pytest.approx(0.64 / 0.68)
     assert request.decision is not None
     assert (request.decision.is_joint, request.decision.repeats, request.keep) == (True, 3, False)
 
@@ -66,9 +71,7 @@ def test_an_image_is_decided_about_with_a_text_or_alone(capsys: Capture, tmp_pat
     )
     assert red["model"] == engine.SIGHT  # where there are images
     assert red != blue  # it was seen
-    code, _, err = run(capsys, "decide", "--image", tmp_path / "red.png", *ASK, "--model", engine.MINI)
-    assert code == 2
-    assert "cannot see images" in one_line(err)
+    refused(capsys, "cannot see images", "decide", "--image", tmp_path / "red.png", *ASK, "--model", engine.MINI)
 
 
 def test_one_text_for_people(capsys: Capture, backend: DecidingBackend, tmp_path: Path) -> None:
@@ -87,30 +90,16 @@ def test_one_text_for_people(capsys: Capture, backend: DecidingBackend, tmp_path
     ]
 
 
-@pytest.mark.usefixtures("backend")
-def test_questions_of_a_file(capsys: Capture, tmp_path: Path) -> None:
-    file = tmp_path / "questions.json"
-    asked = {"urgent": {"type": "noul", "instructions": "Is it urgent?"}}
-    file.write_text(json.dumps({"questions": asked, "temperature": 0.5}))
-    code, out, _ = run(capsys, "decide", "0.8", "--questions", file, "--json")
-    assert code == 0
-    assert json.loads(out)["answers"]["urgent"]["noul"] == pytest.approx(0.64 / 0.68)
-
-
-def test_ctrl_c_while_one_text_is_decided(capsys: Capture, backend: DecidingBackend) -> None:
+def test_a_text_that_is_not_decided_is_one_line(capsys: Capture, backend: DecidingBackend) -> None:
     backend.interrupt_at = 1
     assert run(capsys, "decide", "0.6", *ASK) == (130, "", "safelight: stopped\n")
-
-
-@pytest.mark.usefixtures("backend")
-def test_what_a_run_fails_with_is_said(capsys: Capture) -> None:
+    backend.interrupt_at = 0
     refused(capsys, "the card fell out", "decide", "broken", *ASK)
 
 
-@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 @pytest.mark.usefixtures("backend")
-def test_a_table_in_and_a_table_out(capsys: Capture, tmp_path: Path, delimiter: str) -> None:
-    given, out = tmp_path / "in.csv", tmp_path / "out.csv"
+def test_a_table_in_and_a_table_out(capsys: Capture, tmp_path: Path) -> None:
+    given, out, delimiter = tmp_path / "in.csv", tmp_path / "out.csv", ";"
     rows = [["id", "text", "note"], ["-1", "größer 0.2", "=1+1"], ["2", "broken", 'a, b; c\td "e"\n'], ["3", "0.8", ""]]
     with given.open("w", encoding="utf-8-sig", newline="") as file:
         csv.writer(file, delimiter=delimiter).writerows(rows)

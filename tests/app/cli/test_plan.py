@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 
@@ -10,9 +9,8 @@ import pytest
 import torch
 
 from app.cli.options import QUANTIZATIONS
-from engine import GAPS, MINI, catalog, kernels, load_model
+from engine import GAPS, MINI, catalog, load_model
 from engine.memory import plan
-from engine.memory.device import choose
 from engine.models.gguf_import import import_gguf
 from engine.quant import PRECISIONS
 from tests.app.cli.calling import Capture, refused, run
@@ -84,29 +82,10 @@ def test_the_table_names_every_part_and_what_to_change(capsys: Capture) -> None:
     assert "GB are missing: use quantization int4." in out
     assert "Note: counted from config.json" in out
     assert "\x1b" not in out
-
-
-def test_on_a_gpu_the_table_names_what_no_tensor_takes(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = dataclasses.replace(choose("cpu", "bfloat16"), device=torch.device("cuda", 0))
-    monkeypatch.setattr("engine.models.folder.choose", lambda *_: place)
-    monkeypatch.setattr(kernels, "why_plain", lambda _: None)
-    code, out, _ = run(capsys, "plan", "26b-a4b", "--context", "32768")
-    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line}
-    assert code == 0
-    assert all(float(rows[part][0]) > 0.3 for part in ("cuda_context", "reserve"))
-    assert "process" not in rows
-    assert "allocators" in " ".join(rows["reserve"])
-    assert float(rows["total"][0]) <= 18.0
-
-
-def test_a_small_model_is_reported_in_megabytes(capsys: Capture) -> None:
     code, out, _ = run(capsys, "plan", MINI)
     total = next(line for line in out.splitlines() if line.startswith("total"))
-    assert code == 0
+    assert (code, total.split()[-1]) == (0, "fits")
     assert "MB" in out.splitlines()[1]
-    assert 605 < float(total.split()[1]) < 700  # Python and torch are most of it
-    assert total.split()[-1] == "fits"
-    assert "It fits" in out
 
 
 @pytest.mark.parametrize(

@@ -30,12 +30,6 @@ def test_quantize_and_use(tmp_path: Path, capsys: Capture) -> None:
     refused(capsys, "already holds a packed model", "quantize", MINI, folder)
 
 
-def test_quantize_says_what_it_did(tmp_path: Path, capsys: Capture) -> None:
-    code, out, err = run(capsys, "quantize", MINI, tmp_path / "packed")
-    assert (code, err) == (0, "")
-    assert "packed holds safelight-mini with experts in int4-g32: 1.4 MB in" in out
-
-
 def test_a_gguf_file_is_imported(tmp_path: Path, capsys: Capture) -> None:
     file, folder = tiny(tmp_path / "tiny.gguf", catalog.resolve(GAPS)), tmp_path / "packed"
     code, out, err = run(capsys, "quantize", file, folder, "--tokenizer", GAPS)
@@ -97,18 +91,11 @@ def test_bench_of_a_small_shape(tmp_path: Path, capsys: Capture) -> None:
     assert 1e-4 < record["oracle_error"]["experts"] < 0.02  # bf16, as a loaded packed model has it
     assert record["plan_bytes"] > 600 * 10**6
     assert (record["context"], record["plain_reason"]) == (20, "the kernels need an NVIDIA GPU")
-    code, out, _ = run(capsys, *shape)
-    assert code == 0
-    assert re.search(r"^step ms median +[\d.]+$", out, re.MULTILINE)
-    assert "the kernels need an NVIDIA GPU" in out
-
-
-def test_bench_of_a_shape_takes_the_threads_asked_for(tmp_path: Path, capsys: Capture) -> None:
-    (tmp_path / "config.json").write_text(json.dumps(config_dict(packable().config)))
     before = torch.get_num_threads()
-    shape = "bench", "--shape", tmp_path, "--random-weights", "--context", 20, "--device", "cpu", "--steps", 1, "--json"
     try:
         code, out, _ = run(capsys, *shape, "--threads", before + 1)
-        assert (code, json.loads(out)["threads"], torch.get_num_threads()) == (0, before + 1, before + 1)
+        assert (code, torch.get_num_threads()) == (0, before + 1)
     finally:
         torch.set_num_threads(before)
+    assert re.search(r"^step ms median +[\d.]+$", out, re.MULTILINE)
+    assert "the kernels need an NVIDIA GPU" in out

@@ -24,11 +24,8 @@ from engine import (
     StepFinished,
     windows,
 )
-from engine.tasks import sudoku
 
-SOLUTION = sudoku.solutions(
-    "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79".replace(".", "0")
-)[0]
+SOLUTION = "534678912672195348198342567859761423426853791713924856961537284287419635345286179"
 
 
 class Screen(io.StringIO):
@@ -149,6 +146,8 @@ def test_the_calm_canvas_shows_guesses_and_the_raw_one_noise() -> None:
     calm = running.canvas(block(2), Letters(), 72, None, calm=True)
     raw = running.canvas(block(2), Letters(), 72, None, calm=False)
     assert (calm.plain, raw.plain) == ("cantzz", "caqtzz")
+    assert running.canvas(block(1), Letters(), 72, 2, calm=True).plain == "qw\ner\nty"
+    assert running.canvas(block(1), Letters(), 4, None, calm=True).plain == "qwer\nty"
     assert [span.style for span in raw.spans] == ["underline", "underline", "dim", "underline", "dim", "dim"]
 
 
@@ -165,14 +164,11 @@ def test_a_committed_canvas_hides_its_padding() -> None:
     assert "block 0" in running.status(block(4), GenerationConfig(), 2).plain
 
 
-def test_tokens_cannot_write_to_the_terminal() -> None:
+def test_tokens_and_names_cannot_write_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     assert running.glyph(28, CellState.NOISE, Letters()) == "\N{REPLACEMENT CHARACTER}[2J"
     assert running.glyph(27, CellState.NOISE, Letters()) == running.BREAK
     assert running.glyph(26, CellState.NOISE, Letters()) == running.CONTROL
     assert terminal.printable("a\x07\tb\n\x9b") == "a\N{REPLACEMENT CHARACTER}\tb\n\N{REPLACEMENT CHARACTER}"
-
-
-def test_names_cannot_write_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     name, shown = "model\x1b]0;owned\x1b[2J\x9b31m", "model\ufffd]0;owned\ufffd[2J"
     out = Screen()
     screen = terminal.console(out)
@@ -185,11 +181,6 @@ def test_names_cannot_write_to_the_terminal(capsys: pytest.CaptureFixture[str]) 
     assert "\x1b[1m" in written  # styles are kept
     terminal.say(name)
     assert capsys.readouterr().err == f"safelight: {shown}\ufffd31m\n"
-
-
-def test_a_canvas_is_broken_into_rows() -> None:
-    assert running.canvas(block(1), Letters(), 72, 2, calm=True).plain == "qw\ner\nty"
-    assert running.canvas(block(1), Letters(), 4, None, calm=True).plain == "qwer\nty"
 
 
 def test_notes_only_on_terminals_and_taken_away() -> None:

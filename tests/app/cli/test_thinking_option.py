@@ -47,16 +47,6 @@ def test_a_thought_has_so_many_tokens(thinker: Path, capsys: Capture) -> None:
     assert found["tokens"] == BUDGET + 1 + len(found["text"])
 
 
-def test_an_answer_of_a_format_begins_behind_the_thought(thinker: Path, capsys: Capture) -> None:
-    ask = ("generate", "Spell the word robot.", "--model", thinker, "--device", "cpu", "--json", "--think")
-    code, out, err = run(capsys, *ask, "--thinking-tokens", BUDGET, "--choices", "yes", "no")
-    found = json.loads(out)
-    assert (code, err) == (0, "")
-    assert len(found["thinking"]) == BUDGET
-    assert found["text"] in ("yes", "no")
-    assert found["tokens"] == BUDGET + 1 + len(found["text"])
-
-
 def test_the_window_offers_a_bound_where_the_model_has_an_end_of_thoughts(thinker: Path, qtbot: QtBot) -> None:
     strip = SettingsStrip(SettingsValues(decoders=DECODERS))
     qtbot.addWidget(strip)

@@ -86,25 +86,25 @@ def test_ctrl_c_compares_what_all_have_answered(capsys: Capture, monkeypatch: Pa
     assert (found["finished"], found["chosen"]) == (False, None)
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("tasks.csv", "prompt,answer\nReverse the word robot.,tobor\nReverse the word stone.,stone\n"),
-        (
-            "tasks.jsonl",
-            '{"prompt": "Reverse the word robot.", "answer": "tobor"}\n\n'
-            '{"prompt": "Reverse the word stone.", "answer": "stone", "more": 1}\n',
-        ),
-    ],
-)
-def test_a_file_of_ones_own(capsys: Capture, tmp_path: Path, name: str, text: str) -> None:
-    (tmp_path / name).write_text(text)
-    code, out, err = run(capsys, "tune", "--file", str(tmp_path / name), "--json", *RULES)
+def test_a_file_of_lines_of_json(capsys: Capture, tmp_path: Path) -> None:
+    tasks = [
+        {"prompt": f"Reverse the word {word}.", "answer": answer} for word, answer in (("robot", "tobor"), ("a", "b"))
+    ]
+    (tmp_path / "tasks.jsonl").write_text("\n\n".join(map(json.dumps, tasks)))
+    code, out, err = run(capsys, "tune", "--file", str(tmp_path / "tasks.jsonl"), "--json", *RULES)
     assert code == 0
     assert err.startswith("safelight: with fewer than 381 prompts nothing can be shown to within 1 points")
     found = json.loads(out)
     assert [(row["count"], row["exact"]) for row in found["rows"]] == [(2, 1)] * 3
     assert found["chosen"] == "entropy_bound 0.1"
+    for text, why in (
+        ("prompt\nReverse the word robot.\n", "line 2 has no prompt and answer"),
+        ('{"prompt": "a"}', "line 1 has no prompt and answer"),
+        ("{", "line 1"),
+        ("prompt,answer\n", "holds no prompts"),
+    ):
+        (tmp_path / "tasks").write_text(text)
+        refused(capsys, why, "tune", "--file", str(tmp_path / "tasks"))
 
 
 @pytest.mark.parametrize(
@@ -124,20 +124,6 @@ def test_a_file_of_ones_own(capsys: Capture, tmp_path: Path, name: str, text: st
 )
 def test_what_is_refused(capsys: Capture, given: tuple[str, ...], why: str) -> None:
     refused(capsys, why, "tune", *given)
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("prompt\nReverse the word robot.\n", "line 2 has no prompt and answer"),
-        ('{"prompt": "a"}', "line 1 has no prompt and answer"),
-        ("{", "line 1"),
-        ("prompt,answer\n", "holds no prompts"),
-    ],
-)
-def test_a_file_that_is_none(capsys: Capture, tmp_path: Path, text: str, why: str) -> None:
-    (tmp_path / "tasks").write_text(text)
-    refused(capsys, why, "tune", "--file", str(tmp_path / "tasks"))
 
 
 def test_candidates_lie_around_the_defaults() -> None:
