@@ -116,6 +116,8 @@ def _stream(random: Random) -> Callable[[Request], None]:
 def _run(random: Random) -> Callable[[Request], None]:
     """A run of another Safelight: records that are sound by their checksums and hold what they should not."""
     from engine.service.wire import CONTENT_TYPE
+    from engine.trace.format import OPENING, opening
+    from tests.hostile.kinds.traces import changed, records_of
 
     body = _safelight()[2]
     match random.randrange(10):
@@ -124,40 +126,8 @@ def _run(random: Random) -> Callable[[Request], None]:
         case 1:
             body = mutate.damaged(random, body)
         case _:
-            body = _framed_anew(random, body)
+            body = changed(random, records_of(opening() + body))[OPENING.size :]
     return _cut(random, body, CONTENT_TYPE)
-
-
-def _framed_anew(random: Random, body: bytes) -> bytes:
-    from engine.trace.format import HEAD as RECORD
-    from engine.trace.format import frame, read_head, unpack
-
-    records, place = [], 0
-    while place < len(body):
-        head = read_head(body[place : place + RECORD.size], place + RECORD.size)
-        assert head is not None
-        records.append([head.kind, unpack(head, body[head.start : head.end], head.size), head.block, head.step])
-        place = head.end
-    objects = [payload for _, payload, *_ in records if payload[:1] == b"{"]
-    for _ in range(1 + random.randrange(3)):
-        at = random.randrange(len(records))
-        record = list(records[at])
-        match random.randrange(6):
-            case 0:
-                del records[at]
-            case 1:
-                records.insert(random.randrange(len(records) + 1), record)
-            case 2:
-                records[at][random.choice((2, 3))] = random.choice((-1, 0, 1, 5, 2**31 - 1, -(2**31)))
-            case 3:
-                records[at][0] = random.choice((b"HEAD", b"STEP", b"COMM", b"PART", b"DONE", b"ENDS", b"IDLE", b"XXXX"))
-            case _ if record[1] in objects:
-                records[at][1] = mutate.dumped(random, mutate.tree(random, json.loads(record[1])))
-            case _:
-                records[at][1] = mutate.damaged(random, record[1])
-        if not records:
-            break
-    return b"".join(frame(*record) for record in records)
 
 
 def _route(random: Random, usual: Callable[[Random], Callable[[Request], None]]) -> Callable[[Request], None]:

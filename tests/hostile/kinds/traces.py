@@ -27,7 +27,21 @@ from tests.hostile.kind import Attempt, Kind
 
 Record = tuple[bytes, bytes, int, int]  # kind, payload, block, step
 SHAPES = ((6, 2, 3, 3), (1, 1, 2, 0), (64, 3, 8, 8), (256, 1, 12, 8), (16, 2, 40, 64), (300, 1, 2, None))
-KNOWN = (b"HEAD", b"IMAG", b"PIEC", b"PREF", b"CANV", b"STEP", b"PINS", b"SLOT", b"TEXT", b"COMM", b"DONE", b"FAIL")
+KNOWN = (
+    b"HEAD",
+    b"IMAG",
+    b"PIEC",
+    b"PREF",
+    b"CANV",
+    b"STEP",
+    b"PINS",
+    b"SLOT",
+    b"TEXT",
+    b"COMM",
+    b"DONE",
+    b"FAIL",
+    b"IDLE",
+)
 MEGABYTE = 2**20
 PICTURE, TEXTS = picture(), (letter, is_tenth, letters)
 FIXED: dict[str, Any] = {"id": "0" * 32, "created": "2026-01-01T00:00:00+00:00", "app_version": ""}
@@ -58,7 +72,8 @@ def _runs() -> tuple[bytes, ...]:
     return tuple(made)
 
 
-def _records(data: bytes) -> list[Record]:
+def records_of(data: bytes) -> list[Record]:
+    """Returns the records of a trace, unpacked."""
     found, place = [], OPENING.size
     while place < len(data):
         kind, stored, _, block, step, _, _ = HEAD.unpack_from(data, place)
@@ -95,8 +110,8 @@ def _json(random: Random, payload: bytes) -> bytes:
                 return mutate.damaged(random, payload)
 
 
-def _payload(random: Random, kind: bytes, payload: bytes) -> bytes:
-    if kind in (b"HEAD", b"TEXT", b"FAIL") and random.random() < 0.7:
+def _payload(random: Random, payload: bytes) -> bytes:
+    if payload[:1] == b"{" and random.random() < 0.7:
         return _json(random, payload)
     match random.randrange(6):
         case 0:
@@ -165,11 +180,11 @@ def build(random: Random) -> bytes:
         case 0:
             return mutate.damaged(random, data)
         case 1:
-            return _written(_long(random, _records(_runs()[random.choice((0, 1))])))
+            return _written(_long(random, records_of(_runs()[random.choice((0, 1))])))
         case 2 if random.random() < 0.3:
             return _written(_vast(random))
         case _:
-            return _changed(random, _records(data))
+            return changed(random, records_of(data))
 
 
 def _written(records: list[Record]) -> bytes:
@@ -184,7 +199,7 @@ def _written(records: list[Record]) -> bytes:
     return b"".join(parts)
 
 
-def _changed(random: Random, records: list[Record]) -> bytes:
+def changed(random: Random, records: list[Record]) -> bytes:
     """Some records changed, moved or doubled, all with right checksums and most with right sizes."""
     records = list(records)
     lies: dict[int, bytes] = {}
@@ -210,7 +225,7 @@ def _changed(random: Random, records: list[Record]) -> bytes:
                 lies[at] = _lying(random, kind, zlib.compress(payload), size, block, step)
                 continue
             case _:
-                payload = _payload(random, kind, payload)
+                payload = _payload(random, payload)
         records[at] = kind, payload, block, step
     parts = [lies.get(at) or frame(*record) for at, record in enumerate(records)]
     data = opening() + b"".join(parts)
