@@ -27,7 +27,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from PySide6.QtCore import QCoreApplication, QEventLoop, Slot
+from PySide6.QtCore import QCoreApplication, Slot
+from PySide6.QtTest import QTest
 
 from app.library import Library
 from app.library.conversations import ConversationStore
@@ -39,7 +40,7 @@ from tests.app.desk import Desk, shape
 from tests.fake_engine import FakeEngine
 from tests.hostile.faults import FullDisk, Locker, NoLongerFiles, can_have_a_namespace, mounted
 
-HANGS = 20.0  # seconds that anything may take to come about
+HANGS = 20.0  # seconds that anything may take to happen
 ACTIONS = (6, 14)  # in a round
 INSIDE = "--inside"
 
@@ -69,7 +70,12 @@ class NotingDesk(Desk):
         self.knows_of_lost_traces |= isinstance(reply, TraceNotKept)
 
 
-# ------------------------------------------------------------------ a round
+def until(happened: Callable[[], bool]) -> None:
+    ends = time.monotonic() + HANGS
+    while not happened():
+        QTest.qWait(2)
+        if time.monotonic() > ends:
+            raise TimeoutError("it did not happen")
 
 
 class Round:
@@ -89,20 +95,20 @@ class Round:
 
     def play(self) -> None:
         self._desk.slot.load(MINI)
-        self._until(lambda: self._desk.model is not None)
+        until(lambda: self._desk.model is not None)
         for _ in range(self._random.randint(*ACTIONS)):
             self._maybe_change_faults(0.3)
             self._figures.actions += 1
             self._random.choice(self._possible())()
             self._maybe_change_faults(0.2)
-            self._spin(self._random.choice((0.0, 0.0, 0.02)))
+            QTest.qWait(self._random.choice((0, 0, 20)))
         ending = self._random.choice(("passes first", "passes first", "passes while closing", "stays"))
         if not self._under:
             ending = "passes first"
         if ending == "passes first":
             self._end_faults()
-            self._until(lambda: self._session.active is None or self._fake.hold)
-            self._until(self._is_saved)
+            until(lambda: self._session.active is None or self._fake.hold)
+            until(lambda: self._desk.problems[-1:] in ([], [""]))
         self._close(self._end_faults if ending == "passes while closing" else lambda: None)
         self._end_faults()
         self._check()
@@ -143,17 +149,28 @@ class Round:
     # --- what a user does --------------------------------------------------------------------------------------------
 
     def _possible(self) -> list[Callable[[], None]]:
-        acts: list[Callable[[], None]] = [self._ask] * 4 + [self._session.open_new, self._describe]
-        if self._session.chat.turns:
-            acts += [self._again, self._edit, self._choose, self._remove, self._rename, self._open]
-            acts.append(self._session.undo_remove)
+        session = self._session
+        acts = [*[lambda: self._run(session.ask, self._text())] * 4, session.open_new, self._describe]
+        if session.chat.turns:
+            turn = self._random.choice(session.chat.turns)
+            acts.append(lambda: self._run(session.ask_again, turn))
+            acts.append(lambda: self._run(session.edit, turn, self._text()))
+            acts += [lambda: self._choose(turn), lambda: self._remove(turn)]
+            acts += [session.undo_remove, self._rename, self._open]
         return acts
 
-    def _run(self, begin: Callable[[], None]) -> None:
+    def _text(self) -> str:
+        return f"text {self._random.randrange(10**9)}"
+
+    def _run(self, begin: Callable[..., None], *what: object) -> None:
         """A run, with a change of faults in its middle; sometimes it is stopped, or another conversation is shown."""
         random = self._random
+        self._finish()
         self._fake.hold = True
-        begin()
+        if begin == self._session.ask:
+            begin(*what, (), self._desk.loaded)
+        else:
+            begin(*what, self._desk.loaded)
         answer = self._session.active
         assert answer is not None
         if self._session.chat not in self._chats:
@@ -161,7 +178,7 @@ class Round:
         early = random.randint(0, self._fake.steps - 1)
         if early:
             self._fake.gate.release(early)
-        self._until(lambda: answer.stats.total_steps >= early)
+        until(lambda: answer.stats.total_steps >= early)
         self._maybe_change_faults(0.5)
         if random.random() < 0.15:
             self._session.stop()
@@ -174,36 +191,17 @@ class Round:
     def _finish(self) -> None:
         self._fake.hold = False
         self._fake.gate.release(100)
-        self._until(lambda: self._session.active is None)
+        until(lambda: self._session.active is None)
         while self._fake.gate.acquire(blocking=False):
             pass
 
-    def _ask(self) -> None:
-        self._finish()
-        prompt = f"prompt {self._random.randrange(10**9)}"
-        self._run(lambda: self._session.ask(prompt, (), self._desk.loaded))
-
-    def _again(self) -> None:
-        self._finish()
-        self._run(lambda: self._session.ask_again(self._turn(), self._desk.loaded))
-
-    def _edit(self) -> None:
-        self._finish()
-        prompt = f"otherwise {self._random.randrange(10**9)}"
-        self._run(lambda: self._session.edit(self._turn(), prompt, self._desk.loaded))
-
-    def _turn(self) -> Turn:
-        return self._random.choice(self._session.chat.turns)
-
-    def _choose(self) -> None:
-        turn = self._turn()
+    def _choose(self, turn: Turn) -> None:
         if self._random.random() < 0.5:
             self._session.choose_answer(turn, self._random.randrange(len(turn.answers)))
         else:
             self._session.choose_prompt(turn, self._random.randrange(len(self._session.chat.alternatives(turn))))
 
-    def _remove(self) -> None:
-        turn = self._turn()
+    def _remove(self, turn: Turn) -> None:
         with contextlib.suppress(SafelightError):  # an answer is being written
             if self._random.random() < 0.5:
                 self._session.remove(turn)
@@ -224,8 +222,7 @@ class Round:
         self._chats = [self._session.chat if chat is known else chat for chat in self._chats]
 
     def _describe(self) -> None:
-        prompt = f"Be {self._random.randrange(10**9)}."
-        self._session.describe(system_prompt=prompt, preset="default", think=False)
+        self._session.describe(system_prompt=self._text(), preset="default", think=False)
 
     def _rename(self) -> None:
         id = self._session.conversation
@@ -233,27 +230,7 @@ class Round:
             return
         with contextlib.suppress(SafelightError):
             self._session.saving.require_saved()
-            self._session.library.describe(id, title=f"title {self._random.randrange(10**9)}")
-
-    # --- waiting -----------------------------------------------------------------------------------------------------
-
-    def _is_saved(self) -> bool:
-        return not self._desk.problems or self._desk.problems[-1] == ""
-
-    def _spin(self, seconds: float) -> None:
-        ends = time.monotonic() + seconds
-        while True:
-            QCoreApplication.processEvents(QEventLoop.ProcessEventsFlag.AllEvents)
-            if time.monotonic() >= ends:
-                return
-            time.sleep(0.002)
-
-    def _until(self, happened: Callable[[], bool]) -> None:
-        ends = time.monotonic() + HANGS
-        while not happened():
-            self._spin(0.002)
-            if time.monotonic() > ends:
-                raise TimeoutError("it did not come about")
+            self._session.library.describe(id, title=self._text())
 
     # --- what must be there ------------------------------------------------------------------------------------------
 

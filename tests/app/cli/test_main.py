@@ -225,16 +225,14 @@ def test_ctrl_c_keeps_the_puzzles_done(capsys: Capture, monkeypatch: Patch) -> N
 
 
 def test_made_puzzles_are_unique_held_out_and_in_range(capsys: Capture) -> None:
-    code, out, err = run(capsys, "sudoku", "--make", "6", "--givens", "30-33", "--seed", "4")
-    boards = out.split()
-    assert (code, err) == (0, "")
-    assert len(set(boards)) == 6
-    for board in boards:
-        assert 30 <= sudoku.givens(sudoku.parse(board)) <= 33
+    make = ("sudoku", "--make", "3", "--givens", "38-40", "--seed", "4")
+    code, out, err = run(capsys, *make)
+    assert (code, err, len(set(out.split()))) == (0, "", 3)
+    for board in out.split():
+        assert 38 <= sudoku.givens(sudoku.parse(board)) <= 40
         (solution,) = sudoku.solutions(board)
         assert sudoku.is_held_out(solution)
-    assert run(capsys, "sudoku", "--make", "6", "--givens", "30-33", "--seed", "4")[1] == out
-    assert run(capsys, "sudoku", "--make", "1", "--givens", "40", "--seed", "5")[1].count("0") == 41
+    assert run(capsys, *make)[1] == out
 
 
 def test_a_bad_puzzle_is_named_before_any_is_run(capsys: Capture, tmp_path: Path, monkeypatch: Patch) -> None:
@@ -260,14 +258,10 @@ def test_bench_of_a_model(capsys: Capture) -> None:
     assert (code, err) == (0, "")
     assert set(record["step_ms"]) == {"median", "p95"}
     assert set(record["steps_per_canvas"]) == {"mean", "median"}
-    asked = "bench", "--prompt-tokens", "16", "--max-new-tokens", "3", "--runs", "2", "--threads", "1"
-    code, out, _ = run(capsys, *asked)
-    assert code == 0
-    assert re.search(r"^prompt tokens +16$", out, re.MULTILINE)
-    code, out, err = run(capsys, *asked, "--json")
-    record = json.loads(out)
-    assert (code, err) == (0, "")
-    assert (record["prompt_tokens"], record["new_tokens"], record["threads"], record["runs"]) == (16, 3, 1, 2)
+    asked = "bench", "--prompt-tokens", "16", "--max-new-tokens", "3", "--runs", "1", "--threads", "1"
+    assert re.search(r"^prompt tokens +16$", run(capsys, *asked)[1], re.MULTILINE)
+    record = json.loads(run(capsys, *asked, "--json")[1])
+    assert (record["prompt_tokens"], record["new_tokens"], record["threads"], record["runs"]) == (16, 3, 1, 1)
 
 
 # --- bad input ----------------------------------------------------------------------------------------------------
@@ -389,8 +383,8 @@ runpy.run_module("app", run_name="__main__", alter_sys=True)
 )
 def test_ctrl_c_while_modules_load_ends_quietly(module: str) -> None:
     command = [sys.executable, "-c", INTERRUPTED, module, "plan", "26b-a4b", "--device", "cpu"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
 def test_help_and_argument_errors_import_neither_torch_nor_qt() -> None:
@@ -410,13 +404,8 @@ def test_no_display_is_one_line_and_exit_2(capsys: Capture, monkeypatch: Patch) 
 
 def test_outputs_that_take_nothing() -> None:
     command = [sys.executable, "-m", "app", "sudoku", "--make", "1", "--givens", "60"]
-    script = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:], close_fds=True))"
-    closed = subprocess.run(
-        [sys.executable, "-c", f"import os; os.close(1); {script}", *command],
-        cwd=ROOT,
-        stderr=subprocess.PIPE,
-        check=False,
-    )
+    replaced = [sys.executable, "-c", "import os, sys; os.close(1); os.execv(sys.argv[1], sys.argv[1:])", *command]
+    closed = subprocess.run(replaced, cwd=ROOT, stderr=subprocess.PIPE, check=False)
     assert (closed.returncode, closed.stderr) == (0, b"")
     if os.path.exists("/dev/full"):
         with open("/dev/full", "wb") as full:
@@ -426,14 +415,9 @@ def test_outputs_that_take_nothing() -> None:
 
 
 def test_which_platforms_need_a_display() -> None:
-    assert not window.needs_xcb({"QT_QPA_PLATFORM": "offscreen"})
     assert not window.needs_xcb({"QT_QPA_PLATFORM": "minimal:fontdb"})
-    for environment in (
-        {},
-        {"QT_QPA_PLATFORM": "xcb"},
-        {"QT_QPA_PLATFORM": "xcb", "WAYLAND_DISPLAY": "wayland-0"},
-        {"DISPLAY": ""},
-    ):
+    xcb = {"QT_QPA_PLATFORM": "xcb"}
+    for environment in ({}, xcb, {**xcb, "WAYLAND_DISPLAY": "wayland-0"}, {"DISPLAY": ""}):
         with pytest.raises(engine.SafelightError, match="there is no display"):
             window.needs_xcb(environment)
     assert window.needs_xcb({"DISPLAY": ":7"})

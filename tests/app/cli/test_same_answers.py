@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -149,13 +148,6 @@ def test_a_server_lists_the_whole_and_each_part_and_a_client_may_name_any(served
     assert (found["model"], found["content"][0]["text"]) == (MINI, "19")
     counted = served.http.post("/v1/messages/count_tokens", json=message).json()["input_tokens"]
     assert counted == found["usage"]["input_tokens"] + found["usage"]["cache_read_input_tokens"]
-
-
-def test_clients_at_the_same_time_get_their_own_answers(served: Served) -> None:
-    rows = [row for row in ROWS if row.part != TALK.id][::3]
-    with ThreadPoolExecutor(8) as clients:
-        found = list(clients.map(lambda row: said_by(served.chat(row.prompt, seed=SEED)), rows))
-    assert found == [said_by(served.chat(row.prompt, seed=SEED)) for row in rows]
 
 
 def test_a_part_s_own_facts_plan_its_answer(served: Served) -> None:

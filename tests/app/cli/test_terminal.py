@@ -151,17 +151,14 @@ def test_the_calm_canvas_shows_guesses_and_the_raw_one_noise() -> None:
     assert [span.style for span in raw.spans] == ["underline", "underline", "dim", "underline", "dim", "dim"]
 
 
-def test_taken_back_and_settled_cells() -> None:
+def test_taken_back_settled_and_committed_cells() -> None:
+    assert running.canvas(block(4), Letters(), 72, None, calm=True).plain == "cano  "  # the padding is hidden
+    assert "finished" in running.status(block(4), GenerationConfig(), 1).plain
+    assert "block 0" in running.status(block(4), GenerationConfig(), 2).plain
     text = running.canvas(block(3), Letters(), 72, None, calm=False)
     assert "strike" in str(next(span.style for span in text.spans if span.start == 3))
     assert next(span.style for span in text.spans if span.start == 0) == "bold"
     assert running.legend(block(3), calm=False).plain == "noise 1  accepted 2  taken back 1  settled 2"
-
-
-def test_a_committed_canvas_hides_its_padding() -> None:
-    assert running.canvas(block(4), Letters(), 72, None, calm=True).plain == "cano  "
-    assert "finished" in running.status(block(4), GenerationConfig(), 1).plain
-    assert "block 0" in running.status(block(4), GenerationConfig(), 2).plain
 
 
 def test_tokens_and_names_cannot_write_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
