@@ -53,23 +53,6 @@ def test_every_import_inside_a_function_says_why() -> None:
     assert not silent, f"move to the top, or say in a comment what is put off: {silent}"
 
 
-@pytest.mark.parametrize(
-    ("body", "lines"),
-    [
-        ("import a", [2]),
-        ("import a  # torch", []),
-        ("import a  # noqa: F401", [2]),
-        ("# torch\n    import a\n    from b import c\n\n    import d", []),
-        ("from a import (  # torch\n        b,\n    )\n    import c", []),
-        ("import a\n    import b  # torch", [2]),
-        ("# of the next line\n    x = 1\n    import a", [4]),
-        ("import a  # torch\n    if x:\n        import b", [4]),
-    ],
-)
-def test_a_reason_is_over_a_block_of_imports_or_on_a_line(body: str, lines: list[int]) -> None:
-    assert unexplained_imports(f"def f():\n    {body}\n") == lines
-
-
 def unexplained_imports(source: str) -> list[int]:
     """Lines of imports inside functions with no reason: on the line, above it, or at the import before it in a row."""
     suites = list(_suites_with_imports(ast.parse(source), False))

@@ -154,25 +154,6 @@ def test_what_people_read_is_in_plain_english() -> None:
     assert not found, "\n".join(map(str, found))
 
 
-def test_texts_are_found_and_held_to_plain_words(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr(strings, "ROOT", tmp_path)
-    (tmp_path / "app").mkdir()
-    lines = (
-        '"""A docstring beside it."""',
-        "x = tr(f'It is under way: {name} is told')",
-        "y = ['a_key', 'SELECT a FROM b', 'Model', 'QLabel { color: red; }', r'\\d+ words here']",
-        "z = 'Two words ' 'remelted'",
-    )
-    (tmp_path / "app" / "some.py").write_text("\n".join(lines))
-    found = strings.in_folders(["app"])
-    assert [(text.line, text.text) for text in found] == [
-        (2, "It is under way: {} is told"),
-        (3, "Model"),
-        (4, "Two words remelted"),
-    ]
-    assert [fault.line for fault in faults_of_texts(found)] == [2, 2, 4]
-
-
 def test_the_code_is_in_plain_english() -> None:
     found = in_folders(FOLDERS)
     assert not found, "\n".join(map(str, found))
@@ -192,22 +173,18 @@ def test_the_documents_are_in_plain_english() -> None:
     assert not found, "\n".join(map(str, found))
 
 
-def test_what_is_ruled_out_in_a_document_is_found(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setitem(globals(), "ROOT", tmp_path)
-    page = tmp_path / "some.md"
-    long = " ".join(["word"] * (MAX_WORDS + 1))
-    page.write_text(
-        f"# A page\n```\nbeside {long}\n```\n`remelted`\n\nIt is remelted.\n\n| beside {long} |\n\n{long}\n"
-    )
-    assert sorted(fault.line for fault in faults_of_page(page)) == [0, 7, 9]
-
-
 def test_what_is_ruled_out_is_found(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setitem(globals(), "ROOT", tmp_path)
     file = tmp_path / "some.py"
     long = " ".join(["word"] * (MAX_WORDS + 1))
     file.write_text(f'"""Whether it is."""\ndef told(x):\n    """Returns ``way``, and tells it."""\n    # {long}\n')
     assert [fault.line for fault in faults(file)] == [1, 2, 3, 4]
+    page = tmp_path / "some.md"
+    page.write_text(f"# A page\n```\nbeside {long}\n```\n`remelted`\n\nIt is remelted.\n\n{long}\n")
+    assert sorted(fault.line for fault in faults_of_page(page)) == [0, 7]
+    monkeypatch.setattr(strings, "ROOT", tmp_path)
+    file.write_text('"""A docstring beside it."""\nx = tr(f"It is told: {name}")\ny = ["a_key", "SELECT a FROM b"]\n')
+    assert [fault.line for fault in faults_of_texts(strings.in_folders(["some.py"]))] == [2]
 
 
 if __name__ == "__main__":

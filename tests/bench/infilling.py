@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib.util
-import json
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -129,7 +128,6 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--check", action="store_true", help="compare with transformers")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--out", type=Path, help="a file for each task's result, as lines of JSON")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     model = load_model(args.folder, dtype="float32", threads=args.threads)
@@ -141,10 +139,6 @@ def main() -> None:
         right += text == task.line
         prompts.append(prompt)
         rows.append(tokens)
-        if args.out:
-            with args.out.open("a", encoding="utf-8") as file:
-                record = {"name": task.name, "line": task.line, "written": text, "prompt": prompt, "tokens": tokens}
-                file.write(json.dumps(record) + "\n")
         if place % 20 == 0 or place == len(drawn):
             print(f"{right} of {place} lines are right, {time.perf_counter() - started:.0f} s", flush=True)
     if args.check:

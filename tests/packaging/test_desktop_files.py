@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import configparser
+import io
 import re
 import shutil
-import struct
 import subprocess
 import sys
 import tomllib
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from typing import Any
 
 import pytest
+from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[2]
 LINUX = ROOT / "packaging" / "linux"
 ENTRY = LINUX / "safelight.desktop"
 METAINFO = LINUX / "app.safelight.safelight.metainfo.xml"
 ICONS = ROOT / "assets" / "icons"
-PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def read_entry(path: Path) -> configparser.SectionProxy:
@@ -63,9 +64,8 @@ def test_the_validators_find_nothing(command: list[str | Path]) -> None:
     assert "hint" not in done.stdout
 
 
-def png_size(data: bytes) -> tuple[int, int]:
-    assert data.startswith(PNG)
-    return struct.unpack(">II", data[16:24])
+def opened(path: Path) -> Any:
+    return Image.open(io.BytesIO(path.read_bytes()))
 
 
 def test_icons_have_the_sizes_that_they_claim() -> None:
@@ -73,24 +73,12 @@ def test_icons_have_the_sizes_that_they_claim() -> None:
     assert len(found) == 8
     for path in found:
         pixels = int(path.parts[-3].partition("x")[0])
-        assert png_size(path.read_bytes()) == (pixels, pixels)
-
-    data = (ICONS / "safelight.ico").read_bytes()
-    reserved, kind, count = struct.unpack_from("<HHH", data)
-    assert (reserved, kind) == (0, 1)
-    for index in range(count):
-        width, height, *_, size, at = struct.unpack_from("<BBBBHHII", data, 6 + 16 * index)
-        assert png_size(data[at : at + size]) == (width or 256, height or 256)
-
-    data = (ICONS / "safelight.icns").read_bytes()
-    assert data[:4] == b"icns"
-    assert struct.unpack(">I", data[4:8])[0] == len(data)
-    at, sizes = 8, []
-    while at < len(data):
-        length = struct.unpack(">I", data[at + 4 : at + 8])[0]
-        sizes.append(png_size(data[at + 8 : at + length])[0])
-        at += length
-    assert sizes == [16, 32, 64, 128, 256, 512, 1024]
+        assert opened(path).size == (pixels, pixels)
+    windows = opened(ICONS / "safelight.ico")
+    assert max(windows.info["sizes"]) == (256, 256)
+    assert all(windows.ico.getimage(size).size == size for size in windows.info["sizes"])
+    mac = opened(ICONS / "safelight.icns")
+    assert sorted(width * scale for width, _, scale in mac.info["sizes"]) == [16, 32, 64, 128, 256, 512, 1024]
 
 
 @pytest.fixture(params=["bundle", 'my $HOME\'s "50%" \\ bundle `x`'])
