@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -78,26 +79,16 @@ class Theirs:
         return self.mx.array(self.table.logits(self.prefix, self.read[-1], fed).numpy())[None]
 
 
-class Text:
-    """A tokenizer whose pieces are numbers."""
-
-    last_segment = ""
-
-    def stopping_criteria(self, _token: int) -> bool:
-        return False
-
-    def add_token(self, *_: Any, **__: Any) -> None:
-        return None
-
-    def finalize(self) -> None:
-        return None
+def text() -> Mock:
+    """Returns a tokenizer whose pieces are numbers, and which never stops."""
+    return Mock(last_segment="", stopping_criteria=lambda _token: False)
 
 
 @pytest.mark.parametrize("acceptance", ["confidence_threshold", "entropy_bound"])
 def test_runs_equal_those_of_mlx_vlm(acceptance: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mx = pytest.importorskip("mlx.core", reason="mlx is not installed; see the head of this file")
     theirs = pytest.importorskip("mlx_vlm.generate.diffusion", reason="mlx-vlm is not installed")
-    monkeypatch.setattr(theirs, "make_streaming_detokenizer", lambda _processor: Text())
+    monkeypatch.setattr(theirs, "make_streaming_detokenizer", lambda _processor: text())
     monkeypatch.setattr(sampling, "sample_candidates", lambda logits, _generator: logits.argmax(dim=-1))
     steps = 0
     for seed in range(RUNS):
@@ -122,7 +113,7 @@ def test_runs_equal_those_of_mlx_vlm(acceptance: str, monkeypatch: pytest.Monkey
                     for place, event in enumerate(taken)]  # fmt: skip
         noise = iter([begun[0], *_noises(taken, begun, config)])
         monkeypatch.setattr(theirs, "_diffusion_initialize_canvas", _noise_of(noise, mx))
-        model, tokenizer = Theirs(Sharp(seed, 0.7), config, mx), Text()
+        model, tokenizer = Theirs(Sharp(seed, 0.7), config, mx), text()
         for _ in theirs.stream_diffusion_generate(
             model, tokenizer, tokenizer, mx.array([prompt]), None, None,
             max_tokens=config.max_new_tokens, skip_special_token_ids=[], temperature=0.0,

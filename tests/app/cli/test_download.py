@@ -16,6 +16,7 @@ from engine import MINI
 from engine.catalog import resolve
 from engine.hub.record import size_of
 from engine.hub_cache import repo_folder, snapshot_of
+from tests.app.cli.calling import refused
 from tests.engine.hub.server import Hub, serving
 
 REPO = "someone/skills"
@@ -62,15 +63,7 @@ def test_it_is_paused_and_goes_on_and_opens_by_its_name(hub: Hub, capsys: Captur
     assert main(["plan", REPO, "--json"]) == 0
 
 
-def test_errors_are_one_line(hub: Hub, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_fetched_is_one_line(hub: Hub, capsys: Capture) -> None:
     hub.token = "hf_right"
-    assert main(["download", REPO]) == 2
-    assert capsys.readouterr().err.startswith(f"safelight: {REPO} is closed: accept its licence at {hub.endpoint}/")
-    monkeypatch.setenv("HF_TOKEN", "hf_right")
-    assert main(["download", REPO]) == 0
-    assert main(["download", "no/such"]) == 2
-    assert main(["download", "../x"]) == 2
-    assert capsys.readouterr().err.splitlines() == [
-        f"safelight: there is no repository no/such at {hub.endpoint}; check the name",
-        "safelight: '../x' is not the name of a repository; it looks like owner/name",
-    ]
+    refused(capsys, f"{REPO} is closed: accept its licence at {hub.endpoint}/", "download", REPO)
+    refused(capsys, "is not the name of a repository", "download", "../x")

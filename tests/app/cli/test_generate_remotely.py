@@ -36,13 +36,6 @@ def test_the_text_of_an_answer_that_breaks_off_is_printed(capsys: pytest.Capture
     assert (record["text"], record["reason"]) == ("All that came.", "failed")
 
 
-def test_an_answer_that_never_began_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    refusal = in_json({"error": {"message": "no"}}, "400 Bad Request")
-    with serving(v1_models=models("m"), v1_chat_completions=refusal) as server:
-        assert generate(server, "--json") != 0
-    assert capsys.readouterr().out == ""
-
-
 def test_pictures_and_temperature_are_sent_and_what_only_diffusion_has_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

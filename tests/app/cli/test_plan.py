@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from app.cli.options import QUANTIZATIONS
-from engine import GAPS, MINI, catalog, load_model
+from engine import GAPS, MINI, catalog
 from engine.memory import plan
 from engine.models.gguf_import import import_gguf
 from engine.quant import PRECISIONS
@@ -55,20 +55,6 @@ def test_a_gguf_file_is_planned_as_what_its_import_gives(tmp_path: Path, capsys:
     ]
     assert planned["copy_bytes"] > imported["copy_bytes"] == 0
     refused(capsys, "a packed store needs a quantization; use auto, ", "plan", str(file), "--quantization", "none")
-
-
-def test_a_gguf_file_that_loads_as_it_is_is_planned_as_it_loads(tmp_path: Path, capsys: Capture) -> None:
-    file = gguf_files.small(tmp_path / "small.gguf", catalog.resolve(GAPS), "llama")
-    options = ("--device", "cpu", "--context", "100")
-    planned = json.loads(run(capsys, "plan", str(file), *options, "--json")[1])
-    loaded = load_model(file, device="cpu")
-    assert planned["precision"] == loaded.precision.as_dict()
-    assert planned["quantization"] == "as stored"
-    assert planned["copy_bytes"] == 0
-    code, out, _ = run(capsys, "plan", str(file), *options)
-    assert (code, "import" in out, list(tmp_path.iterdir())) == (0, False, [file])
-    unpacked = json.loads(run(capsys, "plan", str(file), *options, "--quantization", "none", "--json")[1])
-    assert unpacked["quantization"] == "none"  # no packed store has to be written
 
 
 def test_the_table_names_every_part_and_what_to_change(capsys: Capture) -> None:

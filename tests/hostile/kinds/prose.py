@@ -287,7 +287,7 @@ def _make_paste(random: Random, _folder: Path) -> Attempt:
 
         from app.chat.composer.composer import Composer
         from app.chat.messages.prompt_editor import PromptEditor
-        from app.design.action import Action, Actions
+        from app.design.action import Actions
         from app.presets.editor import PresetForm
         from app.presets.store import Preset
         from app.settings.values import SettingsValues
@@ -296,11 +296,14 @@ def _make_paste(random: Random, _folder: Path) -> Attempt:
         from app.window.sidebar.sidebar import SearchField
 
         held = _Held()
-        shown: QWidget
-        field: QPlainTextEdit | QLineEdit
+        composer, editor = Composer(), PromptEditor(lambda _text: None, lambda: None)
+        form, search, palette = PresetForm(SettingsValues()), SearchField(), Palette(Actions())
+        places: tuple[tuple[QWidget, QPlainTextEdit | QLineEdit], ...] = (
+            (composer, composer.edit), (editor, editor.field), (form, form.system_prompt), (search, search),
+            (palette, palette.field),
+        )  # fmt: skip
+        shown, field = places[into]
         if into == 0:
-            shown = composer = Composer()
-            field = composer.edit
             composer.edit.history.set_conversation(texts)
             for _ in range(3):
                 key = QKeyEvent(QKeyEvent.Type.KeyPress, Qt.Key.Key_Up, Qt.KeyboardModifier.NoModifier)
@@ -310,21 +313,10 @@ def _make_paste(random: Random, _folder: Path) -> Attempt:
                 held(lambda text=text: composer.set_text(text))
                 held()
         elif into == 1:
-            shown = editor = PromptEditor(lambda _text: None, lambda: None)
-            field = editor.field
             editor.edit("Before")
         elif into == 2:
-            shown = form = PresetForm(SettingsValues())
-            field = form.system_prompt
             held(lambda: form.show_preset(Preset("1", "Name", texts[0])))
-        elif into == 3:
-            shown = field = SearchField()
-        else:
-            actions = Actions()
-            actions.add(Action("search", "Search conversations", "Search", lambda: None))
-            shown = palette = Palette(actions)
-            field = palette.field
-        _shown.append(shown)
+        _shown.extend(widget for widget, _ in places)
         shown.resize(640, 300)
         held(shown.show)
         held()
