@@ -37,6 +37,7 @@ NAMES = frozenset(
     ways garbage hall
     """.split()  # noqa: SIM905
 )
+NAMED = re.compile(rf"(?:(?<![A-Za-z])|(?<=[a-z])(?=[A-Z]))(?i:{'|'.join(NAMES)})(?![a-z])")  # a name's word, perhaps
 OLD_TERMS = re.compile(
     r"\b(remelt\w*|tokens (per|a) forward)\b", re.IGNORECASE
 )  # of documents; the names that a frame of the server and the skills have are older
@@ -69,10 +70,12 @@ class Fault(NamedTuple):
 def faults(path: Path) -> Iterator[Fault]:
     source = path.read_text(encoding="utf-8")
     place = path.relative_to(ROOT).as_posix()
-    for node in ast.walk(ast.parse(source)):
+    tree = ast.parse(source)
+    for node in ast.walk(tree) if NAMED.search(source) else ():  # most files have no such word
         for name in _names(node):
             if found := NAMES & set(re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower().split("_")):
                 yield Fault(place, getattr(node, "lineno", 0), f"name {name}: {', '.join(sorted(found))}")
+    for node in _statements(tree):
         if isinstance(node, NODES) and (text := ast.get_docstring(node)):
             line = node.body[0].lineno
             if opening := OPENING.match(text):
@@ -89,6 +92,14 @@ def _may_have_unplain_comment(source: str) -> bool:
     """Reads each line from each of its ``#`` on as a comment: to find those that are takes far longer."""
     ends = (line[found.start() :] for line in source.splitlines() for found in re.finditer("#", line))
     return any(next(_unplain(end), None) for end in ends)
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yields a node and the statements below it, without the expressions, which are most of a tree."""
+    yield node
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for inner in getattr(node, name, ()) if not isinstance(node, ast.expr) else ():
+            yield from _statements(inner)
 
 
 def _names(node: ast.AST) -> Iterator[str]:
