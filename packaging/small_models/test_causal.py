@@ -24,7 +24,7 @@ from small_models.causal_trainer import CausalTrainer
 from small_models.checkpointing import read_state
 from small_models.export import export_causal
 from small_models.loop import initialise_matrices
-from small_models.text_loss import read_rows, text_loss
+from small_models.text_loss import read_rows, right_texts, text_loss
 from small_models.text_rows import NOISE, TAIL, NoisedBlock, arrange, draw_blocks, pack
 from small_models.text_source import TextSource
 from small_models.tokenizer import EOS
@@ -120,6 +120,28 @@ def test_packed_losses_and_gradients_equal_a_slow_plain_version(objective: str) 
     torch.testing.assert_close(torch.stack(list(fast)), torch.stack(slow), atol=1e-5, rtol=0)
     for (name, param), other in zip(networks[0].named_parameters(), networks[1].parameters(), strict=True):
         torch.testing.assert_close(param.grad, other.grad, atol=1e-5, rtol=1e-4, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def test_a_text_is_right_where_greedy_decoding_writes_it() -> None:
+    """Looks at the second text of a row, too; one whose last token is another is wrong."""
+    network = fresh("masked")
+    tables = []
+    for seed, changed in ((1, False), (2, True), (3, False)):
+        prompt = torch.randint(9, 128, (5,), generator=torch.Generator().manual_seed(seed))
+        cache, answer = network.new_cache(), []
+        network.prefill(prompt[:-1], cache)
+        token = prompt[-1:]
+        for _ in range(4):
+            token = network.decode(token, cache, commit=1).argmax(dim=-1)
+            answer.append(int(token))
+        if changed:
+            answer[-1] = (answer[-1] + 1) % 128
+        tables.append(arrange(prompt.tolist(), answer, [], NOISE["masked"], MASK))
+    rows = pack(tables, 2, 20)
+    with torch.no_grad():
+        right, there = right_texts(read_rows(network, rows, is_causal=True), rows, 3)
+    assert there.tolist() == [[True, True, False], [True, False, False]]
+    assert right.tolist() == [[True, False, False], [True, False, False]]
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from app.state.decisions.drafts import samples
 from engine.tasks.decisions.questions import OneOf, Option, Score, YesNo
 from engine.tasks.decisions.wording import user_text
 from small_models import decision_examples as examples
+from small_models import decision_facts as facts
 from small_models import decision_rules as rules
 
 
@@ -29,6 +30,18 @@ def test_the_rules_read_the_answers_that_were_drawn(form: examples.Form) -> None
                 solved = rules.solve(decision.state, question)
                 assert solved is not None
                 assert solved.answer == answer
+
+
+@pytest.mark.parametrize("make", facts.FACTS)
+def test_every_question_of_a_fact_has_one_right_answer(make: object) -> None:
+    rng = random.Random(5)
+    for _ in range(60):
+        fact = make(rng)  # type: ignore[operator]
+        for draw in fact.questions:
+            asked = draw(rng)
+            solved = rules.solve(fact.text, asked.question)
+            assert solved is not None
+            assert solved.answer == asked.answer
 
 
 def test_what_the_state_does_not_say_has_no_answer() -> None:

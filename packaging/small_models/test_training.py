@@ -22,7 +22,8 @@ from small_models.decision_rows import TURN_END, DecisionSource, Reads, evidence
 from small_models.distillation import Teacher, answer_places, layer_loss, surprise_loss
 from small_models.losses import evidence_loss, slot_loss, weights
 from small_models.made_puzzles import minimal_puzzles
-from small_models.network import Prefix, attention, denoise, encode, predict, through_layer
+from small_models.muon import orthogonalise
+from small_models.network import Prefix, attention, denoise, encode, predict, text_attention, through_layer
 from small_models.recipes import RECIPES, TEXT_TOKENS, Feed, Recipe
 from small_models.rollout import Pool
 from small_models.rows import SHORT_PROMPT, SkillSource, SudokuSource, prompt_text
@@ -97,6 +98,25 @@ def test_attention_is_what_the_layer_attends_to(layer: int) -> None:
     torch.testing.assert_close(mixed[0], expected, atol=1e-5, rtol=0)
 
 
+def test_text_attention_is_what_the_layer_attends_to() -> None:
+    model, layer = network(), -1
+    ids, present = tokens(40, 1).view(2, 20), torch.ones(2, 20, dtype=torch.bool)
+    present[0, :7] = False
+    mixed: list[Tensor] = []
+    hook = model.layers[layer].self_attn.register_forward_hook(lambda *call: mixed.append(call[2]))
+    outputs: list[Tensor] = []
+    prefix = encode(model, ids, present, outputs=outputs)[1]
+    hook.remove()
+    rows, places = torch.tensor([0, 0, 1]), torch.tensor([8, 19, 4])
+    found = text_attention(model, layer, outputs[layer - 1], prefix, present, (rows, places))
+    assert found[:2, :, :7].max() < -1e6
+    assert found[2, :, 5:].max() < -1e6
+    values = prefix[layer][1][rows]
+    values = values.repeat_interleave(found.shape[1] // values.shape[1], dim=1)
+    expected = model.layers[layer].self_attn.o_proj((found.exp()[:, :, None] @ values)[:, :, 0].flatten(1))
+    torch.testing.assert_close(mixed[0][rows, places], expected, atol=1e-5, rtol=0)
+
+
 def test_evidence_is_found_where_one_head_finds_it() -> None:
     attended = torch.full((2, 4, 5), 0.05)
     attended[0, 2, 3] = 0.9  # 1.05 with the others
@@ -122,6 +142,17 @@ def test_evidence_is_the_same_sign_or_the_lists_end_and_the_number_digit_by_digi
     ends = question_ends(ids)[0].nonzero()[:, 0].tolist()
     assert [text[int(looks[end]) - 3 :][:4] for end in ends] == ["Is p", "Is i", "an 7", "h 61"]
     assert int((looks >= 0).sum()) == 5 + 4
+
+
+def test_orthogonalise_brings_singular_values_near_one() -> None:
+    matrices = torch.randn(3, 20, 32, generator=torch.Generator().manual_seed(0)) * 0.01
+    before, after = torch.linalg.svd(matrices), torch.linalg.svd(orthogonalise(matrices, steps=8))
+    assert after.S.min() > 0.4
+    assert after.S.max() < 1.35
+    # The singular directions stay: it is the orthogonal factor, not any orthogonal matrix.
+    factor = before.U[..., :, : before.S.shape[-1]] @ before.Vh[..., : before.S.shape[-1], :]
+    overlap = (orthogonalise(matrices, steps=8) * factor).sum((-2, -1)) / before.S.shape[-1]
+    assert overlap.min() > 0.6
 
 
 def texts(batch: TrainingBatch) -> list[tuple[str, str]]:
@@ -179,6 +210,23 @@ def test_decision_rows_are_what_the_engine_reads(form: examples.Form) -> None:
     assert slot_loss(right * 60, batch.target, reads.slots) < 1e-6
     wrong = torch.where(reads.slots[..., None], 0.0, right * 60)
     torch.testing.assert_close(slot_loss(wrong, batch.target, reads.slots), torch.tensor(128.0).log())
+
+
+def test_a_pool_keeps_its_shape_and_renews_its_slots(puzzles: Path) -> None:
+    source = SudokuSource(puzzles, 96, seed=1)
+    pool = Pool(source.draw, 5, 128, torch.Generator().manual_seed(0))
+    first = pool.target.clone()
+    assert not pool.soft.any()
+    logits = torch.randn(5, 96, 128, generator=torch.Generator().manual_seed(1))
+    assert pool.advance(logits, retire=0.0) == 0.0
+    assert torch.equal(pool.target, first)
+    assert pool.step.tolist() == [1] * 5
+    torch.testing.assert_close(pool.soft.sum(-1), torch.ones(5, 96))
+    solved = torch.nn.functional.one_hot(pool.target, 128).float() * 60
+    assert pool.advance(solved, retire=0.0) == 1.0  # right and sure: all are renewed
+    assert pool.step.tolist() == [0] * 5
+    assert not pool.soft.any()
+    assert (pool.target != first).any(dim=1).all()
 
 
 def test_a_step_of_a_pool_is_a_step_of_the_sampler(puzzles: Path) -> None:
