@@ -23,7 +23,10 @@ from engine.decoding.performing import perform_all
 from engine.decoding.run import Run
 from engine.layers.attention import Extend
 from engine.models.causal.network import CausalNetwork
+from tests.engine import bd3lm, fast_dllm, rewriting, sdar
+from tests.engine.bidirectional import is_right
 from tests.engine.causal import masked_network
+from tests.engine.taught import taught
 from tests.real import authors
 
 pytestmark = pytest.mark.real
@@ -227,7 +230,7 @@ def test_fast_dllm_v2(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Storing:
-    """Our network as SDAR's sampler calls its model, each time with a word on keeping keys and values."""
+    """Our network as SDAR's sampler calls its model, which it tells when to keep keys and values."""
 
     device = torch.device("cpu")
 
@@ -247,7 +250,7 @@ class Storing:
 
 
 def sdar_text(network: CausalNetwork, prompt: list[int], length: int, mask: int, end: int, **options: Any) -> list[int]:
-    """The text of SDAR's sampler, with the likeliest tokens in place of drawn ones."""
+    """What SDAR's sampler writes, with the likeliest tokens in place of drawn ones."""
     theirs = authors.module(authors.SDAR, "generate.py", "sdar_generate")
     likeliest = SimpleNamespace(**vars(torch))
     likeliest.multinomial = lambda shares, **_: shares.argmax(dim=-1, keepdim=True)
@@ -274,3 +277,48 @@ def test_sdar(rule: str) -> None:
         text = sdar_text(network, prompt, length, MASK, END, confidence_threshold=sure, **options)
         same = {"canvas_length": block, "max_denoising_steps": steps, "accept_probability": sure, "remasking": rule}
         assert text == ours("block_causal", network, prompt, length, **same), seed
+
+
+@torch.inference_mode()
+def test_their_samplers_on_the_trained_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same tokens, and right."""
+    monkeypatch.setattr(sub_blocks, "PART", fast_dllm.PART)
+    edits, blocks = sampler("dllm.pipelines.llada21.sampler"), sampler("dllm.core.samplers.bd3lm")
+    parts = authors.module(authors.FAST_DLLM_V2, "v2/generation_functions.py", "fast_dllm_v2")
+    model = type("Model", (Sampled, parts.Fast_dLLM_QwenForCausalLM), {})
+    right = dict.fromkeys(("rewriting", "bd3lm", "fast_dllm", "sdar"), 0)
+    for seed in range(30):
+        rng = random.Random(1000 + seed)
+        network, asked = taught("rewriting"), rewriting.question(rng)
+        options = {"block_size": rewriting.BLOCK, "max_new_tokens": 8, "threshold": 0.0, "editing_threshold": 0.0}
+        own = tokens(rewriting.MASK, rewriting.END)
+        found = edits.LLaDA21Sampler(Wrapped(network), own).sample([asked], eos_early_stop=True, **options)
+        text = ended(found[0, len(asked) :].tolist(), 8, rewriting.END)
+        same = {"accept_probability": 0.0, "edit_probability": 0.0, "eos_token_ids": (rewriting.END,)}
+        assert text == ours("block_causal", network, asked, 8, banned_tokens=(rewriting.MASK,), **same)
+        right["rewriting"] += is_right(asked, text[:-1])
+
+        network, asked = taught("bd3lm"), sdar.question(rng, seed % 7)
+        options = {"block_size": bd3lm.BLOCK, "steps_per_block": 4, "max_new_tokens": 16}
+        found = blocks.BD3LMSampler(Wrapped(network), tokens(sdar.MASK, sdar.END)).sample([asked], **options)
+        text = ended(found[0, -(-len(asked) // bd3lm.BLOCK) * bd3lm.BLOCK :].tolist(), 16, sdar.END)
+        ends = {"eos_token_ids": (sdar.END,), "banned_tokens": (sdar.MASK,)}
+        same = {"max_denoising_steps": 4, "remasking": "low_confidence_static"}
+        assert text == ours("block_causal", network, asked, 16, **ends, **same)
+        right["bd3lm"] += text == bd3lm.answer(asked)[:-1]
+
+        network, asked = taught("fast_dllm"), sdar.question(rng, [0, 1, 2, 3, 4, 6][seed % 6])
+        options = {"block_size": fast_dllm.BLOCK, "small_block_size": fast_dllm.PART, "max_new_tokens": 18}
+        options |= {"threshold": 0.9, "min_len": len(asked), "seq_len": torch.tensor([len(asked)]), "reuse_k": 1}
+        options |= {"mask_id": sdar.MASK, "stop_token": sdar.END}
+        found = model(network).batch_sample(torch.tensor([asked]), SimpleNamespace(pad_token_id=PAD), **options)
+        text = ended(found[0][len(asked) :].tolist(), 18, sdar.END)
+        assert text == ours("sub_blocks", network, asked, 18, **ends)
+        right["fast_dllm"] += text == sdar.answer(asked, 0, fast_dllm.BLOCK)
+
+        network, asked = taught("sdar"), sdar.question(rng, seed % 7)
+        options = {"block_length": sdar.BLOCK, "denoising_steps": sdar.BLOCK, "confidence_threshold": 0.85}
+        text = sdar_text(network, asked, 16, sdar.MASK, sdar.END, **options)
+        assert text == ours("block_causal", network, asked, 16, accept_probability=0.85, **ends)
+        right["sdar"] += text == sdar.answer(asked, 0)
+    assert min(right.values()) > 27

@@ -9,6 +9,7 @@ import importlib
 import random
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -21,7 +22,9 @@ from engine.decoding.generate import FUNCTIONS
 from engine.decoding.performing import perform_all
 from engine.decoding.run import Run
 from engine.models.causal.network import CausalNetwork
+from tests.engine import bidirectional as texts
 from tests.engine.causal import masked_network
+from tests.engine.taught import taught
 from tests.real import authors
 
 pytestmark = pytest.mark.real
@@ -79,8 +82,9 @@ def test_llada() -> None:
         count = steps * length // block
         found = theirs.generate(Wrapped(network), x, seen, count, length, block, 0.0, 0.0, mask_id=MASK)
         same = {"canvas_length": block, "max_denoising_steps": steps}
-        text = ours(network, prompt, length, remasking="low_confidence_static", **same)
-        assert found[0, len(prompt) :].tolist() == text
+        assert found[0, len(prompt) :].tolist() == ours(
+            network, prompt, length, remasking="low_confidence_static", **same
+        )
 
 
 @torch.inference_mode()
@@ -123,16 +127,28 @@ def test_dream(monkeypatch: pytest.MonkeyPatch) -> None:
         top_p, top_k = rng.choice([(None, None), (0.8, None), (None, 3)])
         settings = dream_settings(len(prompt) + length, steps, alg=rule, top_p=top_p, top_k=top_k)
         found = model(network)._sample(torch.tensor([prompt]), None, settings, lambda _, x, __: x, lambda _, __, y: y)
-        same = {"canvas_length": length, "max_denoising_steps": steps, "remasking": rules[rule]}
-        same |= {"sampling_top_p": top_p or 1.0, "sampling_top_k": top_k or 0}
-        assert found[0, len(prompt) :].tolist() == ours(network, prompt, length, **same)
+        assert found[0, len(prompt) :].tolist() == ours(
+            network,
+            prompt,
+            length,
+            remasking=rules[rule],
+            canvas_length=length,
+            max_denoising_steps=steps,
+            sampling_top_p=top_p or 1.0,
+            sampling_top_k=top_k or 0,
+        )
+
+
+def mdlm_of_dllm() -> Any:
+    """The module of dllm's sampler of whole texts."""
+    for name in ("dllm", "dllm.core", "dllm.core.samplers"):
+        authors.package(authors.DLLM, name.replace(".", "/"), name)
+    return importlib.import_module("dllm.core.samplers.mdlm")
 
 
 @torch.inference_mode()
 def test_mdlm_of_dllm() -> None:
-    for name in ("dllm", "dllm.core", "dllm.core.samplers"):
-        authors.package(authors.DLLM, name.replace(".", "/"), name)
-    theirs = importlib.import_module("dllm.core.samplers.mdlm")
+    theirs = mdlm_of_dllm()
     tokenizer = SimpleNamespace(mask_token_id=MASK, bos_token_id=0, eos_token_id=7)
     for shifts in (False, True):
         for rng, network, prompt, length, block, _ in cases(shifts, "round"):
@@ -140,9 +156,14 @@ def test_mdlm_of_dllm() -> None:
             sampler = theirs.MDLMSampler(Wrapped(network), tokenizer)
             options = {"steps": steps, "block_size": block, "right_shift_logits": shifts}
             found = sampler.sample([prompt], max_new_tokens=length, temperature=0.0, **options)
-            same = {"canvas_length": block, "max_denoising_steps": -(-steps // -(-length // block))}
-            text = ours(network, prompt, length, remasking="low_confidence_static", **same)
-            assert found[0, len(prompt) :].tolist() == text
+            assert found[0, len(prompt) :].tolist() == ours(
+                network,
+                prompt,
+                length,
+                remasking="low_confidence_static",
+                canvas_length=block,
+                max_denoising_steps=-(-steps // -(-length // block)),
+            )
 
 
 @torch.inference_mode()
@@ -155,5 +176,37 @@ def test_rnd1() -> None:
         found = theirs.diffusion_sample(
             Wrapped(network), len(prompt) + length, prefix_ids=torch.tensor(prompt), **options
         )
-        same = {"canvas_length": length, "max_denoising_steps": steps, "remasking": "entropy"}
-        assert found[0, len(prompt) :].tolist() == ours(network, prompt, length, **same)
+        assert found[0, len(prompt) :].tolist() == ours(
+            network, prompt, length, canvas_length=length, max_denoising_steps=steps, remasking="entropy"
+        )
+
+
+@torch.inference_mode()
+def test_trained_networks() -> None:
+    """Their samplers answer the questions of our fixtures, too: as ours, and right."""
+    llada = authors.module(authors.LLADA, "generate.py", "llada_generate")
+    dream = authors.module(authors.DLLM, "dllm/pipelines/dream/models/generation_utils.py", "dream_generation_utils")
+    rnd1 = authors.module(authors.RND1, "rnd/sampling.py", "rnd1_sampling")
+    tokenizer = SimpleNamespace(mask_token_id=texts.MASK, bos_token_id=0, eos_token_id=texts.END)
+    mdlm = mdlm_of_dllm().MDLMSampler(Wrapped(taught("llada")), tokenizer)
+    model = type("Model", (Wrapped, dream.DreamGenerationMixin), {})
+    for seed in range(20):
+        asked = texts.question(random.Random(seed))
+        x, length = torch.tensor([asked]), texts.LENGTH - len(asked)
+        settings = dream_settings(texts.LENGTH, length, alg="entropy", mask_token_id=texts.MASK)
+        options = {"num_steps": length, "mask_token_id": texts.MASK, "eos_token_id": None, "device": "cpu"}
+        by_llada = llada.generate(Wrapped(taught("llada")), x, None, length, length, length, mask_id=texts.MASK)
+        by_dream = model(taught("dream"))._sample(x, None, settings, lambda _, x, __: x, lambda _, __, logits: logits)
+        by_rnd1 = rnd1.diffusion_sample(Wrapped(taught("dream")), texts.LENGTH, prefix_ids=x[0], **options)
+        by_mdlm = mdlm.sample([asked], max_new_tokens=length, temperature=0.0, steps=length, block_size=length)
+        same = {"canvas_length": length, "max_denoising_steps": length}
+        for name, found, rule, schedule in (
+            ("llada", by_llada, "low_confidence_static", "even"),
+            ("dream", by_dream, "entropy", "floor"),
+            ("dream", by_rnd1, "entropy", "ceil"),
+            ("llada", by_mdlm, "low_confidence_static", "round"),
+        ):
+            text, network = found[0, len(asked) :].tolist(), taught(name)
+            network.config = replace(network.config, mask_schedule=schedule)
+            assert text == ours(network, asked, length, **same, remasking=rule)
+            assert texts.is_right(asked, text[: texts.COUNT])
