@@ -96,12 +96,26 @@ OUT = (
 OUT_WITHOUT_CUDA = ("triton/*", "triton-*", "libtriton*", "cuda/*", "nvidia/cudnn/lib/libcudnn_*")
 MODULES_OUT_WITHOUT_CUDA = ("triton", "cuda", "torch._inductor")
 
+TORCH_SETTINGS = (
+    "torch._dynamo.config", "torch._export.config", "torch._functorch.config", "torch.compiler.config",
+    "torch.distributed.config", "torch.fx.experimental._config", "torch.utils.serialization.config",
+)  # fmt: skip
+
 # Built with symbols for a debugger, up to three quarters of their size. NVIDIA's own are left as they came.
 STRIPPED = (
     "triton/_C/libtriton.so", "torch/lib/libtorch_cpu.so", "torch/lib/libtorch_cuda.so", "torch/lib/libtorch_python.so",
     "libpython3.*.so.1.0", "python3.*/lib-dynload/_decimal.*.so", "PIL/_imaging.*.so", "yaml/_yaml.*.so",
     "tokenizers/tokenizers.abi3.so", "hf_xet/hf_xet.abi3.so", "cryptography/hazmat/bindings/_rust.abi3.so",
 )  # fmt: skip
+
+
+def with_source(cuda: bool = True) -> dict[str, str]:
+    """PyInstaller's mode for packages of which the source goes in, too.
+
+    Triton reads a kernel's source when it is first launched. torch reads that of its settings as it is imported, and
+    of its other modules only to compile for a card.
+    """
+    return {"engine": "pyz+py"} | ({} if cuda else {"torch": "pyz"} | dict.fromkeys(TORCH_SETTINGS, "pyz+py"))
 
 
 def stays_out(path: str, cuda: bool = True) -> bool:
