@@ -72,7 +72,7 @@ def plain_logits(network: CausalNetwork, ids: list[int], places: list[int]) -> T
 
 @dataclass
 class PlainPass:
-    """What a pass did, by place in the generated text."""
+    """A pass, by place in the generated text."""
 
     committed: int  # tokens, after it
     written: dict[int, int] = field(default_factory=dict)  # by it and all before it
@@ -170,12 +170,12 @@ def run_of(
 
 
 def check_events(events: list[Any], passes: list[PlainPass], length: int, text: list[int]) -> None:
-    """See that steps tell the passes, block by block, and in an order that a trace can hold.
+    """See that steps show the passes, block by block, and in an order that a trace can hold.
 
     Args:
         text: all that is committed, an end token with it.
     """
-    order, told, started = Order(False), -1, None
+    order, number, started = Order(False), -1, None
     for event in events[:-1]:
         block = getattr(event, "block_index", -1)
         assert order.allows(CODES[type(event)], block, getattr(event, "step", -1))
@@ -184,10 +184,10 @@ def check_events(events: list[Any], passes: list[PlainPass], length: int, text: 
             assert (event.filler, event.pinned_mask.any()) == (MASK, False)
             started = event
         elif isinstance(event, StepFinished):
-            told += bool(event.seconds)  # a pass is told again, without its seconds, where it filled further blocks
-            now = passes[told]
+            number += bool(event.seconds)  # a pass comes again, without its seconds, where it filled further blocks
+            now = passes[number]
             if event.step == 0:
-                before = passes[told - 1].written if told else {}
+                before = passes[number - 1].written if number else {}
                 assert started is not None
                 assert started.canvas.tolist() == [before.get(place, MASK) for place in places]
             canvas = [now.written.get(place, MASK) for place in places]
@@ -199,7 +199,7 @@ def check_events(events: list[Any], passes: list[PlainPass], length: int, text: 
             assert np.abs(event.entropy - [now.entropy.get(place, 0.0) for place in places]).max() < 1e-4
         elif isinstance(event, CanvasCommitted):
             assert event.tokens.tolist() == [text[place] if place < len(text) else PAD for place in places]
-    assert told == len(passes) - 1
+    assert number == len(passes) - 1
 
 
 @pytest.mark.parametrize("runs", [30, pytest.param(200, marks=pytest.mark.slow)])
@@ -234,8 +234,8 @@ def test_runs_against_the_definition(runs: int, monkeypatch: pytest.MonkeyPatch)
         shown = text[: len(text) - (reason == "eos")]
         assert (last.reason, last.tokens.tolist(), last.steps) == (reason, shown, len(expected))
         commits = [event for event in events if isinstance(event, CanvasCommitted)]
-        told = [token for event in commits for token in event.tokens[: event.text_length].tolist()]
-        assert (told, len(commits)) == (shown, last.blocks)
+        kept = [token for event in commits for token in event.tokens[: event.text_length].tolist()]
+        assert (kept, len(commits)) == (shown, last.blocks)
 
         assert cache.shared([*prompt, *text]) == cache.length == len(prompt) + len(text)
         if seed % 2:

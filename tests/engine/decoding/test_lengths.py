@@ -25,7 +25,7 @@ from engine import (
 )
 from engine.decoding.influence import influence
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from tests.engine.decoding.test_autoregressive import told
+from tests.engine.decoding.test_autoregressive import of_kind
 from tests.engine.decoding.test_generate import facts
 from tests.engine.decoding.test_step_program import OnDevice, tame
 from tests.engine.tiny import CANVAS, ByProgram, tokens
@@ -53,7 +53,7 @@ NAMES = ["plain", pytest.param("program", marks=pytest.mark.slow), "program asid
 
 
 def rows_of(events: list[Event]) -> tuple[list[Any], list[int]]:
-    ends = told(events, CanvasCommitted)
+    ends = of_kind(events, CanvasCommitted)
     return [end.tokens for end in ends], [end.steps for end in ends]
 
 
@@ -81,14 +81,14 @@ def test_the_last_canvas_fits_what_is_left(name: str) -> None:
     found = list(generate(subject, PROMPT, FITTING, 5, cache=cache))
     edge = next(at for at, event in enumerate(found) if getattr(event, "block_index", 0) == 2)
     assert facts(found[1:edge]) == facts(whole[1:edge])
-    assert [len(start.canvas) for start in told(found, CanvasStarted)] == [CANVAS, CANVAS, 6]
+    assert [len(start.canvas) for start in of_kind(found, CanvasStarted)] == [CANVAS, CANVAS, 6]
     last = found[-1]
     assert isinstance(last, GenerationFinished)
     assert (last.reason, last.blocks, len(last.tokens)) == ("length", 3, 2 * CANVAS + 6)
     assert_held(subject, cache, torch.cat([PROMPT, torch.from_numpy(last.tokens[: 2 * CANVAS]).long()]))
-    first, text = told(found, StepFinished)[-told(found, CanvasCommitted)[-1].steps], sharp().new_cache()
+    first, text = of_kind(found, StepFinished)[-of_kind(found, CanvasCommitted)[-1].steps], sharp().new_cache()
     sharp().prefill(torch.cat([PROMPT, torch.from_numpy(last.tokens[: 2 * CANVAS]).long()]), text)
-    guess = sharp().denoise(torch.from_numpy(told(found, CanvasStarted)[-1].canvas).long(), text)
+    guess = sharp().denoise(torch.from_numpy(of_kind(found, CanvasStarted)[-1].canvas).long(), text)
     np.testing.assert_array_equal(first.argmax_canvas, guess.argmax(-1).numpy())
 
 
@@ -100,15 +100,15 @@ def test_a_run_with_a_short_last_canvas_is_forked(name: str) -> None:
     for block in range(3):
         again = list(fork(subject, PROMPT, FITTING, 5, rows, steps, (Fork(block, 0, edits=((1, 9),)),)))
         start = next(at for at, event in enumerate(found) if getattr(event, "block_index", -1) == block)
-        assert told(again, CanvasStarted)[0].canvas[1] == 9
+        assert of_kind(again, CanvasStarted)[0].canvas[1] == 9
         same = list(fork(subject, PROMPT, FITTING, 5, rows, steps, (Fork(block, 1),)))
         assert facts(same[1:]) == facts(found[start:])
-        assert [len(row) for row in rows[:block]] + [len(end.tokens) for end in told(again, CanvasCommitted)] == [
+        assert [len(row) for row in rows[:block]] + [len(end.tokens) for end in of_kind(again, CanvasCommitted)] == [
             *(CANVAS, CANVAS, 6)
         ]
     longer = Fork(2, 0, settings=(("max_new_tokens", 4 * CANVAS),))
     on = list(fork(subject, PROMPT, FITTING, 5, rows, steps, (longer,)))
-    assert [len(end.tokens) for end in told(on, CanvasCommitted)] == [CANVAS, CANVAS]
+    assert [len(end.tokens) for end in of_kind(on, CanvasCommitted)] == [CANVAS, CANVAS]
     with pytest.raises(SafelightError, match="block 1 has 6 tokens; the canvas there has 10"):
         list(fork(subject, PROMPT, FITTING, 5, [rows[2], rows[1]], steps, (Fork(2, 0),)))
 
@@ -118,7 +118,7 @@ def test_spans_of_blocks_that_differ_in_length_are_written_anew(name: str) -> No
     subject = MODELS[name]()
     rows, _ = rows_of(list(generate(subject, PROMPT, FITTING, 5)))
     found = list(rewrite_marked(subject, PROMPT, FITTING, 6, rows, (Mark(1, 2, 5), Mark(2, 0, 4))))
-    middle, last = told(found, CanvasCommitted)
+    middle, last = of_kind(found, CanvasCommitted)
     assert (len(middle.tokens), len(last.tokens)) == (CANVAS, 6)
     assert set(np.flatnonzero(middle.tokens != rows[1])) <= {2, 3, 4}
     assert last.tokens[4:].tolist() == rows[2][4:].tolist()

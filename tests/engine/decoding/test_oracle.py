@@ -74,7 +74,7 @@ class Table:
 
 
 def plain_generation(model: Table, prompt: list[int], config: GenerationConfig, seed: int) -> dict[str, Any]:
-    """What should happen, as lists."""
+    """Everything that should happen, as lists."""
     draws = torch.Generator().manual_seed(seed)
     length = config.canvas_length or SHAPE.canvas_length
     sizes = [length]  # that a canvas may have
@@ -174,12 +174,13 @@ def plain_keep(
 
 
 def random_settings(rng: random.Random, acceptance: str) -> GenerationConfig:
-    length = rng.choice([None, 1, 4, 9])
+    length = rng.choice([None, None, 1, 4, 9])
     size = length or SHAPE.canvas_length
     pinned = rng.sample(range(size), rng.choice([0, 0, min(2, size)]))
+    few = tuple(rng.sample(range(VOCABULARY), VOCABULARY - rng.randint(1, 9)))
     return GenerationConfig(
         max_new_tokens=rng.randint(1, 30),
-        max_denoising_steps=rng.randint(1, 9),
+        max_denoising_steps=rng.randint(1, 12),
         entropy_bound=rng.choice([0.001, 0.1, 1.0, 8.0]),
         acceptance=acceptance,
         accept_probability=rng.choice([0.3, 0.6, 0.9, 0.99]),
@@ -187,26 +188,18 @@ def random_settings(rng: random.Random, acceptance: str) -> GenerationConfig:
         t_min=rng.choice([0.4, 0.8]),
         stability_threshold=rng.randint(0, 3),
         confidence_threshold=rng.choice([0.0, 0.005, 0.5, 2.0]),
+        stall_steps=rng.choice([0, 0, 1, 2, 4]),
         eos_token_ids=tuple(rng.sample(range(VOCABULARY), rng.choice([0, 1, 3]))),
         pad_token_id=rng.randrange(VOCABULARY),
         canvas_length=length,
+        smallest_canvas=rng.choice([None, 1, 2, 3]),
         pinned=tuple((position, rng.randrange(VOCABULARY)) for position in pinned),
-        banned_tokens=tuple(rng.sample(range(VOCABULARY), VOCABULARY - rng.randint(1, 9)))
-        if rng.random() < 0.3
-        else (),
+        banned_tokens=few if rng.random() < 0.3 else (),
     )
 
 
-@dataclass(frozen=True)
-class Compared:
-    """What a run that equals the oracle's has shown."""
-
-    reasons: set[str]  # why its blocks ended, and the run
-    lengths: list[int]  # of its canvases
-
-
-def compared(config: GenerationConfig, rng: random.Random, seed: int) -> Compared:
-    """Runs a random model as the oracle does."""
+def compared(config: GenerationConfig, rng: random.Random, seed: int) -> set[str]:
+    """Runs a random model as the oracle does; returns why its blocks ended, and the run, and if its lengths differ."""
     prompt = [rng.randrange(VOCABULARY) for _ in range(rng.randint(1, 20))]
     model = Table(seed, calm=0.7)
     expected = plain_generation(model, prompt, config, seed)
@@ -231,48 +224,16 @@ def compared(config: GenerationConfig, rng: random.Random, seed: int) -> Compare
     assert isinstance(last, GenerationFinished)
     assert (last.tokens.tolist(), last.reason) == (expected["tokens"], expected["reason"])
     assert (last.blocks, last.steps) == (len(commits), len(steps))
-    reasons = {event.reason for event in commits} | {last.reason}
-    return Compared(reasons, [len(event.tokens) for event in commits])
+    lengths = {len(event.tokens) for event in commits}
+    return {event.reason for event in commits} | {last.reason} | ({"lengths"} if len(lengths) > 1 else set())
 
 
-GROUPS = [0, *(pytest.param(group, marks=pytest.mark.slow) for group in range(1, 10))]
-
-
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("group", [0, *(pytest.param(group, marks=pytest.mark.slow) for group in range(1, 10))])
 @pytest.mark.parametrize("acceptance", ACCEPTANCE)
 def test_the_block_loop_against_plain_python(acceptance: str, group: int) -> None:
+    """By all settings: also with blocks that stall, and canvases that fit what is left."""
     seen = set[str]()
-    for seed in range(30 * group, 30 * group + 30):
+    for seed in range(40 * group, 40 * group + 40):
         rng = random.Random(seed)
-        run = compared(random_settings(rng, acceptance), rng, seed)
-        seen |= run.reasons
-    assert seen == {"converged", "step_cap", "eos", "length"}
-
-
-@pytest.mark.parametrize("group", GROUPS)
-def test_blocks_that_stall_against_plain_python(group: int) -> None:
-    seen = set[str]()
-    for seed in range(30 * group, 30 * group + 30):
-        rng = random.Random(f"stalling {seed}")
-        config = random_settings(rng, rng.choice(list(ACCEPTANCE))).replace(
-            max_denoising_steps=rng.randint(4, 20), stall_steps=rng.randint(1, 4), max_new_tokens=rng.randint(1, 18)
-        )
-        seen |= compared(config, rng, seed).reasons
-    assert seen >= {"converged", "stalled", "eos", "length"}
-
-
-@pytest.mark.parametrize("group", GROUPS)
-def test_canvases_that_fit_what_is_left_against_plain_python(group: int) -> None:
-    seen = set[str]()
-    lengths = set[int]()
-    for seed in range(30 * group, 30 * group + 30):
-        rng = random.Random(f"lengths {seed}")
-        config = random_settings(rng, rng.choice(list(ACCEPTANCE))).replace(
-            canvas_length=None, smallest_canvas=rng.randint(1, 3), max_new_tokens=rng.randint(1, 25)
-        )
-        pinned = tuple((place, token) for place, token in config.pinned if place < SHAPE.canvas_length)
-        run = compared(config.replace(pinned=pinned), rng, seed)
-        seen |= run.reasons
-        lengths |= {tuple(run.lengths)[-1]} if len(set(run.lengths)) > 1 else set()
-    assert seen == {"converged", "step_cap", "eos", "length"}
-    assert len(lengths) >= 2
+        seen |= compared(random_settings(rng, acceptance), rng, seed)
+    assert seen == {"converged", "step_cap", "stalled", "eos", "length", "lengths"}

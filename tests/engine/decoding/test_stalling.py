@@ -21,7 +21,7 @@ from engine.decoding.step_program import StepProgram
 from engine.decoding.steppers import ProgramCache
 from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from tests.engine.decoding.test_autoregressive import told
+from tests.engine.decoding.test_autoregressive import of_kind
 from tests.engine.decoding.test_generate import facts
 from tests.engine.decoding.test_step_program import OnDevice, RunsAside, tame
 from tests.engine.tiny import CANVAS, ByProgram, tokens
@@ -67,8 +67,8 @@ def test_a_block_ends_by_the_rule(name: str) -> None:
     for seed in range(3):
         subject = MODELS[name]()
         events = list(generate(subject, tokens(7), CONFIG, seed))
-        steps = told(events, StepFinished)
-        for block, end in enumerate(told(events, CanvasCommitted)):
+        steps = of_kind(events, StepFinished)
+        for block, end in enumerate(of_kind(events, CanvasCommitted)):
             own = [step for step in steps if step.block_index == block]
             assert [step.step for step in own] == list(range(end.steps))
             assert not any(stalls(own[:count], CONFIG) for count in range(1, len(own)))
@@ -91,16 +91,16 @@ def stalls(steps: list[StepFinished], config: GenerationConfig) -> bool:
 def test_a_fork_sets_when_a_block_stalls_from_its_step_on(name: str) -> None:
     model, stalling = MODELS[name](), CONFIG
     config = stalling.replace(stall_steps=0)
-    ends = told(list(generate(model, tokens(7), config, 0)), CanvasCommitted)
+    ends = of_kind(list(generate(model, tokens(7), config, 0)), CanvasCommitted)
     rows, steps = [end.tokens for end in ends], [end.steps for end in ends]
     assert steps == [CAP] * 3
     settings = (("stall_steps", 3.0),)
     found = list(fork(model, tokens(7), config, 0, rows, steps, (Fork(1, 2, settings=settings),)))
-    own = [step for step in told(found, StepFinished) if step.block_index == 1][2:]  # the watch begins with the change
+    own = [step for step in of_kind(found, StepFinished) if step.block_index == 1][2:]  # the watch begins with the change
     assert stalls(own, stalling)
     assert not any(stalls(own[:count], stalling) for count in range(1, len(own)))
-    assert {end.reason for end in told(found, CanvasCommitted)} == {"stalled"}
+    assert {end.reason for end in of_kind(found, CanvasCommitted)} == {"stalled"}
     whole = list(fork(model, tokens(7), config, 0, [], [], (Fork(0, 0, settings=settings),)))
     assert facts(whole[1:]) == facts(list(generate(model, tokens(7), stalling, 0))[1:])
     on = list(fork(model, tokens(7), stalling, 0, [], [], (Fork(0, 1, settings=(("stall_steps", 0),)),)))
-    assert [end.steps for end in told(on, CanvasCommitted)] == [CAP] * 3
+    assert [end.steps for end in of_kind(on, CanvasCommitted)] == [CAP] * 3

@@ -19,16 +19,7 @@ from engine.events import Event, PrefillFinished
 from engine.layers.kv_cache import KVCache
 from engine.models.causal.network import CausalNetwork
 from tests.engine.causal import POSITIONS, masked_network, passes_told, run_of
-from tests.engine.decoding.test_block_causal import block_logits, check_blocks, check_told, plain_shares
-
-
-@dataclass
-class PlainRun:
-    """What each pass writes, by place; why the run ends; its text."""
-
-    passes: list[dict[int, int]] = field(default_factory=list)
-    reason: str = ""
-    text: list[int] = field(default_factory=list)
+from tests.engine.decoding.test_block_causal import PlainRun, block_logits, check_blocks, check_shown, plain_shares
 
 
 @dataclass
@@ -131,8 +122,8 @@ def test_runs_of_several_turns_against_the_definition(runs: int, monkeypatch: py
             expected = Plain(network, prompt, config, torch.Generator().manual_seed(seed)).run()
             shared, least = cache.shared(prompt), (len(prompt) - 1) // size * size
             events = events_of(network, prompt, config, seed, cache)
-            told = passes_told(events, size, mask)
-            check_told(told, expected.passes, is_aligned=len(prompt) % size == 0)
+            shown = passes_told(events, size, mask)
+            check_shown(shown, expected.passes, is_aligned=len(prompt) % size == 0)
             assert (events[-1].reason, events[-1].tokens.tolist()) == (expected.reason, expected.text)
             assert isinstance(events[0], PrefillFinished)
             assert events[0].reused_tokens == min(least, shared // size * size)

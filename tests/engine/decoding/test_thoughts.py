@@ -28,7 +28,7 @@ def thoughts_of(starts_open: bool) -> ThoughtTokens:
 
 
 def in_thought(text: Texts, starts_open: bool) -> tuple[bool, bool]:
-    """Whether a text ends in a thought, and whether one has ended in it."""
+    """Return if a text ends in a thought, and if one has ended in it."""
     is_open, has_ended = starts_open, False
     for token in text:
         has_ended = has_ended or (is_open and token == CLOSES)
@@ -75,9 +75,9 @@ def run(name: str, network: CausalNetwork, prompt: Texts, config: GenerationConf
     cache, never, size = network.new_cache(), threading.Event(), config.canvas_length or 5
     decoding = FUNCTIONS[name](Run(network, torch.tensor(prompt), config, 0, never, cache))  # type: ignore[arg-type]
     events = run_of(network, decoding, never, passes=1000)
-    told = passes_told(events, size, MASK)
+    passes = passes_told(events, size, MASK)
     text = events[-1].tokens.tolist()
-    written = {place: token for one in told for place, token in one.items()}
+    written = {place: token for one in passes for place, token in one.items()}
     assert [written[place] for place in range(len(text))] == text
     return text, cache
 
