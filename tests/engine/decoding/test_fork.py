@@ -33,7 +33,7 @@ from engine.models.diffusion_gemma.network import DiffusionGemma
 from tests.engine.decoding.test_generate import facts, steps
 from tests.engine.decoding.test_reuse import Counting
 from tests.engine.decoding.test_step_program import OnDevice, tame
-from tests.engine.tiny import CANVAS, VOCABULARY, all_but, network, tokens
+from tests.engine.tiny import CANVAS, VOCABULARY, network, tokens
 
 PROMPT, SEED = tokens(12, 3), 4
 CONFIG = GenerationConfig(
@@ -60,7 +60,7 @@ def played(config: GenerationConfig = CONFIG) -> list[Event]:
 
 @cache
 def played_with_cache() -> tuple[Counting, KVCache, list[Event]]:
-    """The same run with the cache that it filled, for what must leave both as they are."""
+    """Plays that run again with the cache that it filled, for tests that must leave both as they are."""
     model = Counting(_network())
     cache = model.new_cache()
     return model, cache, play(model, cache=cache)
@@ -85,14 +85,14 @@ def go_on(
     cache: KVCache | None = None,
     cancel: threading.Event | None = None,
 ) -> list[Event]:
-    """Fork the run that told ``events``."""
+    """Fork the run of these events."""
     done = commits(events)
     rows, counts = [event.tokens for event in done], [event.steps for event in done]
     return list(fork(model, prompt, config, SEED, rows, counts, changes, cancel, cache))
 
 
 def behind(events: Sequence[Event], block: int, step: int = 0) -> list[Event]:
-    """What was told from a step on; from step 0 on with the block's beginning."""
+    """The events from a step on; from step 0 on with the block's beginning."""
     for place, event in enumerate(events):
         is_there = isinstance(event, CanvasStarted) if step == 0 else getattr(event, "step", -1) == step
         if is_there and event.block_index == block:  # type: ignore[union-attr]
@@ -101,7 +101,7 @@ def behind(events: Sequence[Event], block: int, step: int = 0) -> list[Event]:
 
 
 def places(events: Sequence[Event]) -> list[tuple[int, int]]:
-    """Where a run can be forked: before each step, and behind each block's last one."""
+    """Lists where a run can be forked: before each step, and behind each block's last one."""
     return [(done.block_index, step) for done in commits(events) for step in range(done.steps + 1)]
 
 
@@ -114,22 +114,18 @@ def assert_goes_on(found: Sequence[Event], run: Sequence[Event], block: int) -> 
 # --- nothing changed -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "config", [UNEVEN, CONFIG.replace(banned_tokens=all_but(3, 64, 100, 5), max_denoising_steps=3)]
-)
-def test_a_fork_without_a_change_is_the_run_bit_for_bit(model: Counting, config: GenerationConfig) -> None:
+def test_a_fork_without_a_change_is_the_run_bit_for_bit(model: Counting) -> None:
     cache = model.new_cache()
-    run = play(model, config, cache=cache)
+    run = play(model, UNEVEN, cache=cache)
     for number, (block, step) in enumerate(places(run)):
         held = cache if number % 2 else None
-        assert_goes_on(go_on(model, run, Fork(block, step), config=config, cache=held), run, block)
-    if config == UNEVEN:
-        assert len({event.steps for event in commits(run)}) > 1
+        assert_goes_on(go_on(model, run, Fork(block, step), config=UNEVEN, cache=held), run, block)
+    assert len({event.steps for event in commits(run)}) > 1
 
 
-@pytest.mark.parametrize("shared", [0, 12, 22, 26, 40])
+@pytest.mark.parametrize("shared", [0, 26])
 def test_it_is_so_where_the_cache_holds_another_text(model: Counting, shared: int) -> None:
-    """One that parts from the run's before it, behind the prompt, behind a block, inside one, and nowhere."""
+    """One that parts from the run's before it, or inside a block."""
     run, cache = played(), model.new_cache()
     said = [*PROMPT.tolist(), *run[-1].tokens.tolist()]  # type: ignore[union-attr]
     for block in (0, 2):
@@ -168,7 +164,7 @@ def test_only_what_the_cache_lacks_is_read_and_no_earlier_step_is_taken(
 # --- something changed -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("place", [(0, 0), (0, 2), (1, 0), (1, 4), (2, 1), (2, 5)])
+@pytest.mark.parametrize("place", [(0, 0), (1, 4), (2, 5)])
 def test_pins_hold_from_the_fork_on(model: Counting, place: tuple[int, int]) -> None:
     block, step = place
     run, pinned = played(), ((0, 77), (4, 3), (9, 127))
@@ -197,8 +193,7 @@ def test_pins_hold_from_the_fork_on(model: Counting, place: tuple[int, int]) -> 
         assert any(event.next_canvas[at].tolist() != ids for event in steps(later))
 
 
-@pytest.mark.parametrize("place", [(0, 0), (0, 3), (1, 0), (2, 4)])
-@pytest.mark.parametrize("kept", [3, 127, *(pytest.param(count, marks=pytest.mark.slow) for count in (8, 60))])
+@pytest.mark.parametrize(("place", "kept"), [((0, 0), 3), ((1, 3), 127)])
 def test_banned_tokens_never_appear(model: Counting, place: tuple[int, int], kept: int) -> None:
     """Few or many tokens are left."""
     run = played(CONFIG.replace(top_k=8))
@@ -219,46 +214,20 @@ def test_banned_tokens_never_appear(model: Counting, place: tuple[int, int], kep
         assert any(set(event.next_canvas.tolist()) & set(banned) for event in steps(found)[: place[1]])
 
 
-def test_a_ban_changes_only_what_was_banned(model: Counting) -> None:
-    """The draws are the same: in the first step, another token comes only where a banned one would have."""
-    run = played()
-    start, first = run[1], steps(run)[0]
-    assert isinstance(start, CanvasStarted)
-    for banned in set(first.next_canvas.tolist()) - set(start.canvas.tolist()):
-        found = go_on(model, run, Fork(0, 0, banned=(banned,)))
-        assert found[1].canvas.tolist() == start.canvas.tolist()  # type: ignore[union-attr]
-        for name in ("candidates", "next_canvas"):
-            new, old = getattr(steps(found)[0], name), getattr(first, name)
-            same = (old != banned) & (steps(found)[0].accepted_mask == first.accepted_mask)
-            assert same.sum() >= CANVAS - 2
-            assert (new == old)[same].all()
-            assert (new != banned).all()
-    noise = int(start.canvas[3])
-    canvas = go_on(model, run, Fork(0, 0, banned=(noise,)))[1].canvas  # type: ignore[union-attr]
-    assert ((canvas == start.canvas) == (start.canvas != noise)).all()
-
-
-def test_edits_are_put_down_and_free(model: Counting) -> None:
-    run = played()
-    edits = ((2, 50), (7, 51))
-    for block, step in ((0, 0), (0, 2), (1, 0), (2, 4)):
-        seen: list[list[int]] = []
-
-        def watched(canvas: Tensor, *rest: Any, seen: list[list[int]] = seen) -> Tensor:
-            seen.append(canvas.tolist())
-            return model.inner.denoise(canvas, *rest)
-
-        model.denoise = watched  # type: ignore[attr-defined]
-        found = go_on(model, run, Fork(block, step, edits=edits))
-        expected = behind(run, block)[0].canvas if step == 0 else steps(behind(run, block))[step - 1].next_canvas  # type: ignore[union-attr]
-        expected = expected.copy()
-        expected[[2, 7]] = 50, 51
-        assert seen[step] == expected.tolist()
-        if step == 0:
-            assert behind(found, block)[0].canvas.tolist() == expected.tolist()  # type: ignore[union-attr]
-        own = [event for event in steps(found) if event.block_index == block]
-        assert any(event.next_canvas[[2, 7]].tolist() != [50, 51] for event in own[step:])
-        assert not behind(found, block)[0].pinned_mask.any()  # type: ignore[union-attr]
+@pytest.mark.parametrize(("block", "step"), [(0, 0), (2, 4)])
+def test_edits_are_put_down_and_free(model: Counting, block: int, step: int) -> None:
+    run, seen = played(), list[list[int]]()
+    model.denoise = lambda canvas, *rest: (seen.append(canvas.tolist()), model.inner.denoise(canvas, *rest))[1]  # type: ignore[attr-defined]
+    found = go_on(model, run, Fork(block, step, edits=((2, 50), (7, 51))))
+    start, own = behind(run, block)[0], [event for event in steps(found) if event.block_index == block]
+    expected = (steps(behind(run, block))[step - 1].next_canvas if step else start.canvas).copy()  # type: ignore[union-attr]
+    expected[[2, 7]] = 50, 51
+    assert seen[step] == expected.tolist()
+    begun = behind(found, block)[0]
+    assert isinstance(begun, CanvasStarted)
+    assert (begun.canvas.tolist() == expected.tolist()) is (step == 0)
+    assert any(event.next_canvas[[2, 7]].tolist() != [50, 51] for event in own[step:])
+    assert not begun.pinned_mask.any()
 
 
 def test_settings_hold_from_the_fork_on(model: Counting) -> None:
@@ -311,8 +280,6 @@ def test_a_fork_ends_at_an_end_token(model: Counting) -> None:
     assert result.tokens[:CANVAS].tolist() == commits(run)[0].tokens.tolist()
     done = commits(run)[:1] + commits(found)
     rows, counts = [event.tokens for event in done], [event.steps for event in done]
-    again = list(fork(model, PROMPT, config, SEED, rows, counts, [Fork(1, 2, pinned=((4, 111),)), Fork(1, 4)]))
-    assert facts(again[1:]) == facts(found[1:])
     with pytest.raises(SafelightError, match="the text ends in block 1; no block follows"):
         list(fork(model, PROMPT, config, SEED, rows, counts, [Fork(2, 0)]))
 
@@ -348,13 +315,23 @@ def grown(model: Any, cache: KVCache | None) -> list[Event]:
     return run
 
 
-@pytest.mark.parametrize("held", [pytest.param(False, marks=pytest.mark.slow), True])
-def test_every_run_of_a_tree_comes_from_its_root(model: Counting, held: bool) -> None:
-    run = grown(model, model.new_cache() if held else None)
+def test_every_run_of_a_tree_comes_from_its_root(model: Counting) -> None:
+    run = grown(model, model.new_cache())
     last = [event for event in steps(run) if event.block_index == 1]
     assert all(event.next_canvas[0] == 1 for event in last[:3])
     assert any(event.next_canvas[0] != 1 for event in last[3:])  # the edit released it
     assert all(event.next_canvas[2] == 8 for event in last[3:])
+
+
+def test_a_tree_by_programs() -> None:
+    """The program's own draws are passed over, and a canvas goes on under other settings."""
+    model = OnDevice(tame())
+    run = grown(model, model.network.new_cache())
+    own = [event for event in steps(run) if event.block_index == 1]
+    assert all(event.next_canvas[2] == 8 == event.candidates[2] for event in own[3:])
+    later = [event for event in steps(run) if event.block_index or event.step >= 2]
+    assert not any(set(event.next_canvas.tolist()) & {5, 6, 7} for event in later)
+    assert not any(set(event.candidates.tolist()) & {5, 6, 7} for event in later)
 
 
 def test_a_chain_leaves_out_what_comes_behind() -> None:
@@ -392,47 +369,40 @@ def test_a_fork_can_be_cancelled(model: Counting) -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "message"),
-    [
-        (lambda: Fork(-1, 0), "whole number between 0 and .*, not -1"),
-        (lambda: Fork(0, 0, pinned=((1, 2), (1, 3))), "names a position twice"),
-        (lambda: Fork(0, 0, pinned=((1, 2),), edits=((1, 3),)), "names a position twice"),
-        (lambda: Fork(0, 0, seed=2**63), "seed must be a whole number between"),
-        (lambda: Fork(0, 0, settings=(("top_k", 3),)), "cannot change 'top_k', only entropy_bound"),
-        (lambda: Fork(0, 0, settings=(("t_min", 0.1), ("t_min", 0.2))), "changes a setting twice"),
-    ],
-)
-def test_a_fork_that_is_none(made: Any, message: str) -> None:
-    with pytest.raises(SafelightError, match=message) as error:
-        made()
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ([Fork(1, 6)], "block 1 took 5 steps; fork it at step 0 to 5, not 6"),
-        ([Fork(1, 2, pinned=((10, 1),))], "pinned position 10 is outside the canvas of 10"),
-        ([Fork(1, 2, edits=((0, 128),))], "edited has token id 128; the vocabulary has 128"),
-        ([Fork(1, 2, banned=tuple(range(128)))], "every token is banned"),
-        ([Fork(1, 2, banned=(4,), pinned=((0, 4),))], "position 0 is pinned to token 4, which is banned"),
-        ([Fork(1, 2, banned=(4,), edits=((0, 4),))], "position 0 is edited to token 4, which is banned"),
-        ([Fork(1, 2, settings=(("t_min", 2.0),))], r"t_max \(0.8\) must not be below t_min \(2.0\)"),
-        ([Fork(1, 2, settings=(("max_denoising_steps", 2),))], "block 2 ends after its 2 steps"),
-        ([Fork(1, 2, settings=(("sampling_temperature", 2.0),))], "a fork of this run cannot change sampling_temp"),
-        ([Fork(1, 2), Fork(0, 2)], "must be in order"),
-        ([Fork(0, 5, edits=((0, 1),)), Fork(1, 0)], "the run has no step 6 in block 1"),
+        ({"block": -1, "step": 0}, "whole number between 0 and .*, not -1"),
+        ({"pinned": ((1, 2), (1, 3))}, "names a position twice"),
+        ({"pinned": ((1, 2),), "edits": ((1, 3),)}, "names a position twice"),
+        ({"seed": 2**63}, "seed must be a whole number between"),
+        ({"settings": (("top_k", 3),)}, "cannot change 'top_k', only entropy_bound"),
+        ({"settings": (("t_min", 0.1), ("t_min", 0.2))}, "changes a setting twice"),
+        ({"step": 6}, "block 1 took 5 steps; fork it at step 0 to 5, not 6"),
+        ({"pinned": ((10, 1),)}, "pinned position 10 is outside the canvas of 10"),
+        ({"edits": ((0, 128),)}, "edited has token id 128; the vocabulary has 128"),
+        ({"banned": tuple(range(128))}, "every token is banned"),
+        ({"banned": (4,), "pinned": ((0, 4),)}, "position 0 is pinned to token 4, which is banned"),
+        ({"banned": (4,), "edits": ((0, 4),)}, "position 0 is edited to token 4, which is banned"),
+        ({"settings": (("t_min", 2.0),)}, r"t_max \(0.8\) must not be below t_min"),
+        ({"settings": (("max_denoising_steps", 2),)}, "block 2 ends after its 2 steps"),
+        ({"settings": (("sampling_temperature", 2.0),)}, "a fork of this run cannot change sampling_temp"),
     ],
 )
-def test_changes_that_cannot_be_made(changes: list[Fork], message: str) -> None:
+def test_changes_that_cannot_be_made(changes: dict[str, Any], message: str) -> None:
     model, cache, run = played_with_cache()
     with pytest.raises(SafelightError, match=message) as error:
-        go_on(model, run, *changes, cache=cache)
+        go_on(model, run, Fork(**{"block": 1, "step": 2} | changes), cache=cache)
     assert "\n" not in str(error.value)
     assert_goes_on(go_on(model, run, Fork(1, 1), cache=cache), run, 1)  # and nothing was harmed
 
 
-def test_committed_blocks_that_cannot_be(model: Counting) -> None:
+def test_runs_that_cannot_be_forked_so(model: Counting) -> None:
+    for changes, message in (
+        ([Fork(1, 2), Fork(0, 2)], "must be in order"),
+        ([Fork(0, 5, edits=((0, 1),)), Fork(1, 0)], "the run has no step 6 in block 1"),
+    ):
+        with pytest.raises(SafelightError, match=message):
+            go_on(model, played(), *changes)
     row = np.zeros(CANVAS, dtype=np.int32)
     for rows, counts, message in (
         ([row[:-1]], [5], "block 1 has 9 tokens; the canvas there has 10"),
@@ -443,33 +413,3 @@ def test_committed_blocks_that_cannot_be(model: Counting) -> None:
     ):
         with pytest.raises(SafelightError, match=message):
             list(fork(model, PROMPT, CONFIG, SEED, rows, counts, [Fork(1, 0)]))
-
-
-# --- steps by programs on a device -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("held", [pytest.param(False, marks=pytest.mark.slow), True])
-def test_forks_by_programs(held: bool) -> None:
-    """The program's own draws are passed over, and a canvas goes on under other settings."""
-    model = OnDevice(tame())
-    run = grown(model, model.network.new_cache() if held else None)
-    own = [event for event in steps(run) if event.block_index == 1]
-    assert all(event.next_canvas[2] == 8 == event.candidates[2] for event in own[3:])
-    later = [event for event in steps(run) if event.block_index or event.step >= 2]
-    assert not any(set(event.next_canvas.tolist()) & {5, 6, 7} for event in later)
-    assert not any(set(event.candidates.tolist()) & {5, 6, 7} for event in later)
-
-
-def test_a_program_takes_a_changed_canvas_on_as_plain_torch_does() -> None:
-    """Argmax and entropy of the step after a change, from the same canvas and what the steps before had said."""
-    made = tame()
-    program, plain = OnDevice(made), Counting(made)
-    cold = {"t_max": 1e-3, "t_min": 1e-3, "entropy_bound": 1e3}  # each takes the likeliest, and nothing is re-noised
-    calm = CONFIG.replace(**cold, confidence_threshold=0.0, max_new_tokens=CANVAS)
-    start = Fork(0, 0, edits=tuple((position, 9) for position in range(CANVAS)))
-    change = Fork(0, 2, edits=((1, 40), (3, 41)), pinned=((5, 42),), settings=(("t_max", 2.0), ("t_min", 1.5)))
-    one, two = (list(fork(each, PROMPT, calm, SEED, (), (), [start, change])) for each in (program, plain))
-    for left, right in zip(steps(one)[:3], steps(two)[:3], strict=True):
-        assert left.temperature == right.temperature
-        np.testing.assert_array_equal(left.argmax_canvas, right.argmax_canvas)
-        np.testing.assert_allclose(left.entropy, right.entropy, atol=1e-4)

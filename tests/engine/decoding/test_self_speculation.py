@@ -94,7 +94,7 @@ def test_runs_against_greedy_autoregressive_decoding(runs: int) -> None:
 
 
 def test_rounds_windows_and_the_passes_that_have_the_draft_adapter() -> None:
-    """The window doubles where all drafts stand, as of a network that repeats itself; where none does it is the least."""
+    """The window doubles where all drafts stand, as of a network that repeats itself; where none does it stays."""
     network, widths = masked_network(0, canvas_length=64), dict[bool, list[int]]()
     for agrees in (True, False):
         config = GenerationConfig(max_new_tokens=80, eos_token_ids=())
