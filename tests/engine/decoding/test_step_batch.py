@@ -18,12 +18,11 @@ from engine import Event, GenerationConfig, GenerationFinished
 from engine.benchmarks.measuring import random_network
 from engine.decoders import ACCEPTANCE
 from engine.decoding import step_batch
-from engine.decoding.acceptance import confidence_threshold, entropy_bound, entropy_bound_kept
 from engine.decoding.generate import decode, generate
 from engine.decoding.performing import perform
 from engine.decoding.protocols import Decoding, LaunchStep, Pass
 from engine.decoding.run import Run
-from engine.decoding.step_batch import JointGraphs, JointStep, launch_together
+from engine.decoding.step_batch import JointGraphs, launch_together
 from engine.decoding.step_program import StepFacts, StepProgram
 from engine.decoding.steppers import ProgramCache
 from engine.layers.kv_cache import KVCache
@@ -137,12 +136,13 @@ def together(programs: Sequence[StepProgram], index: int) -> list[StepFacts]:
     return [copied(program, index) for program in programs]
 
 
-@pytest.mark.parametrize(("count", "seed"), [(2, 0), (4, 2), (4, 3)])
+@pytest.mark.parametrize(("count", "seed"), [(2, 0), (4, 2)])
 @torch.inference_mode()
 def test_runs_together_are_what_each_is_alone(count: int, seed: int) -> None:
-    """Of all sorts, in fp32: the same tokens, and entropies, likeliest tokens, keys and values up to rounding."""
+    """Runs of all sorts in fp32 have the same tokens; entropies, likeliest tokens, keys and values up to rounding."""
     network, choose = tame(), random.Random(seed)
     asked = [Asked.drawn(choose) for _ in range(count)]
+    asked = [dataclasses.replace(one, seed=3 * one.seed + place) for place, one in enumerate(asked)]  # a rule each
     alone = [one.begun(network) for one in asked]
     joint = [one.begun(network) for one in asked]
     for index in range(STEPS):
@@ -151,14 +151,14 @@ def test_runs_together_are_what_each_is_alone(count: int, seed: int) -> None:
             assert_alike(facts_found, taken(program.launch, program, index), 2e-5 * 4**index)
             for one, two in zip(written(program), written(other), strict=True):
                 torch.testing.assert_close(one, two, rtol=0, atol=2e-5 * 4**index)
-            assert program.hidden is not None
-            assert other.hidden is not None
+            assert torch.equal(program.kept, other.kept)
             torch.testing.assert_close(program.hidden, other.hidden, rtol=0, atol=1e-4 * 4**index)
+    assert len({program.rule.accept for program, _ in joint}) > 1
 
 
 def advanced(model: Any, runs: Sequence[Decoding[None]], choose: random.Random) -> list[list[Event]]:
     """Decoders taken on by joint passes; now and then one waits, as where its client reads slowly."""
-    told: list[list[Event]] = [[] for _ in runs]
+    found: list[list[Event]] = [[] for _ in runs]
     waiting: dict[int, Pass] = {}
     going = set(range(len(runs)))
     sizes = set[int]()
@@ -169,7 +169,7 @@ def advanced(model: Any, runs: Sequence[Decoding[None]], choose: random.Random) 
                     if isinstance(item, Pass):
                         waiting[place] = item
                         break
-                    told[place].append(item)
+                    found[place].append(item)
                 else:
                     going.remove(place)
             due = [place for place in waiting if choose.random() < 0.8 or len(waiting) == 1]
@@ -183,10 +183,10 @@ def advanced(model: Any, runs: Sequence[Decoding[None]], choose: random.Random) 
             for place in due:
                 del waiting[place]
     assert max(sizes) > 1
-    return told
+    return found
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_decoders_taken_on_together_report_what_each_reports_alone(seed: int) -> None:
     """Prompts, settings, canvases and ends of their own: one is cancelled, others end at the same time or not."""
     choose = random.Random(seed)
@@ -220,27 +220,6 @@ def test_decoders_taken_on_together_report_what_each_reports_alone(seed: int) ->
     assert [facts(events) for events in found] == wanted
     ends = [events[-1] for events in found]
     assert [end.reason for end in ends if isinstance(end, GenerationFinished)] == [*["length"] * 3, "cancelled"]
-
-
-@torch.inference_mode()
-def test_each_run_accepts_by_its_own_rule() -> None:
-    """One of each rule, over masks of their own and pins."""
-    network = tame()
-    asked = [Asked(3 + place, 12, pinned=place > 1, forbidden=EVEN if place == 2 else None) for place in range(3)]
-    alone, joint = ([one.begun(network) for one in asked] for _ in range(2))
-    assert [program.rule.accept for program, _ in joint] == [
-        entropy_bound,
-        entropy_bound_kept,
-        confidence_threshold,
-    ]
-    for index in range(STEPS):
-        found = together([program for program, _ in joint], index)
-        for facts_found, (program, _), (other, _) in zip(found, alone, joint, strict=True):
-            assert_alike(facts_found, taken(program.launch, program, index), 2e-5 * 4**index)
-            assert torch.equal(program.kept, other.kept)
-    kept = [int(program.kept.sum()) for program, _ in joint]
-    assert kept[0] == 0
-    assert min(kept[1:]) > 1
 
 
 @torch.inference_mode()
@@ -289,22 +268,11 @@ def test_one_alone_is_launched_by_itself(monkeypatch: pytest.MonkeyPatch) -> Non
         launch_together([LaunchStep(other, 0), LaunchStep(foreign, 0)])
 
 
-@torch.inference_mode()
-def test_the_table_is_read_once_by_runs_of_the_same_choices(monkeypatch: pytest.MonkeyPatch) -> None:
-    network = tame()
-    begun = [Asked(seed, 5, forbidden=mask).begun(network) for seed, mask in enumerate((None, EVEN, None, EVEN, LOW))]
-    step, sizes = JointStep([program for program, _ in begun], [False] * 5), list[int]()
-    real = torch.tanh
-    monkeypatch.setattr(torch, "tanh", lambda logits: (sizes.append(len(logits)), real(logits))[1])
-    step.run()
-    assert sizes == [2 * CANVAS, 2 * CANVAS, CANVAS]
-
-
 # --- graphs ----------------------------------------------------------------------------------------------------------
 
 
 class Graph:
-    """What a CUDA graph is to a joint step, here taken anew into the same memory."""
+    """Stands in for a CUDA graph: taken anew into the same memory."""
 
     def __init__(self, step: Callable[[], Tensor], hidden: Tensor) -> None:
         self.step, self.hidden = step, hidden

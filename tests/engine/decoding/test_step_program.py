@@ -37,7 +37,7 @@ from tests.engine.packing import packed
 from tests.engine.tiny import CANVAS, VOCABULARY, WINDOW, all_but, network, tokens
 
 SEED, STEPS = 11, 6
-LONG = WINDOW + SLACK + 300  # sliding layers have let go of its beginning
+LONG = WINDOW + SLACK + 300  # sliding layers have dropped its beginning
 CONFIG = GenerationConfig(max_denoising_steps=STEPS, entropy_bound=2.0, confidence_threshold=0.0)
 TOLERANCE = 2e-5
 
@@ -61,27 +61,27 @@ def steps_of(
     committed: Tensor | None = None,
 ) -> list[StepFacts]:
     program.begin(canvas, None, config, committed)
-    told = []
+    steps = []
     for step in range(config.max_denoising_steps):
         program.launch(step)
         if step == 0 and committed is not None:
             program.cache.advance(len(committed))
         found = program.collect(step)
-        told.append(StepFacts(*(part.clone() if isinstance(part, Tensor) else part for part in found)))
-    return told
+        steps.append(StepFacts(*(part.clone() if isinstance(part, Tensor) else part for part in found)))
+    return steps
 
 
 def assert_agree(
     network: DiffusionGemma,
     program: StepProgram,
     canvas: Tensor,
-    told: list[StepFacts],
+    steps: list[StepFacts],
     config: GenerationConfig,
 ) -> None:
     """Each step as the plain path takes it from the same canvas, with the same draws."""
     noise = torch.Generator().manual_seed(SEED ^ NOISE)
     conditioning, previous = None, None
-    for step, found in enumerate(told):
+    for step, found in enumerate(steps):
         logits = network.denoise(canvas, program.cache, conditioning) / config.temperature(step)
         entropy = sampling.token_entropy(logits)
         torch.testing.assert_close(found.entropy, entropy, rtol=0, atol=TOLERANCE * 4**step)
@@ -97,18 +97,8 @@ def assert_agree(
         conditioning, previous = logits, found.argmax
 
 
-@pytest.mark.parametrize("length", [0, 5, 30])
-def test_program_agrees_with_the_plain_path(length: int) -> None:
-    made = network()
-    made.self_conditioning.down_proj.weight.mul_(0.1)  # a random model amplifies rounding too much to compare steps
-    program, cache = program_on(made, tokens(length))
-    canvas = tokens(CANVAS, seed=3)
-    told = steps_of(program, canvas, CONFIG)
-    assert_agree(made, program, canvas, told, CONFIG)
-    assert cache.length == length
-
-
-def test_packed_network() -> None:
+def test_a_packed_network_by_a_program_agrees_with_the_plain_path() -> None:
+    """Others: ``test_program_rules``."""
     made = packed()
     made.self_conditioning.down_proj.weight.scales.mul_(0.1)
     program, _cache = program_on(made, tokens(9))
@@ -129,7 +119,7 @@ def test_the_facts_of_a_step_survive_the_launch_of_the_next() -> None:
 
 
 class RunsAside(ProgramCache):
-    """As on a GPU, where a step is launched before the last one is looked at."""
+    """Launches a step before the last one is looked at, as on a GPU."""
 
     def get(self, network: DiffusionGemma, cache: KVCache, sampler: Sampler) -> StepProgram:
         program = super().get(network, cache, sampler)
@@ -188,29 +178,9 @@ def test_no_step_is_taken_in_vain_where_none_runs_aside() -> None:
     assert seen == STEPS
 
 
-def test_generation_by_programs() -> None:
-    """Three blocks; each is what the program makes of the committed text before it."""
-    made = network()
-    events = run(OnDevice(made))
-    starts = [event for event in events if isinstance(event, CanvasStarted)]
-    commits = [event for event in events if isinstance(event, CanvasCommitted)]
-    steps = [event for event in events if isinstance(event, StepFinished)]
-    assert (len(starts), len(commits), len(steps)) == (3, 3, 3 * STEPS)
-    text = tokens(7)
-    for block in range(3):
-        cache = made.new_cache()
-        made.prefill(text, cache)
-        first = next(step for step in steps if step.block_index == block)
-        logits = made.denoise(torch.from_numpy(starts[block].canvas).long(), cache) / first.temperature
-        np.testing.assert_array_equal(first.argmax_canvas, logits.argmax(dim=-1).numpy())
-        np.testing.assert_allclose(first.entropy, sampling.token_entropy(logits).numpy(), atol=1e-4)
-        assert first.argmax_canvas.dtype == first.next_canvas.dtype == np.int32
-        text = torch.cat([text, torch.from_numpy(commits[block].tokens).long()])
-
-
 @pytest.mark.parametrize("piece", [50, 4096])
 def test_top_tokens(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the plain way finds them, over pieces of the vocabulary or the whole; a pinned position is certain."""
+    """Found in pieces of the vocabulary or in the whole as plain steps find them; a pinned position is certain."""
     monkeypatch.setattr("engine.decoding.step_program.TOP_PIECE", piece)
     made = network()
     events = run(OnDevice(made), top_k=4, pinned=((2, 40),), max_denoising_steps=1)
@@ -267,8 +237,7 @@ def text_kept(network: DiffusionGemma, cache: KVCache) -> list[Tensor]:
     ]
 
 
-@pytest.mark.parametrize("window", [WINDOW, CANVAS + 3, pytest.param(40, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("length", [0, 5, 30, LONG])
+@pytest.mark.parametrize(("length", "window"), [(0, WINDOW), (5, CANVAS + 3), (LONG, WINDOW), (LONG, 40)])
 @torch.inference_mode()  # as the passes are that allocate the buffers
 def test_a_step_that_commits_is_a_commit_and_a_step(length: int, window: int) -> None:
     made, finished, canvas = network(sliding_window=window), tokens(CANVAS, seed=6), tokens(CANVAS, seed=3)
@@ -286,9 +255,9 @@ def test_a_step_that_commits_is_a_commit_and_a_step(length: int, window: int) ->
     assert_agree(made, merged, canvas, found, CONFIG)  # and both are what the plain path does
 
 
-@pytest.mark.parametrize("prompt", [7, LONG])
 @pytest.mark.parametrize(
-    "changes", [{}, {"top_k": 3, "pinned": ((2, 40),)}, {"banned_tokens": all_but(5, 6, 7, 40, 90)}]
+    ("prompt", "changes"),
+    [(7, {"top_k": 3, "pinned": ((2, 40),)}), (LONG, {"banned_tokens": all_but(5, 6, 7, 40, 90)})],
 )
 def test_a_generation_equals_one_that_commits_separately(
     prompt: int, changes: dict[str, object], monkeypatch: pytest.MonkeyPatch
@@ -314,11 +283,10 @@ def test_a_generation_equals_one_that_commits_separately(
                 np.testing.assert_array_equal(value, getattr(other, name))
 
 
-@pytest.mark.parametrize("first", [12, LONG])
-def test_a_second_turn_after_steps_that_committed_reads_only_what_is_new(first: int) -> None:
+def test_a_second_turn_after_steps_that_committed_reads_only_what_is_new() -> None:
     model = OnDevice(tame())
     cache = model.network.new_cache()
-    prompt = tokens(first, 3)
+    prompt = tokens(LONG, 3)
     done = run(model, prompt, cache)[-1]
     assert isinstance(done, GenerationFinished)
     second = torch.cat([prompt, torch.from_numpy(done.tokens).long(), tokens(7, 4)])
@@ -354,25 +322,25 @@ def test_a_step_that_fails_commits_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     assert_same_text(run(model, second, cache), run(OnDevice(model.network), second))
 
 
-@pytest.mark.parametrize("committed", [None, tokens(CANVAS, seed=6)])
-def test_steps_undone_leave_no_trace(committed: Tensor | None) -> None:
-    """As steps before a capture are."""
-    told = []
-    for trial in (0, 2):
+def test_steps_undone_leave_no_trace() -> None:
+    """Steps before a capture are undone."""
+    runs, committed = list[list[list[Tensor]]](), tokens(CANVAS, seed=6)
+    for undone in (0, 2):
         program, cache = program_on(tame(), tokens(30))
         steps_of(program, tokens(CANVAS, seed=4), CONFIG)
         program.begin(tokens(CANVAS, seed=3), None, CONFIG, committed)
         before = [kept.clone() for kept in text_kept(program.network, cache)]
         with program.undone():
-            for commits in sorted({False, committed is not None}, reverse=True):
-                for _ in range(trial):
+            for commits in (True, False):
+                for _ in range(undone):
                     program.run_step(commits)
         for kept, now in zip(before, text_kept(program.network, cache), strict=True):
             assert torch.equal(kept, now)
+        runs.append([])
         for step in range(3):
             program.launch(step)
-            told.append([part.clone() for part in program.collect(step) if isinstance(part, Tensor)])
-    for one, other in zip(told[:3], told[3:], strict=True):
+            runs[-1].append([part.clone() for part in program.collect(step) if isinstance(part, Tensor)])
+    for one, other in zip(*runs, strict=True):
         assert all(torch.equal(part, again) for part, again in zip(one, other, strict=True))
 
 
@@ -426,7 +394,7 @@ def test_the_programs_of_several_lengths_are_kept_as_far_as_the_plan_counts_them
 
 
 class Graph:
-    """What a CUDA graph is to a program, here taken anew; it knows where the buffers were."""
+    """Stands in for a CUDA graph: taken anew, and knows where the buffers were."""
 
     def __init__(self, program: StepProgram, commits: bool) -> None:
         self.program, self.commits, self.known = program, commits, list(program.known)
