@@ -90,7 +90,7 @@ def randomise(model: DiffusionGemmaForBlockDiffusion, seed: int) -> None:
 
 @torch.no_grad()
 def randomise_module(module: nn.Module, draws: torch.Generator) -> None:
-    """As ``randomise``, of one part."""
+    """Draws the weights of one part as ``randomise`` does."""
     for name, tensor in module.state_dict(keep_vars=True).items():
         if name.endswith("layer_scalar"):
             tensor.uniform_(0.6, 1.4, generator=draws)
@@ -129,7 +129,7 @@ class Reference:
 
     @torch.no_grad()
     def prefill_images(self, ids: Tensor, images: dict[str, Tensor]) -> Tensor:
-        """As ``prefill``, of a whole prompt with images; see ``image_inputs``.
+        """Reads a whole prompt with images; see ``image_inputs``.
 
         The masks are given as ``generate`` gives them: without, the encoder's ``forward`` drops those of images.
         """
@@ -162,7 +162,7 @@ class Reference:
 
 
 def image_inputs(ids: Tensor, images: Sequence[Patches]) -> dict[str, Tensor]:
-    """What transformers' processor gives for a prompt (T,) with images in it: patches and their places, padded."""
+    """Makes what transformers' processor does of a prompt (T,) with images: patches and their places, padded."""
     most = max(len(image.values) for image in images)
     pixels, places = torch.zeros(len(images), most, images[0].values.shape[1]), torch.full((len(images), most, 2), -1)
     for number, image in enumerate(images):

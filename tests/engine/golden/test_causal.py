@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -28,7 +27,6 @@ from engine.models.causal.network import CausalNetwork
 from engine.models.folder import ModelFolder, quantize
 from engine.models.registry import FAMILIES
 from engine.text.message import Message
-from engine.text.output_format import OutputFormat
 from tests.engine.causal import POSITIONS
 from tests.engine.decoding.test_block_causal import plain_run
 from tests.engine.decoding.test_sub_blocks import Plain
@@ -59,8 +57,6 @@ QUERIES = {**YARN, "llama_4_scaling_beta": 0.3}
 CASES = {
     "qwen2": Case("qwen2", "qwen2", {"tie_word_embeddings": True}),
     "qwen2, odd, with YaRN": Case("qwen2", "qwen2", {**ODD, "rope_parameters": YARN, "tie_word_embeddings": False}),
-    "qwen2, one head a group": Case("qwen2", "qwen2", {"num_key_value_heads": 4, "rms_norm_eps": 1e-3}),
-    "qwen3": Case("qwen3", "qwen3", {"tie_word_embeddings": False}),
     "qwen3, odd, tied": Case("qwen3", "qwen3", {**ODD, "head_dim": 6, "tie_word_embeddings": True}),
     "qwen3 with biases": Case("qwen3", "qwen3", {"attention_bias": True}),
     "wedlm 7B": Case("wedlm", "qwen2", {}, {"mask_token_id": 5}),
@@ -72,7 +68,6 @@ CASES = {
         {"mask_token_id": 5, "num_experts": 9, "expert_intermediate_size": 16, "qk_layernorm": True},
     ),
     "sdar": Case("sdar", "qwen3", {}, {"mask_token_id": 5, "block_size": 8}),
-    "nemotron": Case("nemotron_labs_diffusion", "ministral3", {"rope_parameters": QUERIES}),
     "nemotron, tied, odd": Case(
         "nemotron_labs_diffusion",
         "ministral3",
@@ -88,7 +83,6 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_pass_is_that_of_transformers(name: str, tmp_path: Path) -> None:
-    """Text in pieces, rows out of order as causal parallel decoding reads them, and a block that sees all of itself."""
     case = CASES[name]
     theirs = build(case.kind, seed=len(name), **case.changes)
     opened = ModelFolder.open(save(theirs, tmp_path, case.family, **case.raw))
@@ -121,10 +115,8 @@ GEMMA = {
 }
 PLAIN = {"sliding_window": None}
 TEXTS = {
-    "llama": Case("llama", "llama", {}),
     "llama 3.1, odd, with biases": Case("llama", "llama", {**ODD, "attention_bias": True, "rope_parameters": LLAMA3}),
     "llama, tied, one key head": Case("llama", "llama", {"num_key_value_heads": 1, "tie_word_embeddings": True}),
-    "smollm3": Case("smollm3", "smollm3", {"num_hidden_layers": 5}),
     "smollm3, odd, by its list": Case("smollm3", "smollm3", {**ODD, "no_rope_layers": [0, 1, 0], "head_dim": 10}),
     "smollm3 with YaRN and a window": Case(
         "smollm3",
@@ -134,7 +126,6 @@ TEXTS = {
     "mistral 0.3": Case("mistral", "mistral", PLAIN),
     "mistral 0.1": Case("mistral", "mistral", {**ODD, "head_dim": 6, "sliding_window": 7}),
     "ministral": Case("ministral", "ministral", {"sliding_window": 5, "layer_types": [FULL, SLIDING, FULL]}),
-    "ministral 3": Case("ministral3", "ministral3", {**ODD, "head_dim": 14, "rope_parameters": QUERIES}),
     "gemma 3": Case("gemma3_text", "gemma3_text", GEMMA),
     "gemma 3 by its pattern": Case(
         "gemma3_text", "gemma3_text", {"num_hidden_layers": 7, "sliding_window": 7, "attention_bias": True}
@@ -182,7 +173,7 @@ def holds_reading(folder: Path, ids: torch.Tensor, expected: torch.Tensor) -> No
     ids=["gemma 3", "ministral 3", "mistral small, tied"],
 )
 def test_of_a_model_that_sees_the_text_is_read(kind: str, text: Case, changes: dict[str, Any], tmp_path: Path) -> None:
-    """Its tower and what joins them are left out, and named in the plan."""
+    """The tower and the projector are left out, and named in the plan."""
     theirs = build_seeing(kind, build(text.kind, **text.changes), **changes)
     theirs.save_pretrained(tmp_path)
     ids = torch.randint(VOCABULARY, (60,), generator=torch.Generator().manual_seed(1))
@@ -230,19 +221,11 @@ def test_a_model_is_loaded_with_template_ends_and_sampling_of_its_checkpoint(tmp
     assert model.generation_defaults.eos_token_ids == (1,)  # of config.json; this tokenizer has no other
     assert model.generation_defaults.pad_token_id == 0
     assert (model.compute_path, model.has_step_program) == ("plain torch: the weights are not packed", False)
-    said: list[Message] = [
-        {"role": "system", "content": "be short"},
-        {"role": "user", "content": "hi"},
-        {"role": "assistant", "content": "<think>\nwell\n</think>\n\nhello"},
-        {"role": "user", "content": "and"},
-    ]
-    begin, end = "<|im_start|>", "<|im_end|>\n"
-    body = f"{begin}system\nbe short{end}{begin}user\nhi{end}{begin}assistant\nhello{end}{begin}user\nand{end}"
-    assert model.chat_template.render(said) == f"{body}{begin}assistant\n"
-    assert model.chat_template.render(said, enable_thinking=True) == f"{body}{begin}assistant\n"
-    off = model.chat_template.render(said[-1:], enable_thinking=False)
-    assert off == f"{begin}user\nand{end}{begin}assistant\n<think>\n\n</think>\n\n"
-    ids = torch.tensor(model.chat_ids(said[-1:]))
+    said: list[Message] = [{"role": "user", "content": "and"}]
+    begun = "<|im_start|>user\nand<|im_end|>\n<|im_start|>assistant\n"
+    assert model.chat_template.render(said) == begun
+    assert model.chat_template.render(said, enable_thinking=False) == f"{begun}<think>\n\n</think>\n\n"
+    ids = torch.tensor(model.chat_ids(said))
     logits = model.decode(ids, model.new_cache(), 0, first_logits=len(ids) - 1)
     expected = logits_of(theirs, ids, torch.arange(len(ids)), torch.ones(len(ids), len(ids), dtype=torch.bool).tril())
     torch.testing.assert_close(logits, expected[-1:], atol=TOLERANCE, rtol=0)
@@ -252,10 +235,6 @@ def test_a_model_is_loaded_with_template_ends_and_sampling_of_its_checkpoint(tmp
         list(fork(model, ids, model.generation_defaults, 0, (), (), ()))
     with pytest.raises(SafelightError, match="this model has causal_parallel, autoregressive"):
         list(generate(model, ids, model.generation_defaults.replace(decoder="block_diffusion")))
-    one_by_one = model.generation_defaults.replace(max_new_tokens=20, entropy_threshold=0.0, sampling_temperature=0.0)
-    *_, last = generate(model, ids, one_by_one)
-    assert isinstance(last, GenerationFinished)
-    assert last.steps >= len(last.tokens)
 
 
 @pytest.mark.parametrize(
@@ -269,7 +248,7 @@ def test_a_model_is_loaded_with_template_ends_and_sampling_of_its_checkpoint(tmp
 def test_embedded_causal_models_are_read_by_transformers(
     name: str, build_theirs: Callable[[dict[str, Any]], Any], prefix: str
 ) -> None:
-    """Their published layout: the same text token by token, whose logits are ours."""
+    """Read in its published layout, each writes the same text token by token, and its logits are ours."""
     ours = load_model(name, device="cpu", dtype="float32")
     folder = next(model.folder for model in EMBEDDED if model.id == name)
     raw = {key: value for key, value in read_json(folder / "config.json").items() if key not in ("model_type", "dtype")}
@@ -289,21 +268,8 @@ def test_embedded_causal_models_are_read_by_transformers(
     torch.testing.assert_close(found, expected, atol=1e-3, rtol=0)  # logits of a trained model reach 30
 
 
-def test_greedy_text_is_that_of_transformers(tmp_path: Path) -> None:
-    theirs = build("ministral3", rope_parameters=QUERIES, max_position_embeddings=256)
-    model = load_model(save(theirs, tmp_path, "nemotron_labs_diffusion"), device="cpu")
-    ids = torch.arange(7, 19)
-    config = model.generation_defaults.replace(
-        decoder="autoregressive", max_new_tokens=40, eos_token_ids=(), sampling_temperature=0.0
-    )
-    *_, last = generate(model, ids, config)
-    assert isinstance(last, GenerationFinished)
-    expected = theirs.generate(ids[None], max_new_tokens=40, do_sample=False, eos_token_id=None, pad_token_id=0)
-    assert last.tokens.tolist() == expected[0, len(ids) :].tolist()
-
-
 def test_sdar_is_decoded_in_its_own_blocks_alone(tmp_path: Path) -> None:
-    """By its authors' settings, with what the checkpoint says of sampling; there is no other way."""
+    """Taken are its authors' settings and its own of sampling; there is no other decoder."""
     theirs = build("qwen3", max_position_embeddings=POSITIONS)
     folder = save(theirs, tmp_path, "sdar", mask_token_id=5, block_size=8)
     settings = {"do_sample": True, "temperature": 0.6, "top_k": 20, "top_p": 0.95, "eos_token_id": [1, 2]}
@@ -318,12 +284,6 @@ def test_sdar_is_decoded_in_its_own_blocks_alone(tmp_path: Path) -> None:
         assert isinstance(last, GenerationFinished)
         assert last.tokens.tolist() == plain_run(model.network, ids, config, turn).text
         ids += [*last.tokens.tolist(), 9, 8]
-    with pytest.raises(SafelightError, match="unknown decoder 'autoregressive'; this model has block_causal"):
-        list(generate(model, ids, config.replace(decoder="autoregressive")))
-    wanted = OutputFormat("regex", pattern="[0-9]{2} or [a-z]{3}")
-    *_, last = generate(model, ids, config, output_format=wanted)
-    assert isinstance(last, GenerationFinished)
-    assert (last.reason, bool(re.fullmatch(wanted.pattern, model.tokenizer.decode(last.tokens)))) == ("eos", True)
 
 
 def test_fast_dllm_v2_is_decoded_by_sub_blocks_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -345,31 +305,30 @@ def test_fast_dllm_v2_is_decoded_by_sub_blocks_alone(tmp_path: Path, monkeypatch
 
 @pytest.mark.parametrize("decoder", ["autoregressive", "self_speculation"])
 def test_repetition_is_penalised_as_by_transformers(decoder: str, tmp_path: Path) -> None:
-    """By the checkpoint's settings, on prompt and text; a drafted token that is verified counts for those behind it."""
+    """The checkpoint says how much, on prompt and text; a drafted token that is verified counts for those behind it."""
     texts = list[list[int]]()
-    for penalty in (1.0, 1.3, 0.8):
-        theirs = build("ministral3", rope_parameters=QUERIES, max_position_embeddings=256)
+    theirs = build("ministral3", rope_parameters=QUERIES, max_position_embeddings=256)
+    for penalty in (1.0, 1.3):
         folder = save(theirs, tmp_path / str(penalty), "nemotron_labs_diffusion", mask_token_id=VOCABULARY - 1)
         settings = {"do_sample": False, "repetition_penalty": penalty, "eos_token_id": [], "pad_token_id": 0}
         (folder / "generation_config.json").write_text(json.dumps(settings))
         model = load_model(folder, device="cpu")
         ids = torch.arange(7, 19)
-        config = model.generation_defaults.replace(decoder=decoder, max_new_tokens=40)
+        config = model.generation_defaults.replace(decoder=decoder, max_new_tokens=24)
         assert config.repetition_penalty == penalty
         *_, last = generate(model, ids, config)
         assert isinstance(last, GenerationFinished)
         expected = theirs.generate(
-            ids[None], max_new_tokens=40, do_sample=False, repetition_penalty=penalty, eos_token_id=None, pad_token_id=0
+            ids[None], max_new_tokens=24, do_sample=False, repetition_penalty=penalty, eos_token_id=None, pad_token_id=0
         )
         texts.append(last.tokens.tolist())
         assert texts[-1] == expected[0, len(ids) :].tolist()
-    assert len(set(map(tuple, texts))) == 3
+    assert texts[0] != texts[1]
 
 
-@pytest.mark.parametrize("quantization", ["int4", "nf4"])
-@pytest.mark.parametrize("kind", ["qwen2", "llama", "gemma3_text"])
+@pytest.mark.parametrize(("kind", "quantization"), [("qwen2", "int4"), ("gemma3_text", "nf4")])
 def test_a_packed_model_is_near_the_plain_one(kind: str, quantization: str, tmp_path: Path) -> None:
-    """With biases, and with a head of its own: stored, loaded, and as close as eight and four bits are."""
+    """It is stored and loaded, also with biases and a head, and as close as eight and four bits are."""
     shape: dict[str, Any] = {"hidden_size": 64, "intermediate_size": 128, "head_dim": 16}
     shape |= {"sliding_window": 7} if kind == "gemma3_text" else {"tie_word_embeddings": False}
     folder = save(build(kind, **shape), tmp_path / "plain", kind)

@@ -32,7 +32,6 @@ class Case:
 
 
 CASES = {
-    "an image in the window": Case(Shape(), (3, 4), ((30, 20),)),
     "one longer than the window": Case(Shape({"sliding_window": 6}), (11, 5), ((41, 40),), 30),
     "several of odd shapes, one behind the other": Case(Shape(), (5, 0, 2, 30), ((90, 7), (3, 80), (23, 24))),
     "at the very beginning; more layers and experts": Case(
@@ -85,18 +84,6 @@ def test_prompts_with_images_agree(name: str, tmp_path: Path) -> None:
     assert error(reference.prefill(canvas), model.prefill(canvas, cache)) <= TOLERANCE
     again = canvas.flip(0)
     assert error(reference.denoise(again), model.denoise(again, cache)) <= TOLERANCE
-
-
-def test_the_comparison_notices_a_causal_image(tmp_path: Path) -> None:
-    case = CASES["an image in the window"]
-    theirs = build(case.shape, seed=1)
-    model = load_model(save(theirs, tmp_path), device="cpu", dtype="float32")
-    prompt, cuts = made(case, model)
-    ids, cache = torch.tensor(prompt.ids), model.new_cache()
-    expected = Reference(theirs).prefill_images(ids, image_inputs(ids, cuts))
-    for start, rows in ((at, image.rows[at - image.start :][:1]) for image in prompt.images for at in range(4, 8)):
-        cache.images = (*cache.images, ImageRows(start, rows, "a token of its own"))
-    assert (expected - model.prefill(ids, cache)).abs().max() > 0.01
 
 
 def test_generations_behind_images_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

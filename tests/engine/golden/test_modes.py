@@ -15,10 +15,8 @@ TOLERANCE = 2e-4  # largest absolute error in fp32; about 1e-5 in practice
 
 FULL_ATTENTION_SIZES = {"head_dim": 12, "num_key_value_heads": 3}
 SHAPES = {
-    "prompt within the window": Shape(),
     "prompt beyond the window": Shape(prompt_length=61),
     "window shorter than the canvas": Shape({"sliding_window": 6}, canvas_length=16, prompt_length=11),
-    "commit slides the window": Shape({"sliding_window": 16}, prompt_length=14),
     "head counts and sizes": Shape(
         {
             "num_attention_heads": 6,
@@ -37,7 +35,6 @@ SHAPES = {
         prompt_length=30,
     ),
     "sixteen experts": Shape({"num_experts": 16, "top_k_experts": 3}, prompt_length=30),
-    "one expert a token of two": Shape({"num_experts": 2, "top_k_experts": 1}),
     "rope, soft-cap and eps": Shape(
         {
             "rope_parameters": {
@@ -55,8 +52,6 @@ SHAPES = {
     ),
     "a single block of layers six deep": Shape({"num_hidden_layers": 6, "layer_types": None}, prompt_length=25),
 }
-COVERED = ("prompt within the window", "commit slides the window", "one expert a token of two")
-"""Shapes whose parts others have, too."""
 
 
 def tokens(count: int, seed: int) -> Tensor:
@@ -86,7 +81,7 @@ def errors(reference: Reference, model: Model, shape: Shape) -> dict[str, float]
     return found
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in COVERED)) for name in SHAPES])
+@pytest.mark.parametrize("name", SHAPES)
 def test_both_modes_agree_in_fp32(name: str, tmp_path: Path) -> None:
     theirs = build(SHAPES[name], seed=len(name))
     model = load_model(save(theirs, tmp_path), device="cpu", dtype="float32")

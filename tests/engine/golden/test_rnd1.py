@@ -23,7 +23,7 @@ THEIRS = {"rope_scaling": False, "sliding_window": False}  # as their own class 
 
 
 def published(tensors: Tensors) -> Tensors:
-    """Their tensors with the experts one by one."""
+    """Writes the experts one by one."""
     found = Tensors()
     for name, tensor in tensors.items():
         if tensor.dim() == 2 or ".experts." not in name:

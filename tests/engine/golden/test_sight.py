@@ -38,10 +38,10 @@ def ours() -> Model:
 
 @pytest.fixture(scope="module")
 def theirs() -> DiffusionGemmaForBlockDiffusion:
-    model, told = DiffusionGemmaForBlockDiffusion.from_pretrained(
+    model, found = DiffusionGemmaForBlockDiffusion.from_pretrained(
         catalog.resolve(SIGHT), dtype=torch.float32, output_loading_info=True
     )
-    assert not any(told.values()), told  # no tensor is missing, left over or of another shape
+    assert not any(found.values()), found  # no tensor is missing, left over or of another shape
     return model.eval()
 
 
