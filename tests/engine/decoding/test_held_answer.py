@@ -27,7 +27,7 @@ from engine.decoding.names import formatting
 from engine.decoding.performing import perform_all
 from engine.decoding.run import Run
 from engine.text.output_format import OutputFormat
-from tests.engine.decoding.test_autoregressive import MODELS, oracle, of_kind
+from tests.engine.decoding.test_autoregressive import MODELS, of_kind, oracle
 from tests.engine.decoding.test_structured import END, PAD, Failing, Fixed, fits
 from tests.engine.text.formats import problem, random_format
 from tests.engine.tiny import tokens
@@ -60,7 +60,9 @@ def test_each_token_is_the_likeliest_that_fits_and_what_is_forced_takes_no_pass(
     for place, token in enumerate(text):
         assert float(logits[place, token]) >= float(logits[place, sets[place]].max()) - 1e-4
     choices = sum(len(each) > 1 for each in sets)
-    assert last.steps == len(of_kind(events, StepFinished)) == choices + 1  # the first token is forced, behind the prompt
+    assert (
+        last.steps == len(of_kind(events, StepFinished)) == choices + 1
+    )  # the first token is forced, behind the prompt
     committed = of_kind(events, CanvasCommitted)
     assert [token for event in committed for token in event.tokens[: event.text_length]] == text
     assert not any(event.pinned_mask.any() for event in events if hasattr(event, "pinned_mask"))

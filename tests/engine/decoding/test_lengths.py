@@ -1,8 +1,7 @@
-"""Runs whose canvases differ in length, by each stepper: a last canvas that fits what is left."""
+"""Runs by programs whose canvases differ in length: a last canvas that fits what is left. Plain: ``test_oracle``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from engine.models.diffusion_gemma.network import DiffusionGemma
 from tests.engine.decoding.test_autoregressive import of_kind
 from tests.engine.decoding.test_generate import facts
 from tests.engine.decoding.test_step_program import OnDevice, tame
-from tests.engine.tiny import CANVAS, ByProgram, tokens
+from tests.engine.tiny import CANVAS, tokens
 
 PROMPT, MAX = tokens(7), 2 * CANVAS + 4  # the last canvas has 6 tokens
 CONFIG = GenerationConfig(
@@ -42,14 +41,6 @@ def sharp() -> DiffusionGemma:
     made = tame()
     made.norm.weight.mul_(4.0)
     return made
-
-
-MODELS: dict[str, Callable[[], Any]] = {
-    "plain": sharp,
-    "program": lambda: ByProgram(sharp()),
-    "program aside": lambda: OnDevice(sharp()),
-}
-NAMES = ["plain", pytest.param("program", marks=pytest.mark.slow), "program aside"]
 
 
 def rows_of(events: list[Event]) -> tuple[list[Any], list[int]]:
@@ -73,10 +64,9 @@ def assert_held(subject: Any, cache: Any, text: torch.Tensor) -> None:
             torch.testing.assert_close(one, two, atol=1e-4, rtol=0)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_last_canvas_fits_what_is_left(name: str) -> None:
-    whole = list(generate(MODELS[name](), PROMPT, CONFIG, 5))
-    subject = MODELS[name]()
+def test_the_last_canvas_fits_what_is_left() -> None:
+    whole = list(generate(OnDevice(sharp()), PROMPT, CONFIG, 5))
+    subject = OnDevice(sharp())
     cache = subject.new_cache()
     found = list(generate(subject, PROMPT, FITTING, 5, cache=cache))
     edge = next(at for at, event in enumerate(found) if getattr(event, "block_index", 0) == 2)
@@ -92,9 +82,8 @@ def test_the_last_canvas_fits_what_is_left(name: str) -> None:
     np.testing.assert_array_equal(first.argmax_canvas, guess.argmax(-1).numpy())
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_run_with_a_short_last_canvas_is_forked(name: str) -> None:
-    subject = MODELS[name]()
+def test_a_run_with_a_short_last_canvas_is_forked() -> None:
+    subject = OnDevice(sharp())
     found = list(generate(subject, PROMPT, FITTING, 5))
     rows, steps = rows_of(found)
     for block in range(3):
@@ -113,9 +102,8 @@ def test_a_run_with_a_short_last_canvas_is_forked(name: str) -> None:
         list(fork(subject, PROMPT, FITTING, 5, [rows[2], rows[1]], steps, (Fork(2, 0),)))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_spans_of_blocks_that_differ_in_length_are_written_anew(name: str) -> None:
-    subject = MODELS[name]()
+def test_spans_of_blocks_that_differ_in_length_are_written_anew() -> None:
+    subject = OnDevice(sharp())
     rows, _ = rows_of(list(generate(subject, PROMPT, FITTING, 5)))
     found = list(rewrite_marked(subject, PROMPT, FITTING, 6, rows, (Mark(1, 2, 5), Mark(2, 0, 4))))
     middle, last = of_kind(found, CanvasCommitted)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -57,11 +56,10 @@ def run(model: Model, **options: object) -> list[Event]:
     return list(generate(model, model.tokenizer.encode("hello"), config, **options))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("text", [LINE, f"{LINE}  \n"])
 def test_text_ends_with_the_line_that_is_there_for_the_fifth_time(
-    monkeypatch: pytest.MonkeyPatch, model: Model, text: str
+    monkeypatch: pytest.MonkeyPatch, model: Model
 ) -> None:
-    write(monkeypatch, model, text)
+    write(monkeypatch, model, f"{LINE}  \n")
     events = run(model)
     end = events[-1]
     assert isinstance(end, GenerationFinished)
@@ -96,18 +94,6 @@ def test_the_text_before_a_call_is_free(monkeypatch: pytest.MonkeyPatch, model: 
     end = run(model, output_format=OutputFormat("regex", pattern="x"))[-1]
     assert isinstance(end, GenerationFinished)
     assert (end.reason, end.why) == ("length", REPEATED)
-
-
-def test_a_run_that_is_stopped_is_stopped(monkeypatch: pytest.MonkeyPatch, model: Model) -> None:
-    write(monkeypatch, model, LINE)
-    cancel, seen = threading.Event(), []
-    config = model.generation_defaults.replace(decoder="autoregressive", canvas_length=LENGTH, max_new_tokens=112)
-    for event in generate(model, model.tokenizer.encode("hello"), config, cancel=cancel):
-        seen.append(event)
-        if isinstance(event, StepFinished):
-            cancel.set()
-    assert isinstance(seen[-1], GenerationFinished)
-    assert (seen[-1].reason, seen[-1].why) == ("cancelled", "")
 
 
 def test_blocks_of_noise_end_with_the_block_and_begin_no_other(model: Model) -> None:

@@ -19,7 +19,7 @@ from torch import Tensor
 from engine import CanvasCommitted, GenerationConfig, GenerationFinished, PrefillFinished, SafelightError, StepFinished
 from engine.decoding.generate import generate
 from engine.events import Event
-from engine.layers.kv_cache import PIECE, SLACK, KVCache
+from engine.layers.kv_cache import SLACK, KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from tests.engine.decoding.test_generate import facts
 from tests.engine.tiny import CANVAS, FULL, network, tokens
@@ -66,7 +66,7 @@ def text(events: list[Event]) -> Tensor:
 
 
 def assert_same(events: list[Event], other: list[Event]) -> None:
-    """The same tokens at every step, and entropies within the tolerance."""
+    """Holds the tokens of every step to be equal, and entropies within the tolerance."""
     steps, others = ([e for e in row if isinstance(e, StepFinished)] for row in (events, other))
     assert len(steps) == len(others) > 0
     for one, two in zip(steps, others, strict=True):
@@ -95,18 +95,7 @@ def test_a_second_turn_reads_only_what_is_new(model: Counting) -> None:
     assert_same(events, run(model, third, seed=6))
 
 
-def test_the_same_prompt_again_reads_nothing_and_is_the_same_bit_for_bit(model: Counting) -> None:
-    cache = model.new_cache()
-    first = run(model, FIRST, cache, top_k=3)
-    model.read.clear()
-    again = run(model, FIRST, cache, top_k=3)
-    assert model.read == [CANVAS, CANVAS]
-    assert reused(again) == len(FIRST)
-    assert facts(again[1:]) == facts(first[1:])
-    assert facts(run(model, FIRST, top_k=3)) == facts(first)  # without a cache, too
-
-
-@pytest.mark.parametrize("place", [0, 1, 11, 20])
+@pytest.mark.parametrize("place", [0, 11, 20])
 def test_an_edited_turn_is_read_from_the_edit_on(model: Counting, place: int) -> None:
     cache = model.new_cache()
     conversation = torch.cat([FIRST, text(run(model, FIRST, cache)), NEW])
@@ -150,8 +139,7 @@ def test_a_cache_of_another_model_is_refused(model: Counting) -> None:
         run(twin, FIRST, cache)
 
 
-@pytest.mark.parametrize("after", [0, 4, 5, *(pytest.param(after, marks=pytest.mark.slow) for after in (1, 9))])
-@pytest.mark.parametrize("how", ["cancel", "close"])
+@pytest.mark.parametrize(("after", "how"), [(0, "cancel"), (5, "cancel"), (4, "close"), (9, "close")])
 def test_a_stopped_run_leaves_a_good_cache(model: Counting, after: int, how: str) -> None:
     cache, flag, seen = model.new_cache(), threading.Event(), []
     events = generate(model, FIRST, CONFIG, 0, flag, cache)
@@ -170,8 +158,8 @@ def test_a_stopped_run_leaves_a_good_cache(model: Counting, after: int, how: str
     assert_same(again, run(model, second, seed=2))
 
 
-@pytest.mark.parametrize("piece", [PIECE, 60])
-def test_a_long_prompt_is_read_in_the_cache_s_pieces_and_stops_between_them(model: Counting, piece: int) -> None:
+def test_a_long_prompt_is_read_in_the_cache_s_pieces_and_stops_between_them(model: Counting) -> None:
+    piece = 60
     long = tokens(2 * piece + 5, 9)
     cache, flag = KVCache(model.config, model.device, model.dtype, piece), threading.Event()
     flag.set()

@@ -11,7 +11,7 @@ from engine.decoding.masked_run import counts
 
 @pytest.mark.parametrize("schedule", ["even", "floor", "round", "ceil"])
 def test_all_masks_are_written_and_no_pass_is_empty(schedule: str) -> None:
-    for masks in range(1, 40):
+    for masks in (1, 2, 5, 16, 39):
         for steps in (1, 2, 3, 7, 32, 64, 512):
             found = counts(masks, steps, schedule)
             assert sum(found) == masks

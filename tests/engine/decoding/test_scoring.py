@@ -20,7 +20,7 @@ from engine.decoding.protocols import Pass
 from engine.decoding.run import Run
 from engine.events import PromptScores
 
-TEXT = "What is 12 + 7? Reverse the word robot, and sort 5 3 9."
+TEXT = "What is 12 + 7? Sort 5 3."
 
 
 @pytest.fixture(scope="module", params=[MINI, MASKED])
@@ -41,7 +41,7 @@ def performed(model: Model, items: Iterator[Event | Pass | PromptScores]) -> lis
 def scored(
     model: Model, ids: Sequence[int], most: int, cancel: threading.Event | None = None
 ) -> list[Event | PromptScores]:
-    settings = model.generation_defaults.replace(max_new_tokens=8)
+    settings = model.generation_defaults.replace(max_new_tokens=8, max_denoising_steps=3)
     run = Run.from_ids(model, ids, settings, 3, cancel)
     return performed(model, with_scores(run, most, decode(run)))
 
@@ -77,7 +77,8 @@ def test_in_pieces_they_are_the_same_and_so_is_the_text(model: Model, monkeypatc
     assert isinstance(pieces, PromptScores)
     np.testing.assert_allclose(pieces.logprobs, whole.logprobs, atol=2e-3)
     assert pieces.top_tokens.shape == (len(ids) - 1, 0)
-    *_, last = generate(model, ids, model.generation_defaults.replace(max_new_tokens=8), 3)
+    settings = model.generation_defaults.replace(max_new_tokens=8, max_denoising_steps=3)
+    *_, last = generate(model, ids, settings, 3)
     assert isinstance(end, GenerationFinished)
     assert isinstance(last, GenerationFinished)
     assert end.tokens.tolist() == last.tokens.tolist()

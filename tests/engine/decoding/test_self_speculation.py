@@ -147,7 +147,7 @@ def test_drafts_above_temperature_0_leave_the_distribution_as_it_is() -> None:
         }
     assert len(expected) > 20
     counts = Counter[tuple[int, ...]]()
-    for seed in range(150):
+    for seed in range(100):
         events = list(
             perform_all(
                 network, self_speculation(Run(network, torch.tensor(prompt), config, seed, None, network.new_cache()))
@@ -157,7 +157,7 @@ def test_drafts_above_temperature_0_leave_the_distribution_as_it_is() -> None:
         stood[events[-1].steps == 3] += 1
     statistic, freedom = chi_squared(counts, expected)
     assert statistic < freedom + 3.5 * (2 * freedom) ** 0.5
-    assert min(stood[True], stood[False]) > 25
+    assert min(stood[True], stood[False]) > 15
 
 
 @pytest.mark.parametrize("other", [0, 1])
@@ -167,7 +167,7 @@ def test_a_verified_draft_is_distributed_as_if_it_was_drawn(other: int) -> None:
     shares = torch.tensor([[0.5, 0.3, 0.2, 0.0], [0.1, 0.2, 0.3, 0.4]])
     drafted_shares = torch.tensor([[[0.1, 0.1, 0.2, 0.6]], [[0.0, 1.0, 0.0, 0.0]]][other])
     counts, lengths = Counter[tuple[int, ...]](), Counter[int]()
-    for _ in range(4000):
+    for _ in range(2000):
         drafted = torch.multinomial(drafted_shares, 1, generator=draws)[:, 0]
         tokens = verified(drafted, drafted_shares, shares, draws)
         counts[int(tokens[0]),] += 1
@@ -175,4 +175,4 @@ def test_a_verified_draft_is_distributed_as_if_it_was_drawn(other: int) -> None:
     statistic, freedom = chi_squared(counts, {(token,): share for token, share in enumerate(shares[0].tolist())})
     assert statistic < freedom + 3.5 * (2 * freedom) ** 0.5
     stands = torch.minimum(shares[0], drafted_shares[0]).sum().item()
-    assert abs(lengths[2] / 4000 - stands) < 0.03
+    assert abs(lengths[2] / 2000 - stands) < 0.04

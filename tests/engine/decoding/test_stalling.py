@@ -1,4 +1,4 @@
-"""Blocks that stall, by each stepper: they end by the rule."""
+"""Blocks that stall end by the rule, by plain steps and by programs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from engine.models.diffusion_gemma.network import DiffusionGemma
 from tests.engine.decoding.test_autoregressive import of_kind
 from tests.engine.decoding.test_generate import facts
 from tests.engine.decoding.test_step_program import OnDevice, RunsAside, tame
-from tests.engine.tiny import CANVAS, ByProgram, tokens
+from tests.engine.tiny import CANVAS, tokens
 
 CAP = 12
 CONFIG = GenerationConfig(
@@ -38,7 +38,7 @@ CONFIG = GenerationConfig(
 
 
 class CountedLaunches(RunsAside):
-    """As on a GPU, and counts the steps that were launched."""
+    """Launches ahead as on a GPU, and counts the steps that were launched."""
 
     launched = 0
 
@@ -56,7 +56,6 @@ class CountedLaunches(RunsAside):
 
 MODELS: dict[str, Callable[[], Any]] = {
     "plain": tame,
-    "program": lambda: ByProgram(tame()),
     "program aside": lambda: OnDevice(tame(), derived={ProgramCache: CountedLaunches()}),
 }
 
@@ -80,7 +79,7 @@ def test_a_block_ends_by_the_rule(name: str) -> None:
 
 
 def stalls(steps: list[StepFinished], config: GenerationConfig) -> bool:
-    """Whether a canvas has stalled after these steps."""
+    """True if a canvas has stalled after these steps."""
     means, fall = [float(step.entropy.mean()) for step in steps], 0
     for step, mean in enumerate(means):
         fall = step if mean < means[fall] * (1 - FALL) else fall
@@ -96,7 +95,9 @@ def test_a_fork_sets_when_a_block_stalls_from_its_step_on(name: str) -> None:
     assert steps == [CAP] * 3
     settings = (("stall_steps", 3.0),)
     found = list(fork(model, tokens(7), config, 0, rows, steps, (Fork(1, 2, settings=settings),)))
-    own = [step for step in of_kind(found, StepFinished) if step.block_index == 1][2:]  # the watch begins with the change
+    own = [step for step in of_kind(found, StepFinished) if step.block_index == 1][
+        2:
+    ]  # the watch begins with the change
     assert stalls(own, stalling)
     assert not any(stalls(own[:count], stalling) for count in range(1, len(own)))
     assert {end.reason for end in of_kind(found, CanvasCommitted)} == {"stalled"}

@@ -137,7 +137,7 @@ def assert_pinned(events: Sequence[Event]) -> None:
                     assert np.array_equal(event.tokens[: held.pinned], held.canvas[: held.pinned])
 
 
-@pytest.mark.parametrize("length", [1, 10, 11, 24])
+@pytest.mark.parametrize("length", [1, 10, 24])
 def test_the_answer_fits_and_ends(model: Any, length: int) -> None:
     events = answer(model, length)
     assert isinstance(events[0], PrefillFinished)
@@ -163,7 +163,7 @@ def test_an_answer_that_is_too_long_is_cut_at_the_last_block(model: Any) -> None
     assert_pinned(events)
 
 
-@pytest.mark.parametrize("most", [1, 3, 7, CANVAS, CANVAS + 2])
+@pytest.mark.parametrize("most", [1, CANVAS + 2])
 def test_no_more_is_written_than_is_wanted(model: Any, most: int) -> None:
     run = Run.from_ids(model, PROMPT, CONFIG.replace(max_new_tokens=most), 4, answer=Fixed(24))
     events = list(perform_all(model, decode(run)))
@@ -177,7 +177,7 @@ def test_no_more_is_written_than_is_wanted(model: Any, most: int) -> None:
     assert_pinned(events)
 
 
-@pytest.mark.parametrize("after", [1, 3, 9])
+@pytest.mark.parametrize("after", [1, 9])
 def test_cancel_takes_effect_within_a_step(model: Any, after: int) -> None:
     cancel, steps, found = threading.Event(), 0, list[Event]()
     for event in perform_all(model, decode(Run.from_ids(model, PROMPT, CONFIG, 4, cancel=cancel, answer=Fixed(24)))):
@@ -210,7 +210,7 @@ class Failing(Fixed):
         return np.zeros(VOCABULARY, dtype=np.bool_) if self.failure else super().allowed()
 
 
-@pytest.mark.parametrize("after", [0, 1, 4, 5, CANVAS - 1, CANVAS, CANVAS + 2])
+@pytest.mark.parametrize("after", [0, 5, CANVAS + 2])
 def test_an_answer_that_can_no_longer_be_held_to_its_format_is_cut_with_the_reason(model: Any, after: int) -> None:
     reader = Failing(24, after)
     events = list(perform_all(model, decode(Run.from_ids(model, PROMPT, CONFIG, 4, answer=reader))))
@@ -225,9 +225,7 @@ def test_an_answer_that_can_no_longer_be_held_to_its_format_is_cut_with_the_reas
 # --- the embedded model ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "number", [0, 8, 20, *(pytest.param(number, marks=pytest.mark.slow) for number in (4, 13, 18, 25))]
-)
+@pytest.mark.parametrize("number", [0, 20])
 def test_the_skills_model_fits_random_formats(number: int) -> None:
     wanted = random_format(Random(number), number)
     reason, text, *_ = answered(load_model(MINI, device="cpu"), number, wanted, 8)
@@ -258,11 +256,6 @@ def test_cancel_ends_a_run_whose_format_is_still_looked_at(monkeypatch: pytest.M
     assert last.reason == "cancelled"
     with pytest.raises(SafelightError, match="this format cannot be followed"):
         list(generate(model, model.tokenizer.encode("hi"), CONFIG, output_format=wanted))
-
-
-def test_a_bare_network_is_refused() -> None:
-    with pytest.raises(SafelightError, match="a network without a tokenizer"):
-        list(generate(network(1), PROMPT, CONFIG, output_format=OutputFormat("json_object")))
 
 
 # --- thoughts and tool calls, with tokens as Gemma has them ----------------------------------------------------------
@@ -321,13 +314,6 @@ def test_an_end_token_in_a_thought_closes_the_thought(gemma: Tokenizer) -> None:
     assert state.forced() == [CLOSE]
     assert state.take(state.forced()) == 1
     assert gemma.decode(state.forced()) == "{"
-
-
-def test_behind_a_closed_thought_and_in_a_direct_answer_the_format_begins_at_once(gemma: Tokenizer) -> None:
-    assert gemma.decode(begun(gemma, JSON, "hi<|channel>thought\n<channel|>").forced()) == "{"
-    direct = begun(gemma, JSON)
-    assert direct.take(gemma.encode("{}")) == 2
-    assert direct.must_end
 
 
 WEATHER = {
@@ -455,13 +441,6 @@ def test_after_a_call_something_else_than_a_call_ends_the_answer(gemma: Tokenize
     assert allowed_next(state, None, begins, (1, 8))[begins]
     assert state.take([begins]) == 1
     assert not state.has_called
-
-
-def test_the_mask_of_a_large_vocabulary_is_of_its_size(gemma: Tokenizer) -> None:
-    state = FormattedAnswer.for_prompt(JSON, gemma, gemma.vocab_size + 90, (1, 8), gemma.encode("hi"))
-    allowed = state.allowed()
-    assert allowed.shape == (gemma.vocab_size + 90,)
-    assert not allowed[gemma.vocab_size :].any()
 
 
 def test_what_the_format_forces_is_pinned_before_the_first_step() -> None:
