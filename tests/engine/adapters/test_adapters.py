@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from engine import GenerationConfig, Model, SafelightError, load_adapter, load_model, unload_adapter
 from engine.adapters.lora import attach, new_adapters
 from engine.adapters.peft_files import save_adapter
 from engine.decoding.step_program import StepProgram
 from engine.fingerprint import fingerprint
-from engine.layers.adapted import linear
 from engine.layers.kv_cache import PIECE
 from engine.models.diffusion_gemma.config import TARGETS
 from engine.models.folder import quantize
 from engine.quant import unpack
 from tests.engine import packing, tiny
-from tests.engine.adapting import SCALING, random_adapters
+from tests.engine.adapting import random_adapters
 from tests.engine.golden import causal_reference
 from tests.engine.golden.reference import Reference, Shape, build, save
 from tests.engine.golden.test_modes import TOLERANCE, errors, tokens
@@ -47,7 +45,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def tuned_by_peft(folder: Path, seed: int = 0, **options: Any) -> PeftModel:
-    """The same model with a random adapter by peft, saved to ``folder``."""
+    """Makes the same model with a random adapter by peft, and saves it to ``folder``."""
     from peft import LoraConfig, get_peft_model  # seconds, in each process that collects the tests
 
     settings: dict[str, Any] = {"r": 4, "lora_alpha": 6, "target_modules": f"{DECODER}|{ENCODER}"} | options
@@ -88,20 +86,19 @@ def agree(one: list[Tensor], other: list[Tensor]) -> list[bool]:
         {},
         {"use_rslora": True, "lora_dropout": 0.5},
         {"target_modules": DECODER},
-        {"target_modules": ENCODER},
         {
             "rank_pattern": {"q_proj": 7, r"decoder.layers.1.mlp.*": 2},
             "alpha_pattern": {r"language_model.layers.\d.self_attn.k_proj": 11, "self_conditioning.up_proj": 1},
         },
     ],
-    ids=["plain", "rank-stabilised", "denoise only", "causal only", "patterns"],
+    ids=["plain", "rank-stabilised", "denoise only", "patterns"],
 )
 def test_an_adapter_by_peft_gives_the_same(options: dict[str, Any], base: Path, tmp_path: Path) -> None:
     made = tuned_by_peft(tmp_path, **options)
     model = load_model(base, dtype="float32")
-    plain = outputs(model)
+    plain, names = outputs(model), list(model.network.state_dict())
     adapter = load_adapter(model, tmp_path)
-    assert model.adapter is adapter
+    assert (model.adapter, list(model.network.state_dict())) == (adapter, names)
     assert largest(model, made) <= TOLERANCE
     assert (adapter.name, adapter.folder) == (tmp_path.name, tmp_path)
     assert adapter.rank == (7 if "rank_pattern" in options else 4)
@@ -128,22 +125,12 @@ def test_one_mode_at_a_time_and_one_in_place_of_the_other(base: Path, tmp_path: 
     assert largest(model, first) <= TOLERANCE
 
 
-def test_nothing_of_an_adapter_is_the_networks_own(base: Path, tmp_path: Path) -> None:
-    tuned_by_peft(tmp_path)
-    model = load_model(base, dtype="bfloat16")
-    before, count = list(model.network.state_dict()), model.parameter_count
-    load_adapter(model, tmp_path)
-    assert list(model.network.state_dict()) == before
-    assert model.parameter_count == count
-    assert outputs(model)[0].dtype == torch.bfloat16
-
-
 # --- over packed layers ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("quantization", ["nf4", "int4"])
-def test_over_packed_layers(quantization: str, tmp_path: Path) -> None:
-    """As over the weights that the codes stand for, to the rounding of the order of sums."""
+def test_over_packed_layers(tmp_path: Path) -> None:
+    """They add what they do over the weights that the codes stand for, to the rounding of the order of sums."""
+    quantization = "nf4"
     source = packing.released(tmp_path / "base")
     packed = load_model(source, dtype="float32", quantization=quantization)
     plain = load_model(source, dtype="float32", quantization="none")
@@ -162,15 +149,6 @@ def test_over_packed_layers(quantization: str, tmp_path: Path) -> None:
     for ours, theirs, without in zip(outputs(packed), outputs(plain), bare, strict=True):
         assert (ours - theirs).abs().max() <= 2e-3
         assert (ours - without).abs().max() > 0.1
-
-    # One layer by the formula, on the weight that its codes stand for.
-    path = "layers.0.mlp.gate_proj"
-    layer, adapter = packed.network.get_submodule(path), adapters[path]
-    x = torch.randn(4, layer.weight.shape[1], generator=torch.Generator().manual_seed(3))  # type: ignore[union-attr, index]
-    weight = unpack(layer.weight.packed)  # type: ignore[union-attr, arg-type]
-    for text, part in ((0, adapter.denoise), (4, adapter.causal)):
-        expected = F.linear(x, weight + SCALING * part.up @ part.down)
-        torch.testing.assert_close(linear(layer, x, text), expected, atol=2e-4, rtol=1e-4)
 
 
 def test_on_a_store_of_its_base(tmp_path: Path) -> None:
@@ -221,7 +199,7 @@ def test_text_and_canvas_in_one_pass_equal_two() -> None:
 # --- ours in peft ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ranks", [(3, 5), (0, 4), pytest.param((2, 2), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("ranks", [(3, 5), (0, 4)])
 def test_ours_load_in_peft(ranks: tuple[int, int], base: Path, tmp_path: Path) -> None:
     from peft import PeftModel
 
@@ -249,12 +227,11 @@ def test_fresh_adapters_change_nothing(base: Path) -> None:
     assert adapters["self_conditioning.up_proj"].causal is None
     wide = torch.cat([a.denoise.down.flatten() for a in adapters.values() if a.denoise is not None])
     assert 0.1 < wide.std() < 0.3  # inputs of 32 to 64
-    assert {
-        m for a in new_adapters(model.network, TARGETS, 0, 2, torch.Generator()).values() for m in (a.denoise,)
-    } == {None}
+    causal_alone = new_adapters(model.network, TARGETS, 0, 2, torch.Generator())
+    assert {adapter.denoise for adapter in causal_alone.values()} == {None}
 
 
-@pytest.mark.parametrize("kind", ["llama", "gemma3_text", "gemma3"])
+@pytest.mark.parametrize("kind", ["llama", "gemma3"])
 def test_an_adapter_by_peft_for_a_causal_model_gives_the_same(kind: str, tmp_path: Path) -> None:
     """Also for the text of a model that sees, by the names of the module that transformers loads it into."""
     from peft import LoraConfig, get_peft_model  # seconds, in each process that collects the tests

@@ -25,7 +25,7 @@ NAME = f"base_model.model.encoder.{PATH}.lora_{{}}.weight"
 
 
 def matrices(rank: int, seed: int = 0) -> dict[str, Tensor]:
-    """As they are published, for two layers of 32 inputs and 16 outputs."""
+    """Matrices as published, for two layers of 32 inputs and 16 outputs."""
     draws = torch.Generator().manual_seed(seed)
     shapes = {"A": (rank, 32), "B": (16, rank)}
     return {NAME.format(i, side): torch.randn(shapes[side], generator=draws) for i in range(2) for side in "AB"}
@@ -51,7 +51,7 @@ def logits(network: CausalNetwork, is_causal: bool = False) -> Tensor:
 
 
 def test_what_a_published_folder_adds_and_when(tmp_path: Path) -> None:
-    """Every layer's weight plus 4 B A while it is on, beside another adapter; nothing before and after."""
+    """Every layer's weight plus 4 B A while it is on, next to another adapter; nothing before and after."""
     network, tensors = masked_network(0), matrices(rank=3)
     assert read(tmp_path, network) is None
     (tmp_path / FOLDER).mkdir()

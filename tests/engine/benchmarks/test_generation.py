@@ -1,4 +1,4 @@
-"""What the bench of a model measures and says; not how fast anything is."""
+"""The bench of a model measures and says what it should; not how fast anything is."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ import dataclasses
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -20,7 +19,6 @@ from engine.benchmarks.step import check_layers, measure_shape
 from engine.decoding.step_program import StepProgram
 from engine.layers.packed_linear import PackedLinear, packed_weights
 from engine.memory.device import Placement, choose
-from engine.models.diffusion_gemma.config import config_dict
 from engine.quant import PRECISIONS, Packed, unpack
 from tests.engine.packing import packable
 
@@ -60,18 +58,6 @@ def test_a_result_adds_up(placement: Placement, monkeypatch: pytest.MonkeyPatch)
     assert json.loads(json.dumps(result))["precision"] == PRECISION.as_dict()
 
 
-def test_random_weights_keep_activations_in_bounds(placement: Placement) -> None:
-    made = random_network(CONFIG, PRECISION, placement)
-    assert all(bool(p.isfinite().all()) for p in made.parameters())
-    for weight in packed_weights(made):
-        assert unpack(weight.packed).std().item() == pytest.approx(weight.shape[-1] ** -0.5, rel=0.2)
-
-
-def test_the_same_seed_makes_the_same_network(placement: Placement) -> None:
-    one, other = (random_network(CONFIG, PRECISION, placement, seed=3).state_dict() for _ in range(2))
-    assert all(torch.equal(one[name], other[name]) for name in one)
-
-
 def test_a_wrong_kernel_is_found(placement: Placement, monkeypatch: pytest.MonkeyPatch) -> None:
     made = random_network(CONFIG, PRECISION, placement)
     assert check_layers(made)["linear"] < 1e-6
@@ -93,7 +79,6 @@ def rolled(weight: Packed, dim: int = -1) -> Packed:
 MIXED_UP = {
     "linear": ("linear", lambda right, x, weight: right(x, rolled(weight))),
     "gate and up": ("experts", lambda right, *them: right(*them[:3], rolled(them[3]), them[4])),
-    "groups of gate and up": ("experts", lambda right, *them: right(*them[:3], rolled(them[3], -2), them[4])),
     "down": ("experts", lambda right, *them: right(*them[:4], rolled(them[4]))),
     "another expert": ("experts", lambda right, x, weights, chosen, *them: right(x, weights, (chosen + 1) % 6, *them)),
     "another head": ("attend", lambda right, queries, *them: right(queries.roll(1, 0), *them)),
@@ -115,9 +100,8 @@ def test_a_kernel_that_takes_other_operands_is_found(
         check_layers(made)
 
 
-@pytest.mark.parametrize("precision", ["int4", "nf4"])
-def test_right_kernels_pass_in_bf16(precision: str) -> None:
-    made = random_network(CONFIG, PRECISIONS[precision], choose("cpu", "bfloat16"))
+def test_right_kernels_pass_in_bf16() -> None:
+    made = random_network(CONFIG, PRECISIONS["nf4"], choose("cpu", "bfloat16"))
     assert set(check_layers(made)) == {"experts", "linear", "attention", "vocabulary"}
 
 
@@ -143,7 +127,6 @@ def test_a_step_that_is_no_number_is_reported(placement: Placement, monkeypatch:
 
 
 def test_codes_are_drawn_a_piece_at_a_time(placement: Placement, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table of 262 144 tokens was drawn as a whole, in numbers of 16 bits: 1.5 GB beside the model."""
     sizes: list[int] = []
     real = Tensor.random_
 
@@ -153,9 +136,12 @@ def test_codes_are_drawn_a_piece_at_a_time(placement: Placement, monkeypatch: py
 
     monkeypatch.setattr("engine.benchmarks.measuring.DRAWN_AT_ONCE", 1000)
     monkeypatch.setattr(Tensor, "random_", watched)
-    made = random_network(CONFIG, PRECISION, placement)
+    made, again = (random_network(CONFIG, PRECISION, placement, seed=3) for _ in range(2))
     assert max(sizes) == 1000
-    assert all(bool((w.codes >= -127).all()) for w in packed_weights(made) if w.codes.dtype == torch.int8)
+    assert all(torch.equal(one, other) for one, other in zip(made.buffers(), again.buffers(), strict=True))
+    for weight in packed_weights(made):
+        assert bool((weight.codes >= -127).all()) or weight.codes.dtype != torch.int8
+        assert unpack(weight.packed).std().item() == pytest.approx(weight.shape[-1] ** -0.5, rel=0.2)
 
 
 class Graph:
@@ -170,7 +156,7 @@ class Graph:
         self.known.append(generator)
 
     def replay(self) -> None:
-        """Nothing is repeated."""
+        """Repeats nothing."""
 
 
 @pytest.fixture
@@ -201,7 +187,7 @@ def _captured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_captured")
 def test_every_part_is_captured_with_the_generator_it_draws_from(placement: Placement) -> None:
-    """The bench's whole way, where each part of a step is a graph of its own."""
+    """The whole bench runs, where each part of a step is a graph of its own."""
     result = measure_shape("tiny", CONFIG, PRECISION, placement, steps=1)
     assert set(result["parts_ms"]) == {"experts", "attention", "dense", "vocabulary", "sampler", "gaps"}
     assert set(Graph.modes) == {"thread_local"}
@@ -211,14 +197,3 @@ def test_the_context_must_fit(placement: Placement) -> None:
     small = dataclasses.replace(CONFIG, max_position_embeddings=64)
     with pytest.raises(SafelightError, match="between 0 and 54 tokens for this shape, not 55"):
         measure_shape("tiny", small, PRECISION, placement, context=55)
-
-
-@pytest.mark.slow
-def test_transformers_takes_the_same_shape(placement: Placement, tmp_path: Path) -> None:
-    from engine.benchmarks.transformers import transformers_step_ms
-
-    (tmp_path / "config.json").write_text(json.dumps(config_dict(CONFIG)))
-    found = transformers_step_ms(tmp_path, placement, context=12)
-    assert found["by"].startswith("transformers 5.")
-    assert found["dtype"] == "float32"
-    assert isinstance(found["step_ms"], float)

@@ -25,7 +25,7 @@ def made(config: Any) -> Any:
 
 
 def peak_of(make: Any) -> tuple[Any, int]:
-    """What ``make`` returns, and the most bytes that torch held for it at once."""
+    """Returns what ``make`` makes, and the most bytes that torch held for it at once."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as watched:
         model = make()
     held = most = 0

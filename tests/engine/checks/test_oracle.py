@@ -23,13 +23,10 @@ def judged(run: Callable[[Tensor, Packed], Tensor], weight: Packed = WEIGHT) -> 
     return judge(linear_check(run, X, weight), repeats=3)
 
 
-def test_a_right_kernel_passes() -> None:
+def test_a_right_kernel_passes_and_another_rows_scales_are_named() -> None:
     verdict = judged(reference.linear)
     assert verdict.ok
     assert "same bits 3 times; the neighbouring rows' scales would be off by 0." in verdict.said
-
-
-def test_another_rows_scales_are_found_and_named() -> None:
     verdict = judged(lambda x, weight: reference.linear(x, other_scales(weight)))
     assert not verdict.ok
     assert verdict.said.endswith("it is much like what the neighbouring rows' scales would give")
@@ -37,7 +34,7 @@ def test_another_rows_scales_are_found_and_named() -> None:
 
 @pytest.mark.parametrize("place", [(7, slice(None)), (slice(None), 131)])
 def test_one_wrong_row_or_column_is_found(place: tuple[int | slice, int | slice]) -> None:
-    """Of the whole, it is a few per cent."""
+    """A row is a few per cent of the whole."""
 
     def run(x: Tensor, weight: Packed) -> Tensor:
         out = reference.linear(x, weight)

@@ -14,16 +14,13 @@ import torch
 from torch import Tensor
 
 from engine import CanvasCommitted, CanvasStarted, GenerationConfig, GenerationFinished, SafelightError, generate
-from engine.decoding.generate import decode, fork, rewrite_marked
-from engine.decoding.performing import perform
-from engine.decoding.protocols import Pass
+from engine.decoding.generate import fork, rewrite_marked
 from engine.decoding.reading import read
-from engine.decoding.run import Run
 from engine.events import Event, PrefillFinished, StepFinished
-from engine.layers.kv_cache import KVCache
 from engine.models.causal.config import CausalConfig
 from engine.models.causal.network import CausalNetwork
 from engine.tasks.decisions.layout import Layout, Slot
+from tests.engine.decoding.seen import end_of, of_kind, stopped
 from tests.engine.tiny import CANVAS, CONFIG, FULL, SLIDING, VOCABULARY, network, tokens
 
 ENDS = tuple(range(10, 20))
@@ -53,10 +50,6 @@ MODELS = {
 def oracle(model: Any, text: Sequence[int]) -> Tensor:
     """Predicts behind each token of a text: (T, V)."""
     return model.head(model.prefill(torch.tensor(text), model.new_cache()))
-
-
-def of_kind(events: Sequence[Event], kind: type) -> list[Any]:
-    return [event for event in events if isinstance(event, kind)]
 
 
 def likeliest(logits: Tensor, token: int, config: GenerationConfig) -> bool:
@@ -134,15 +127,14 @@ def test_greedy_runs_are_the_oracle_s(made: Any, runs: int) -> None:
 
 
 def test_draws_are_repeated_by_their_seed_and_cuts_leave_the_likeliest() -> None:
-    """What tokens are drawn from: ``test_shares``."""
+    """The probabilities that they are drawn by: ``test_shares``."""
     model: Any = causal()
     drawn = GenerationConfig(
         decoder="autoregressive", max_new_tokens=6, eos_token_ids=(), sampling_temperature=1.5, banned_tokens=(3, 4)
     )
 
     def text(seed: int, **changes: Any) -> list[int]:
-        *_, last = generate(model, tokens(9, 2), drawn.replace(**changes), seed)
-        assert isinstance(last, GenerationFinished)
+        last = end_of(generate(model, tokens(9, 2), drawn.replace(**changes), seed))
         return last.tokens.tolist()
 
     greedy = text(0, sampling_temperature=0.0)
@@ -155,15 +147,9 @@ def test_draws_are_repeated_by_their_seed_and_cuts_leave_the_likeliest() -> None
 def test_cancel_takes_effect_within_one_pass(made: Any) -> None:
     config = GenerationConfig(decoder="autoregressive", max_new_tokens=20, eos_token_ids=())
     for after in (0, CANVAS + 3):
-        model, flag, seen = made(), threading.Event(), list[Event]()
-        if not after:
-            flag.set()
-        for event in generate(model, tokens(7), config, 0, flag):
-            seen.append(event)
-            if len(of_kind(seen, StepFinished)) == after:
-                flag.set()
-        last = seen[-1]
-        assert isinstance(last, GenerationFinished)
+        flag = threading.Event()
+        seen = stopped(generate(made(), tokens(7), config, 0, flag), flag, after)
+        last = end_of(seen)
         assert (last.reason, last.steps, last.blocks) == ("cancelled", after, -(-after // CANVAS))
         done = of_kind(seen, CanvasCommitted)
         assert last.tokens.tolist() == [token for event in done for token in event.tokens[: event.text_length]]
@@ -193,17 +179,3 @@ def test_bad_calls(ask: Any, message: str) -> None:
     with pytest.raises(SafelightError, match=message) as error:
         list(ask(network(0), GenerationConfig(decoder="autoregressive")))
     assert "\n" not in str(error.value)
-
-
-def test_a_network_that_only_reads_decodes_so_by_itself() -> None:
-    model = causal()
-    with pytest.raises(SafelightError, match="unknown decoder 'block_diffusion'"):
-        list(generate(model, [1], GenerationConfig(decoder="block_diffusion")))  # type: ignore[arg-type]
-    cache: KVCache = model.new_cache()
-    with torch.inference_mode():
-        items = decode(Run.from_ids(model, [1, 2], GenerationConfig(max_new_tokens=3), 0, cache=cache))  # type: ignore[arg-type]
-        for item in items:
-            if isinstance(item, Pass):
-                assert cache.length < 4
-                perform(model, item)  # type: ignore[arg-type]
-    assert cache.length == 4  # all but the last token

@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from torch import Tensor
 
 from engine import (
-    CanvasCommitted,
     CanvasStarted,
     Event,
     Fork,
@@ -30,7 +28,7 @@ from engine import (
 from engine.declared import plain, read
 from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from tests.engine.decoding.test_generate import facts, steps
+from tests.engine.decoding.seen import commits, end_of, facts, steps_of, stopped
 from tests.engine.decoding.test_reuse import Counting
 from tests.engine.decoding.test_step_program import OnDevice, tame
 from tests.engine.tiny import CANVAS, VOCABULARY, network, tokens
@@ -70,10 +68,6 @@ def play(
     model: Any, config: GenerationConfig = CONFIG, prompt: Tensor = PROMPT, cache: KVCache | None = None
 ) -> list[Event]:
     return list(generate(model, prompt, config, SEED, cache=cache))
-
-
-def commits(events: Sequence[Event]) -> list[CanvasCommitted]:
-    return [event for event in events if isinstance(event, CanvasCommitted)]
 
 
 def go_on(
@@ -123,20 +117,6 @@ def test_a_fork_without_a_change_is_the_run_bit_for_bit(model: Counting) -> None
     assert len({event.steps for event in commits(run)}) > 1
 
 
-@pytest.mark.parametrize("shared", [0, 26])
-def test_it_is_so_where_the_cache_holds_another_text(model: Counting, shared: int) -> None:
-    """One that parts from the run's before it, or inside a block."""
-    run, cache = played(), model.new_cache()
-    said = [*PROMPT.tolist(), *run[-1].tokens.tolist()]  # type: ignore[union-attr]
-    for block in (0, 2):
-        for piece in torch.tensor([*said[:shared], *tokens(9, 9).tolist()]).tensor_split((12, 22, 32)):
-            if len(piece):
-                model.prefill(piece, cache)
-                cache.record_ids(piece.tolist())
-        assert_goes_on(go_on(model, run, Fork(block, 1), cache=cache), run, block)
-        cache.truncate(0)
-
-
 def test_only_what_the_cache_lacks_is_read_and_no_earlier_step_is_taken(
     model: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,8 +151,8 @@ def test_pins_hold_from_the_fork_on(model: Counting, place: tuple[int, int]) -> 
     at, ids = (list(column) for column in zip(*pinned, strict=True))
     changes = [Fork(*place, pinned=pinned, settings=(("max_denoising_steps", 8),))]
     found = go_on(model, run, *changes)
-    own = [event for event in steps(found) if event.block_index == block]
-    assert facts(own[:step]) == facts([event for event in steps(run) if event.block_index == block][:step])  # type: ignore[arg-type]
+    own = [event for event in steps_of(found) if event.block_index == block]
+    assert facts(own[:step]) == facts([event for event in steps_of(run) if event.block_index == block][:step])  # type: ignore[arg-type]
     assert len(own) == 8
     for event in own[step:]:
         for row in (event.argmax_canvas, event.candidates, event.next_canvas):
@@ -190,7 +170,7 @@ def test_pins_hold_from_the_fork_on(model: Counting, place: tuple[int, int]) -> 
     if block < 2:
         later = behind(found, block + 1)
         assert not later[0].pinned_mask.any()  # type: ignore[union-attr]
-        assert any(event.next_canvas[at].tolist() != ids for event in steps(later))
+        assert any(event.next_canvas[at].tolist() != ids for event in steps_of(later))
 
 
 @pytest.mark.parametrize(("place", "kept"), [((0, 0), 3), ((1, 3), 127)])
@@ -211,7 +191,7 @@ def test_banned_tokens_never_appear(model: Counting, place: tuple[int, int], kep
             assert event.top_tokens.shape == (CANVAS, 8)
     assert not any(set(canvas.tolist()) & set(banned) for canvas in seen[place[1] :])  # what is on the canvas counts
     if place[1]:
-        assert any(set(event.next_canvas.tolist()) & set(banned) for event in steps(found)[: place[1]])
+        assert any(set(event.next_canvas.tolist()) & set(banned) for event in steps_of(found)[: place[1]])
 
 
 @pytest.mark.parametrize(("block", "step"), [(0, 0), (2, 4)])
@@ -219,8 +199,8 @@ def test_edits_are_put_down_and_free(model: Counting, block: int, step: int) -> 
     run, seen = played(), list[list[int]]()
     model.denoise = lambda canvas, *rest: (seen.append(canvas.tolist()), model.inner.denoise(canvas, *rest))[1]  # type: ignore[attr-defined]
     found = go_on(model, run, Fork(block, step, edits=((2, 50), (7, 51))))
-    start, own = behind(run, block)[0], [event for event in steps(found) if event.block_index == block]
-    expected = (steps(behind(run, block))[step - 1].next_canvas if step else start.canvas).copy()  # type: ignore[union-attr]
+    start, own = behind(run, block)[0], [event for event in steps_of(found) if event.block_index == block]
+    expected = (steps_of(behind(run, block))[step - 1].next_canvas if step else start.canvas).copy()  # type: ignore[union-attr]
     expected[[2, 7]] = 50, 51
     assert seen[step] == expected.tolist()
     begun = behind(found, block)[0]
@@ -234,7 +214,7 @@ def test_settings_hold_from_the_fork_on(model: Counting) -> None:
     run = played()
     found = go_on(model, run, Fork(1, 2, settings=(("t_max", 2.0), ("t_min", 1.0), ("entropy_bound", 1000.0))))
     hot = CONFIG.replace(t_max=2.0, t_min=1.0)
-    own = steps(found)
+    own = steps_of(found)
     assert [event.temperature for event in own] == [
         (hot if place >= 2 else CONFIG).temperature(place % 5) for place in range(10)
     ]
@@ -249,7 +229,7 @@ def test_a_new_seed_repeats_and_differs(model: Counting) -> None:
     run = played()
     one, same, two = (go_on(model, run, Fork(1, 1, seed=seed)) for seed in (7, 7, 8))
     assert facts(one[1:]) == facts(same[1:])
-    assert steps(one)[1].next_canvas.tolist() != steps(two)[1].next_canvas.tolist()
+    assert steps_of(one)[1].next_canvas.tolist() != steps_of(two)[1].next_canvas.tolist()
     assert facts(one[1:3]) == facts(two[1:3])
 
 
@@ -259,7 +239,7 @@ def test_a_change_behind_the_last_step_makes_the_block_go_on(model: Counting) ->
     block = next(at for at, count in enumerate(counts) if count < 9)
     found = go_on(model, run, Fork(block, counts[block], edits=((0, 9),)), config=UNEVEN)
     assert commits(found)[0].steps > counts[block]
-    assert facts(steps(found)[: counts[block]]) == facts(steps(behind(run, block))[: counts[block]])  # type: ignore[arg-type]
+    assert facts(steps_of(found)[: counts[block]]) == facts(steps_of(behind(run, block))[: counts[block]])  # type: ignore[arg-type]
 
     run = played()
     longer = go_on(model, run, Fork(1, 5, settings=(("max_denoising_steps", 7),)))
@@ -273,8 +253,7 @@ def test_a_fork_ends_at_an_end_token(model: Counting) -> None:
     config = CONFIG.replace(eos_token_ids=(111,), pad_token_id=6)
     assert not np.isin(111, run[-1].tokens)  # type: ignore[union-attr]
     found = go_on(model, run, Fork(1, 2, pinned=((4, 111),)), config=config)
-    result = found[-1]
-    assert isinstance(result, GenerationFinished)
+    result = end_of(found)
     assert (result.reason, result.blocks, len(result.tokens)) == ("eos", 2, CANVAS + 4)
     assert (commits(found)[0].tokens[5:] == 6).all()
     assert result.tokens[:CANVAS].tolist() == commits(run)[0].tokens.tolist()
@@ -296,7 +275,7 @@ TREE = (
 
 
 def grown(model: Any, cache: KVCache | None) -> list[Event]:
-    """The last run of the tree; each on the way is the one from its root, and goes on from any place."""
+    """The last run of the tree; each before it is the one from its root, and goes on from any place."""
     run, changes = play(model, cache=cache), ()
     for change in TREE:
         changes = chain(changes, change)
@@ -317,7 +296,7 @@ def grown(model: Any, cache: KVCache | None) -> list[Event]:
 
 def test_every_run_of_a_tree_comes_from_its_root(model: Counting) -> None:
     run = grown(model, model.new_cache())
-    last = [event for event in steps(run) if event.block_index == 1]
+    last = [event for event in steps_of(run) if event.block_index == 1]
     assert all(event.next_canvas[0] == 1 for event in last[:3])
     assert any(event.next_canvas[0] != 1 for event in last[3:])  # the edit released it
     assert all(event.next_canvas[2] == 8 for event in last[3:])
@@ -327,9 +306,9 @@ def test_a_tree_by_programs() -> None:
     """The program's own draws are passed over, and a canvas goes on under other settings."""
     model = OnDevice(tame())
     run = grown(model, model.network.new_cache())
-    own = [event for event in steps(run) if event.block_index == 1]
+    own = [event for event in steps_of(run) if event.block_index == 1]
     assert all(event.next_canvas[2] == 8 == event.candidates[2] for event in own[3:])
-    later = [event for event in steps(run) if event.block_index or event.step >= 2]
+    later = [event for event in steps_of(run) if event.block_index or event.step >= 2]
     assert not any(set(event.next_canvas.tolist()) & {5, 6, 7} for event in later)
     assert not any(set(event.candidates.tolist()) & {5, 6, 7} for event in later)
 
@@ -353,14 +332,8 @@ def test_a_fork_survives_json() -> None:
 def test_a_fork_can_be_cancelled(model: Counting) -> None:
     run, flag = played(), threading.Event()
     done = commits(run)
-    seen: list[Event] = []
     rows = [event.tokens for event in done]
-    for event in fork(model, PROMPT, CONFIG, SEED, rows, [5, 5, 5], [Fork(1, 3)], flag):
-        seen.append(event)
-        if len(steps(seen)) == 7:
-            flag.set()
-    last = seen[-1]
-    assert isinstance(last, GenerationFinished)
+    last = end_of(stopped(fork(model, PROMPT, CONFIG, SEED, rows, [5, 5, 5], [Fork(1, 3)], flag), flag, 7))
     assert (last.reason, last.blocks, last.steps) == ("cancelled", 2, 12)
     assert last.tokens.tolist() == np.concatenate(rows[:2]).tolist()
     early = go_on(model, run, Fork(2, 0), cancel=flag)

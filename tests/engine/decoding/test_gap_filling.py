@@ -6,11 +6,10 @@ import dataclasses
 import json
 import math
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from engine import GenerationConfig, GenerationFinished, Model, SafelightError, generate, infill, load_model
@@ -23,6 +22,7 @@ from engine.decoding.protocols import Pass
 from engine.decoding.run import Run
 from engine.events import CanvasCommitted, CanvasStarted, Event, StepFinished
 from engine.text.gap_markers import MARKERS, GapFile, TextGap
+from tests.engine.decoding.seen import commits, end_of, steps_of
 from tests.engine.gap_models import causal_folder
 
 QWEN, CODESTRAL = MARKERS[0], MARKERS[-1]
@@ -60,11 +60,6 @@ def padding(skills: Model, monkeypatch: pytest.MonkeyPatch) -> Model:
 
 def quick(model: Model, **changes: Any) -> GenerationConfig:
     return model.generation_defaults.replace(**QUICK | changes)
-
-
-def end_of(items: Sequence[Any]) -> GenerationFinished:
-    assert isinstance(items[-1], GenerationFinished)
-    return items[-1]
 
 
 def canvas_of(plan: GapPlan) -> GapCanvas:
@@ -226,15 +221,12 @@ def test_a_hole_is_a_block_whose_other_places_are_pinned(skills: Model) -> None:
 def test_padding_ends_the_text(padding: Model) -> None:
     pad = padding.generation_defaults.pad_token_id
     plan = plan_gap(padding, GAP, quick(padding, max_new_tokens=8))
-    row = np.array([40, 41, pad, 42, pad, pad, pad, pad], dtype=np.int32)
-    assert gap_filling._before_padding(row, plan).tolist() == [40, 41]
-    assert gap_filling._before_padding(row[:2], plan).tolist() == [40, 41]
-    assert gap_filling._before_padding(row, dataclasses.replace(plan, is_padded=False)).tolist() == row.tolist()
     found = taken(padding, decode_gap(run_of(padding, plan), plan))
-    committed = next(one for one in found if isinstance(one, CanvasCommitted))
+    committed = commits(found)[0]
     assert pad not in committed.tokens[: committed.text_length]
-    last = [one for one in found if isinstance(one, StepFinished)][-1].argmax_canvas[:8]
-    assert committed.tokens[: committed.text_length].tolist() == gap_filling._before_padding(last, plan).tolist()
+    last = steps_of(found)[-1].argmax_canvas[:8].tolist()
+    ends = [place for place, token in enumerate(last) if token == pad]
+    assert committed.tokens[: committed.text_length].tolist() == last[: ends[0] if ends else 8]
 
 
 def test_a_causal_model_writes_behind_its_markers_until_one_of_its_ends(coder: Model) -> None:
@@ -271,8 +263,7 @@ def test_masks_are_filled_and_what_is_behind_them_stays(masked: Model) -> None:
 # --- ends -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["skills", "coder", "masked"])
-@pytest.mark.parametrize("passes", [1, 2, 3])
+@pytest.mark.parametrize(("name", "passes"), [("skills", 1), ("skills", 3), ("coder", 2), ("masked", 2)])
 def test_a_cancelled_gap_ends_within_one_pass(name: str, passes: int, request: pytest.FixtureRequest) -> None:
     model: Model = request.getfixturevalue(name)
     plan = plan_gap(model, GAP, quick(model, max_new_tokens=8, confidence_threshold=0.0))
@@ -294,65 +285,51 @@ def test_a_cancelled_gap_ends_within_one_pass(name: str, passes: int, request: p
     assert infill(model, "a", "b", cancel=cancel) is None
 
 
-@pytest.mark.parametrize("name", ["skills", "coder", "masked"])
-def test_no_step_is_taken_once_the_time_is_over(name: str, request: pytest.FixtureRequest) -> None:
-    model: Model = request.getfixturevalue(name)
-    plan = plan_gap(model, GAP, quick(model, max_new_tokens=8))
-    deadline = Deadline(None, None)
-    found, steps = list[Any](), 0
+def late(model: Model, plan: GapPlan, passes: int) -> list[Event]:
+    """The events of a gap whose time is over after so many passes."""
+    deadline, found, done = Deadline(None, None), list[Event](), 0
     for item in decode_gap(run_of(model, plan, cancel=deadline), plan):
         if isinstance(item, Pass):
             perform(model, item)
-            steps += 1
-            deadline._end = 0.0 if steps == 3 else math.inf
-            assert steps < 4
+            done += 1
+            deadline._end = 0.0 if done == passes else math.inf
         else:
             found.append(item)
-    end = found[-1]
+    assert done == passes
+    end = end_of(found)
     assert (end.reason, end.why) == ("length", gap_filling.LATE)
-    if name == "coder":
-        assert len(end.tokens) == 2  # the prompt takes the first pass
-    else:
-        assert infill(model, "a", "b", seconds=0.0) is None
-    if name == "masked":
-        assert len(end.tokens) == 0
+    return found
+
+
+@pytest.mark.parametrize(("name", "length"), [("coder", 2), ("masked", 0)])
+def test_no_step_is_taken_once_the_time_is_over(name: str, length: int, request: pytest.FixtureRequest) -> None:
+    """The prompt takes the first pass of a causal one."""
+    model: Model = request.getfixturevalue(name)
+    plan = plan_gap(model, GAP, quick(model, max_new_tokens=8))
+    assert len(end_of(late(model, plan, 3)).tokens) == length
 
 
 def test_what_the_last_step_accepted_is_there_when_the_time_is_over(skills: Model) -> None:
     plan = plan_gap(skills, GAP, quick(skills, max_new_tokens=8, entropy_bound=30.0, max_denoising_steps=40))
-    deadline, found, passes = Deadline(None, None), list[Any](), 0
-    for item in decode_gap(run_of(skills, plan, cancel=deadline), plan):
-        if isinstance(item, Pass):
-            perform(skills, item)
-            passes += 1
-            deadline._end = 0.0 if passes == 4 else math.inf
-        else:
-            found.append(item)
-    committed, end = found[-2:]
-    hole = canvas_of(plan).hole
-    last = [item for item in found if isinstance(item, StepFinished)][-1]
+    found, hole = late(skills, plan, 4), canvas_of(plan).hole
+    committed, last, length = found[-2], steps_of(found)[-1], len(end_of(found).tokens)
+    assert isinstance(committed, CanvasCommitted)
     settled = last.accepted_mask[:hole].tolist()
-    length = len(end.tokens)
     assert 0 < length <= hole
     assert settled[:length] == [True] * length
     assert False in settled[length : length + 1] or length == hole
-    assert last.next_canvas[:length].tolist() == end.tokens.tolist()
-    assert (committed.text_length, committed.reason, end.reason, end.why) == (
-        length,
-        "step_cap",
-        "length",
-        gap_filling.LATE,
-    )
+    assert last.next_canvas[:length].tolist() == end_of(found).tokens.tolist()
+    assert (committed.text_length, committed.reason) == (length, "step_cap")
+    assert infill(skills, "a", "b", seconds=0.0) is None
 
 
-def test_a_deadline_is_set_by_time_or_by_its_flag() -> None:
+def test_a_deadline_begins_with_the_first_pass_or_by_its_flag() -> None:
     cancel = threading.Event()
-    assert not Deadline(None, None).is_set()
-    assert not Deadline(cancel, 60.0).is_set()
     late = Deadline(cancel, 0.0)
     assert not late.is_set()  # the prompt is not read yet
     late.begin()
     assert late.is_set()
+    assert not Deadline(cancel, 60.0).is_set()
     cancel.set()
     assert Deadline(cancel, 60.0).is_others
 

@@ -23,6 +23,7 @@ from engine import (
 )
 from engine.events import Event
 from engine.models.diffusion_gemma.network import DiffusionGemma
+from tests.engine.decoding.seen import end_of, facts, steps_of, stopped
 from tests.engine.tiny import CANVAS, VOCABULARY, all_but, network, tokens
 
 PROMPT = tokens(12, 3)
@@ -36,21 +37,6 @@ def model() -> DiffusionGemma:
 
 def run(model: DiffusionGemma, seed: int = 0, **changes: Any) -> list[Event]:
     return list(generate(model, PROMPT, CONFIGURED.replace(**changes), seed))
-
-
-def steps(events: list[Event]) -> list[StepFinished]:
-    return [event for event in events if isinstance(event, StepFinished)]
-
-
-def facts(events: list[Event]) -> list[Any]:
-    """Everything in the events but the clock."""
-    found: list[Any] = []
-    for event in events:
-        for field in dataclasses.fields(event):
-            value = getattr(event, field.name)
-            if field.name != "seconds":
-                found.append(value.tolist() if isinstance(value, np.ndarray) else value)
-    return found
 
 
 def test_arrays_have_the_documented_types(model: DiffusionGemma) -> None:
@@ -77,14 +63,14 @@ def test_arrays_have_the_documented_types(model: DiffusionGemma) -> None:
         assert found == kinds[type(event)]
         plain = [value for value in arrays.values() if not isinstance(value, np.ndarray)]
         assert {type(value) for value in plain} <= {int, float, str, type(None)}  # None: no filler
-    assert steps(run(model))[0].top_tokens is None
+    assert steps_of(run(model))[0].top_tokens is None
 
 
 def test_events_travel_by_pickle(model: DiffusionGemma) -> None:
     events = run(model, top_k=2)
     assert facts(pickle.loads(pickle.dumps(events))) == facts(events)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        steps(events)[0].step = 7  # type: ignore[misc]
+        steps_of(events)[0].step = 7  # type: ignore[misc]
 
 
 def test_same_seed_repeats_and_another_differs(model: DiffusionGemma) -> None:
@@ -109,7 +95,7 @@ def test_nothing_but_allowed_tokens_appears(model: DiffusionGemma, allowed: tupl
 
 def test_top_tokens(model: DiffusionGemma) -> None:
     count = 5
-    for step in steps(run(model, top_k=count)):
+    for step in steps_of(run(model, top_k=count)):
         assert step.top_tokens is not None
         assert step.top_probabilities is not None
         assert (np.diff(step.top_probabilities, axis=1) <= 0).all()
@@ -117,22 +103,15 @@ def test_top_tokens(model: DiffusionGemma) -> None:
         assert (step.top_tokens[:, 0] == step.argmax_canvas).all()
         assert all(len(set(row)) == count for row in step.top_tokens.tolist())
     free, watched = run(model), run(model, top_k=count)
-    assert [s.next_canvas.tolist() for s in steps(free)] == [s.next_canvas.tolist() for s in steps(watched)]
+    assert [s.next_canvas.tolist() for s in steps_of(free)] == [s.next_canvas.tolist() for s in steps_of(watched)]
 
 
 @pytest.mark.parametrize("after", [0, 5, 7])
 def test_cancel_takes_effect_within_one_step(model: DiffusionGemma, after: int) -> None:
-    """The flag goes up once there were ``after`` steps; no further step is taken."""
-    flag, seen = threading.Event(), []
-    if not after:
-        flag.set()
-    for event in generate(model, PROMPT, CONFIGURED.replace(confidence_threshold=0.0), 0, flag):
-        seen.append(event)
-        if len(steps(seen)) == after:
-            flag.set()
-    assert len(steps(seen)) == after
-    last = seen[-1]
-    assert isinstance(last, GenerationFinished)
+    flag = threading.Event()
+    seen = stopped(generate(model, PROMPT, CONFIGURED.replace(confidence_threshold=0.0), 0, flag), flag, after)
+    assert len(steps_of(seen)) == after
+    last = end_of(seen)
     assert (last.reason, last.steps, last.blocks) == ("cancelled", after, after // 5)
     assert len(last.tokens) == after // 5 * CANVAS
     assert last.tokens_per_forward == (len(last.tokens) / after if after else 0)
@@ -147,8 +126,7 @@ def test_non_finite_logits_are_an_error() -> None:
 
 def test_the_room_left_bounds_the_text() -> None:
     model = network(1, max_position_embeddings=12 + 2 * CANVAS + 3)
-    result = run(model)[-1]
-    assert isinstance(result, GenerationFinished)
+    result = end_of(run(model))
     assert (result.blocks, result.reason) == (2, "length")
     assert run(network(1, max_position_embeddings=12 + CANVAS))[-1].blocks == 1  # type: ignore[union-attr]
     with pytest.raises(SafelightError, match="12 tokens long and the model has 21 positions"):

@@ -27,7 +27,8 @@ from engine.decoding.names import formatting
 from engine.decoding.performing import perform_all
 from engine.decoding.run import Run
 from engine.text.output_format import OutputFormat
-from tests.engine.decoding.test_autoregressive import MODELS, of_kind, oracle
+from tests.engine.decoding.seen import end_of, of_kind, stopped
+from tests.engine.decoding.test_autoregressive import MODELS, oracle
 from tests.engine.decoding.test_structured import END, PAD, Failing, Fixed, fits
 from tests.engine.text.formats import problem, random_format
 from tests.engine.tiny import tokens
@@ -49,11 +50,10 @@ def answer(model: Any, reader: Fixed, seed: int = 4, cancel: Any = None, **chang
     )
 
 
-@pytest.mark.parametrize("length", [1, 4, 5, 10, 24])
+@pytest.mark.parametrize("length", [1, 5, 24])
 def test_each_token_is_the_likeliest_that_fits_and_what_is_forced_takes_no_pass(model: Any, length: int) -> None:
     events = answer(model, Fixed(length))
-    last = events[-1]
-    assert isinstance(last, GenerationFinished)
+    last = end_of(events)
     text, sets = last.tokens.tolist(), Fixed(length).sets
     assert (last.reason, len(text)) == ("eos", length)
     logits = oracle(model, PROMPT + text)[len(PROMPT) - 1 : -1]
@@ -69,42 +69,35 @@ def test_each_token_is_the_likeliest_that_fits_and_what_is_forced_takes_no_pass(
 
 
 def test_what_is_drawn_fits_and_is_repeated_by_its_seed(model: Any) -> None:
-    texts = {seed: answer(model, Fixed(20), seed, sampling_temperature=2.0)[-1].tokens.tolist() for seed in range(6)}  # type: ignore[union-attr]
+    texts = {seed: answer(model, Fixed(20), seed, sampling_temperature=2.0)[-1].tokens.tolist() for seed in range(4)}  # type: ignore[union-attr]
     assert all(fits(text, 20) and len(text) == 20 for text in texts.values())
-    assert len(set(map(tuple, texts.values()))) > 3
-    again = answer(model, Fixed(20), 2, sampling_temperature=2.0)[-1]
-    assert isinstance(again, GenerationFinished)
+    assert len(set(map(tuple, texts.values()))) > 2
+    again = end_of(answer(model, Fixed(20), 2, sampling_temperature=2.0))
     assert again.tokens.tolist() == texts[2]
 
 
-@pytest.mark.parametrize("most", [1, 4, 5, 7])
+@pytest.mark.parametrize("most", [1, 5])
 def test_an_answer_that_is_too_long_is_cut(model: Any, most: int) -> None:
     reader = Fixed(9)
-    last = answer(model, reader, max_new_tokens=most)[-1]
-    assert isinstance(last, GenerationFinished)
+    last = end_of(answer(model, reader, max_new_tokens=most))
     assert (last.reason, last.tokens.tolist()) == ("length", reader.taken)
     assert len(reader.taken) == most
 
 
-@pytest.mark.parametrize("after", [0, 1, 4, 5, 11])
+@pytest.mark.parametrize("after", [0, 5, 11])
 def test_an_answer_that_can_no_longer_be_held_to_its_format_says_why(model: Any, after: int) -> None:
     reader = Failing(24, after)
-    last = answer(model, reader)[-1]
-    assert isinstance(last, GenerationFinished)
+    last = end_of(answer(model, reader))
     assert (last.reason, last.why, last.tokens.tolist()) == ("length", "it fell out", reader.taken)
     assert len(reader.taken) == after
 
 
-@pytest.mark.parametrize("after", [1, 3, 9])
+@pytest.mark.parametrize("after", [1, 9])
 def test_stop_keeps_what_was_written(model: Any, after: int) -> None:
-    cancel, steps, reader = threading.Event(), list[StepFinished](), Fixed(24)
-    for event in perform_all(model, decode(Run.from_ids(model, PROMPT, CONFIG, 4, cancel=cancel, answer=reader))):
-        if isinstance(event, StepFinished):
-            steps.append(event)
-        if len(steps) == after:
-            cancel.set()
-    assert isinstance(event, GenerationFinished)
-    assert (event.reason, event.steps, event.tokens.tolist()) == ("cancelled", after, reader.taken)
+    cancel, reader = threading.Event(), Fixed(24)
+    run = Run.from_ids(model, PROMPT, CONFIG, 4, cancel=cancel, answer=reader)
+    last = end_of(stopped(perform_all(model, decode(run)), cancel, after))
+    assert (last.reason, last.steps, last.tokens.tolist()) == ("cancelled", after, reader.taken)
 
 
 def test_a_ban_that_leaves_nothing_is_an_error(model: Any) -> None:
@@ -119,7 +112,7 @@ def test_embedded_models_fit_random_formats(name: str) -> None:
     ids = model.chat_ids([{"role": "user", "content": "What is 12 + 7?"}])
     config = model.generation_defaults.replace(max_new_tokens=120, decoder="autoregressive" if name == MINI else "")
     ends = set[str]()
-    for number in (0, 4, 8, 13, 18, 20, 25):
+    for number in (0, 8, 13, 25):
         wanted = random_format(Random(number), number)
         *events, last = generate(model, ids, config, number, output_format=wanted)
         assert isinstance(last, GenerationFinished)
@@ -128,8 +121,7 @@ def test_embedded_models_fit_random_formats(name: str) -> None:
         assert np.all([event.filler is not None for event in events if hasattr(event, "filler")])
         ends.add(last.reason)
     assert "eos" in ends
-    *_, last = generate(model, ids, config, 0, output_format=OutputFormat("choices", choices=("only this",)))
-    assert isinstance(last, GenerationFinished)
+    last = end_of(generate(model, ids, config, 0, output_format=OutputFormat("choices", choices=("only this",))))
     assert (last.reason, model.tokenizer.decode(last.tokens), last.steps) == ("eos", "only this", 1)
 
 

@@ -11,22 +11,21 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine import GenerationConfig, GenerationFinished
+from engine import GenerationConfig
 from engine.decoding import sub_blocks
 from engine.decoding.generate import decode
 from engine.decoding.run import Run
 from engine.events import CanvasCommitted, Event
 from engine.models.causal.network import CausalNetwork
-from tests.engine import fast_dllm, sdar
 from tests.engine.causal import POSITIONS, masked_network, passes_told, run_of
+from tests.engine.decoding.seen import end_of
 from tests.engine.decoding.test_block_causal import block_logits
 from tests.engine.decoding.test_structured import END, PAD, Fixed
-from tests.engine.taught import taught
 from tests.engine.tiny import VOCABULARY
 
 MASK = PAD  # which no answer has
 CONFIG = GenerationConfig(max_new_tokens=24, eos_token_ids=(END,), pad_token_id=END, max_denoising_steps=3)
-WAYS: dict[str, dict[str, Any]] = {
+DECODERS: dict[str, dict[str, Any]] = {
     "whole": {"decoder": "bidirectional", "canvas_length": 24},
     "in blocks": {"decoder": "bidirectional", "remasking": "origin"},
     "shifted": {"decoder": "bidirectional", "remasking": "entropy"},
@@ -41,9 +40,9 @@ def _short_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sub_blocks, "PART", 2)
 
 
-def network(way: str, seed: int = 1) -> CausalNetwork:
+def network(name: str, seed: int = 1) -> CausalNetwork:
     made = masked_network(seed, vocab_size=VOCABULARY)
-    made.config = dataclasses.replace(made.config, mask_token_id=MASK, shifts_masks=way == "shifted")
+    made.config = dataclasses.replace(made.config, mask_token_id=MASK, shifts_masks=name == "shifted")
     return made
 
 
@@ -57,7 +56,7 @@ def spelled(length: int, seed: int = 0) -> Fixed:
 def answer(
     model: CausalNetwork, reader: Fixed, config: GenerationConfig, prompt: list[int], passes: int = 999
 ) -> tuple[list[dict[int, int]], list[Event]]:
-    """What each pass wrote, and the events; the run is cancelled after so many passes."""
+    """Returns what each pass wrote, and the events; the run is cancelled after so many passes."""
     cancel = threading.Event()
     run = Run.from_ids(model, prompt, config, 4, cancel, answer=reader)  # type: ignore[arg-type]
     events = run_of(model, decode(run), cancel, passes)
@@ -66,8 +65,7 @@ def answer(
 
 
 def ended(events: list[Event]) -> tuple[str, list[int]]:
-    last = events[-1]
-    assert isinstance(last, GenerationFinished)
+    last = end_of(events)
     return last.reason, last.tokens.tolist()
 
 
@@ -91,9 +89,9 @@ def needed(config: GenerationConfig, before: int, sets: list[list[int]]) -> int:
     return len(choices | {0}) + len(kept)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_each_token_is_the_likeliest_that_fits_and_what_is_forced_takes_no_pass(way: str) -> None:
-    model, config = network(way), CONFIG.replace(**WAYS[way])
+@pytest.mark.parametrize("name", DECODERS)
+def test_each_token_is_the_likeliest_that_fits_and_what_is_forced_takes_no_pass(name: str) -> None:
+    model, config = network(name), CONFIG.replace(**DECODERS[name])
     for seed, length in enumerate((1, 5, 6, 12, 17, 23)):
         prompt, sets = Random(seed).choices(range(7, 100), k=seed + 4), spelled(length, seed).sets
         passes, events = answer(model, spelled(length, seed), config, prompt)
@@ -107,10 +105,12 @@ def test_each_token_is_the_likeliest_that_fits_and_what_is_forced_takes_no_pass(
 
 
 def test_a_mask_is_never_written_though_the_format_lets_it() -> None:
-    for way in WAYS:
+    for name in DECODERS:
         reader = Fixed(12)
         reader.sets[4:8] = [[MASK, 7]] * 4
-        _, events = answer(network(way), reader, CONFIG.replace(sampling_temperature=50.0, **WAYS[way]), [9, 8, 7])
+        _, events = answer(
+            network(name), reader, CONFIG.replace(sampling_temperature=50.0, **DECODERS[name]), [9, 8, 7]
+        )
         assert ended(events) == ("eos", reader.taken)
         assert reader.taken[4:8] == [7] * 4
 
@@ -130,14 +130,14 @@ class Ending(Fixed):
         return super().take(ids)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_the_model_may_end_an_answer_where_its_format_lets_it(way: str) -> None:
-    model = network(way)
+@pytest.mark.parametrize("name", DECODERS)
+def test_the_model_may_end_an_answer_where_its_format_lets_it(name: str) -> None:
+    model = network(name)
     model.norm_weight.mul_(0.0)  # all tokens are as likely
     lengths = set()
     for seed in range(6):
         reader, cancel = Ending(20), threading.Event()
-        config = CONFIG.replace(sampling_temperature=1.0, **WAYS[way])
+        config = CONFIG.replace(sampling_temperature=1.0, **DECODERS[name])
         run = Run.from_ids(model, [9, 8], config, seed, cancel, answer=reader)  # type: ignore[arg-type]
         *events, last = run_of(model, decode(run), cancel, 999)
         assert ended([last]) == ("eos", reader.taken)
@@ -145,30 +145,3 @@ def test_the_model_may_end_an_answer_where_its_format_lets_it(way: str) -> None:
         assert (done.tokens[done.text_length :] == END).all()
         lengths.add(len(reader.taken))
     assert min(lengths) < 20
-
-
-class Letters(Fixed):
-    """So many tokens, each one of some."""
-
-    def __init__(self, able: list[int], length: int, vocabulary: int) -> None:
-        super().__init__(0)
-        self.sets, self.vocabulary = [able] * length, vocabulary
-
-    def allowed(self) -> Any:
-        return super().allowed()[: self.vocabulary]
-
-
-@pytest.mark.parametrize(("name", "decoder"), [("sdar", "block_causal"), ("fast_dllm", "sub_blocks")])
-def test_a_taught_network_finds_the_letters_under_a_format(
-    name: str, decoder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sub_blocks, "PART", fast_dllm.PART)
-    model, rng, right = taught(name), Random(1), 0
-    config = GenerationConfig(decoder=decoder, max_new_tokens=20, eos_token_ids=(sdar.END,))
-    for number in range(15):
-        asked, cancel = sdar.question(rng, number % 7), threading.Event()
-        reader = Letters([*sdar.LETTERS], sdar.COUNT, model.config.vocab_size)
-        decoding = decode(Run.from_ids(model, asked, config, 0, cancel, answer=reader))
-        block = fast_dllm.BLOCK if name == "fast_dllm" else sdar.BLOCK
-        right += ended(run_of(model, decoding, cancel, 99))[1] == sdar.answer(asked, 0, block)[:-1]
-    assert right >= 14

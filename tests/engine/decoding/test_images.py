@@ -1,4 +1,4 @@
-"""Runs behind prompts with images: what is read again, what is not, and that every way of decoding reads them."""
+"""Runs behind prompts with images: parts that are read again, and decoders that read them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from engine.layers.images import ImageRows
 from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.prompt import Prompt
+from tests.engine.decoding.seen import end_of, of_kind
 from tests.engine.tiny import CANVAS, VISION, WINDOW, network, tokens
 
 CONFIG = GenerationConfig(max_new_tokens=20, max_denoising_steps=3, eos_token_ids=())
@@ -45,10 +46,9 @@ def prompt(first: str = "a", second: str = "b", tail: int = 4) -> Prompt:
 
 
 def run(model: Any, given: Prompt, cache: KVCache | None = None, **changes: Any) -> tuple[int, list[int]]:
-    """How many tokens were used again, and the text."""
+    """Returns how many tokens were used again, and the text."""
     events = list(generate(model, given, CONFIG.replace(**changes), cache=cache))
-    begun, ended = next(e for e in events if isinstance(e, PrefillFinished)), events[-1]
-    assert isinstance(ended, GenerationFinished)
+    begun, ended = of_kind(events, PrefillFinished)[0], end_of(events)
     return begun.reused_tokens, ended.tokens.tolist()
 
 
@@ -75,13 +75,6 @@ def test_what_a_cache_holds_is_used_again_for_the_same_image_alone(model: Diffus
     assert run(model, given, model.new_cache())[1] == text != run(model, prompt(second="c"))[1]
     # The same ids as plain tokens are another text.
     assert run(model, Prompt(given.ids), cache)[0] == given.images[0].start
-
-
-def test_a_cut_within_an_image_goes_back_to_its_beginning(model: DiffusionGemma) -> None:
-    cache, given = model.new_cache(), prompt()
-    run(model, given, cache)
-    cache.truncate(given.images[1].start + 1)
-    assert run(model, given, cache)[0] == given.images[1].start
 
 
 def test_every_decoder_reads_the_images(model: DiffusionGemma) -> None:

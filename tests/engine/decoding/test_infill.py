@@ -23,9 +23,8 @@ from engine import (
 )
 from engine.layers.kv_cache import KVCache
 from engine.types import Tokens
-from tests.engine.decoding.test_generate import facts, steps
+from tests.engine.decoding.seen import end_of, facts, steps_of
 from tests.engine.decoding.test_reuse import Counting
-from tests.engine.decoding.test_step_program import OnDevice, tame
 from tests.engine.tiny import CANVAS, all_but, network, tokens
 
 PROMPT, PAD, EOS = tokens(12, 3), 6, 111
@@ -64,8 +63,7 @@ def test_a_text_of_small_canvases_that_began_pinned_keeps_their_length(model: Co
 
 
 def result(events: Sequence[Event]) -> GenerationFinished:
-    last = events[-1]
-    assert isinstance(last, GenerationFinished)
+    last = end_of(events)
     return last
 
 
@@ -127,14 +125,6 @@ def test_several_blocks_one_after_the_other(model: Counting) -> None:
         assert text[at].tolist() == row.tolist()
 
 
-def test_text_before_the_span_is_seen_and_text_behind_it_is_not(model: Counting) -> None:
-    rows = settled(model)
-    mark = Mark(1, 2, 6)
-    found = facts(write(model, rows, mark)[1:-1])
-    assert found == facts(write(model, [*rows[:2], rows[2] + 1], mark)[1:-1])
-    assert found != facts(write(model, [rows[0] + 1, *rows[1:]], mark)[1:-1])
-
-
 @pytest.mark.parametrize("span", [(2, 6), (5, 7), (4, 10), (8, 9)])
 def test_where_the_text_ends(model: Counting, span: tuple[int, int]) -> None:
     """The end token is at position 6 of the second block, padding behind it."""
@@ -157,7 +147,7 @@ def test_no_end_token_comes_where_the_text_goes_on(model: Counting) -> None:
     few = CONFIG.replace(banned_tokens=all_but(EOS, 50), t_max=3.0, t_min=3.0)
     for block in (0, 2):
         middle = write(model, rows, Mark(block, 1, 9), config=few)
-        assert all(EOS not in event.candidates for event in steps(middle))
+        assert all(EOS not in event.candidates for event in steps_of(middle))
         assert len(result(middle).tokens) == 30
     seen = {result(write(model, rows, Mark(2, 1, 10), config=few, seed=seed)).reason for seed in range(6)}
     assert "eos" in seen
@@ -174,21 +164,6 @@ def test_banned_tokens_stay_where_they_stood(model: Counting) -> None:
     new = events[-2].tokens  # type: ignore[union-attr]
     assert not set(new[2:6].tolist()) & set(banned)
     assert new[[0, 1, 6, 7, 8, 9]].tolist() == rows[1][[0, 1, 6, 7, 8, 9]].tolist()
-
-
-def test_infilling_by_programs() -> None:
-    model = OnDevice(tame())
-    cache = model.network.new_cache()
-    rows = settled(model, cache)
-    marks = Mark(0, 2, 5), Mark(1, 0, 3)
-    events = write(model, rows, *marks, cache=cache)
-    text = result(events).tokens.reshape(3, CANVAS)
-    assert (text[0] == rows[0])[[0, 1, *range(5, 10)]].all()
-    assert (text[1] == rows[1])[3:].all()
-    assert text[2].tolist() == rows[2].tolist()
-    assert (text != np.stack(rows)).any()
-    again = write(model, rows, *marks, cache=model.network.new_cache())
-    assert result(again).tokens.tolist() == result(events).tokens.tolist()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from engine import (
     Event,
     Fork,
     GenerationConfig,
-    GenerationFinished,
     Mark,
     SafelightError,
     StepFinished,
@@ -24,8 +23,7 @@ from engine import (
 )
 from engine.decoding.influence import influence
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from tests.engine.decoding.test_autoregressive import of_kind
-from tests.engine.decoding.test_generate import facts
+from tests.engine.decoding.seen import end_of, facts, of_kind
 from tests.engine.decoding.test_step_program import OnDevice, tame
 from tests.engine.tiny import CANVAS, tokens
 
@@ -48,22 +46,6 @@ def rows_of(events: list[Event]) -> tuple[list[Any], list[int]]:
     return [end.tokens for end in ends], [end.steps for end in ends]
 
 
-def assert_held(subject: Any, cache: Any, text: torch.Tensor) -> None:
-    """The cache is that of the text, read at once."""
-    fresh = sharp().new_cache()
-    fresh.reserve(len(text))
-    sharp().prefill(text, fresh)
-    assert cache.length == len(text)
-    assert cache.shared(text.tolist()) == len(text)
-    for index in range(len(subject.config.layers)):
-        for found, wanted in zip(cache.buffers(index), fresh.buffers(index), strict=True):
-            layer, other = cache._layers[index], fresh._layers[index]
-            count = min(layer.stored, other.stored)
-            one = found[:, :, layer.stored - count : layer.stored]
-            two = wanted[:, :, other.stored - count : other.stored]
-            torch.testing.assert_close(one, two, atol=1e-4, rtol=0)
-
-
 def test_the_last_canvas_fits_what_is_left() -> None:
     whole = list(generate(OnDevice(sharp()), PROMPT, CONFIG, 5))
     subject = OnDevice(sharp())
@@ -72,13 +54,13 @@ def test_the_last_canvas_fits_what_is_left() -> None:
     edge = next(at for at, event in enumerate(found) if getattr(event, "block_index", 0) == 2)
     assert facts(found[1:edge]) == facts(whole[1:edge])
     assert [len(start.canvas) for start in of_kind(found, CanvasStarted)] == [CANVAS, CANVAS, 6]
-    last = found[-1]
-    assert isinstance(last, GenerationFinished)
+    last = end_of(found)
     assert (last.reason, last.blocks, len(last.tokens)) == ("length", 3, 2 * CANVAS + 6)
-    assert_held(subject, cache, torch.cat([PROMPT, torch.from_numpy(last.tokens[: 2 * CANVAS]).long()]))
-    first, text = of_kind(found, StepFinished)[-of_kind(found, CanvasCommitted)[-1].steps], sharp().new_cache()
-    sharp().prefill(torch.cat([PROMPT, torch.from_numpy(last.tokens[: 2 * CANVAS]).long()]), text)
-    guess = sharp().denoise(torch.from_numpy(of_kind(found, CanvasStarted)[-1].canvas).long(), text)
+    text = torch.cat([PROMPT, torch.from_numpy(last.tokens[: 2 * CANVAS]).long()])
+    assert cache.length == cache.shared(text.tolist()) == len(text)
+    first, fresh = of_kind(found, StepFinished)[-of_kind(found, CanvasCommitted)[-1].steps], sharp().new_cache()
+    sharp().prefill(text, fresh)
+    guess = sharp().denoise(torch.from_numpy(of_kind(found, CanvasStarted)[-1].canvas).long(), fresh)
     np.testing.assert_array_equal(first.argmax_canvas, guess.argmax(-1).numpy())
 
 

@@ -7,12 +7,12 @@ from functools import cache
 
 import pytest
 
-from engine import CanvasCommitted, Fork, GenerationConfig, GenerationFinished, SafelightError, fork, generate
+from engine import Fork, GenerationConfig, SafelightError, fork, generate
 from engine.decoding import sub_blocks
 from engine.events import CanvasStarted, Event, PrefillFinished, StepFinished
 from engine.models.causal.network import CausalNetwork
 from tests.engine.causal import masked_network
-from tests.engine.decoding.test_generate import facts
+from tests.engine.decoding.seen import commits, end_of, facts
 
 SIZE, MASK, EOS, SEED = 5, 8, 7, 3
 PROMPT = [1, 2, 3, 4, 5, 6, 1]  # not of whole blocks
@@ -57,10 +57,6 @@ def played(network: CausalNetwork, config: GenerationConfig, seed: int = SEED) -
     return list(generate(network, PROMPT, config, seed))
 
 
-def commits(events: Sequence[Event]) -> list[CanvasCommitted]:
-    return [event for event in events if isinstance(event, CanvasCommitted)]
-
-
 def steps(events: Sequence[Event], block: int) -> list[StepFinished]:
     return [event for event in events if isinstance(event, StepFinished) and event.block_index == block]
 
@@ -80,8 +76,7 @@ def _is_prefill(event: Event) -> bool:
 
 
 def tokens(events: Sequence[Event]) -> list[int]:
-    end = events[-1]
-    assert isinstance(end, GenerationFinished)
+    end = end_of(events)
     return end.tokens.tolist()
 
 

@@ -19,6 +19,7 @@ from engine.events import CanvasCommitted, CanvasStarted, Event, PrefillFinished
 from engine.models.causal.network import CausalNetwork
 from engine.types import Tokens
 from tests.engine.causal import masked_network
+from tests.engine.decoding.seen import end_of
 from tests.engine.decoding.test_bidirectional import logits_of
 
 MASK, EOS, PAD, SIZE = 8, 7, 0, 5
@@ -72,8 +73,7 @@ def test_spans_are_written_as_the_definition_says_and_all_else_stays(seed: int) 
     events = infilled(network, prompt, rows, marks)
     expected = plain(network, prompt, text, marks, end)
     ends = expected.index(EOS) if EOS in expected else len(expected)
-    last = events[-1]
-    assert isinstance(last, GenerationFinished)
+    last = end_of(events)
     assert (last.tokens.tolist(), last.reason) == (expected[:ends], "eos" if EOS in expected else "length")
     marked = {mark.block for mark in marks}
     assert isinstance(events[0], PrefillFinished)

@@ -16,6 +16,7 @@ from engine.events import Event
 from engine.models.causal.network import CausalNetwork
 from engine.tasks.decisions.layout import NOISE, Layout, Slot
 from tests.engine.causal import masked_network
+from tests.engine.decoding.seen import end_of
 from tests.engine.decoding.test_bidirectional import logits_of
 
 MASK, END, PAD = 8, 7, 0
@@ -56,8 +57,7 @@ def test_slots_are_read_in_one_step(layout: Layout, decoder: str, shape: dict[st
     assert started.filler == MASK
     assert [bool(held) for held in started.pinned_mask] == [token != NOISE for token in layout.canvas]
     assert isinstance(events[0], PrefillFinished)
-    last = events[-1]
-    assert isinstance(last, GenerationFinished)
+    last = end_of(events)
     assert (last.reason, last.blocks) == ("eos", 1)  # it is not repeated
     for place, slot in zip(places, layout.slots, strict=True):
         assert last.tokens[place] in [label[0] for label in slot.labels]

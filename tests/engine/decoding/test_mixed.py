@@ -9,18 +9,17 @@ from typing import Any
 import pytest
 import torch
 
-from engine import CanvasCommitted, CanvasStarted, GenerationConfig, GenerationFinished, SafelightError, generate
+from engine import CanvasCommitted, CanvasStarted, GenerationConfig, SafelightError, generate
 from engine.decoding.autoregressive import mixed
 from engine.decoding.block_diffusion import block_diffusion
 from engine.decoding.generate import fork
 from engine.decoding.performing import perform_all
 from engine.decoding.run import Run
 from engine.decoding.thoughts import ThoughtTokens
-from engine.events import Event, StepFinished
 from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from tests.engine.decoding.test_autoregressive import NARROW, likeliest, of_kind, oracle
-from tests.engine.decoding.test_generate import facts
+from tests.engine.decoding.seen import end_of, facts, of_kind, stopped
+from tests.engine.decoding.test_autoregressive import NARROW, likeliest, oracle
 from tests.engine.tiny import CANVAS, VOCABULARY, ByProgram, network, tokens
 
 BOTH = ("block_diffusion", "autoregressive")
@@ -74,8 +73,7 @@ def test_thoughts_are_written_token_by_token_and_answers_denoised(model: Diffusi
         events = list(
             perform_all(subject, mixed(Run(subject, torch.tensor(prompt), config, number, None, cache), thoughts))
         )
-        last = events[-1]
-        assert isinstance(last, GenerationFinished)
+        last = end_of(events)
         text = last.tokens.tolist()
         logits, in_thought = (
             oracle(model, prompt + text),
@@ -135,13 +133,8 @@ def test_thoughts_are_found_by_their_tags(prompt: list[int], text: list[int], is
 
 @pytest.mark.parametrize("after", [2, 6])
 def test_cancel_takes_effect_within_one_pass(model: DiffusionGemma, after: int) -> None:
-    flag, seen = threading.Event(), list[Event]()
-    for event in generate(model, tokens(7), CONFIG.replace(token_thoughts=True), 0, flag):
-        seen.append(event)
-        if len(of_kind(seen, StepFinished)) == after:
-            flag.set()
-    last = seen[-1]
-    assert isinstance(last, GenerationFinished)
+    flag = threading.Event()
+    last = end_of(stopped(generate(model, tokens(7), CONFIG.replace(token_thoughts=True), 0, flag), flag, after))
     assert (last.reason, last.steps, last.blocks) == ("cancelled", after, after // CONFIG.max_denoising_steps)
 
 

@@ -19,13 +19,13 @@ from engine import (
     CanvasCommitted,
     CanvasStarted,
     GenerationConfig,
-    GenerationFinished,
     ModelConfig,
     StepFinished,
 )
 from engine.decoders import ACCEPTANCE
 from engine.decoding.generate import generate
 from engine.layers.kv_cache import KVCache
+from tests.engine.decoding.seen import end_of
 from tests.engine.decoding.test_sampling import plain_accept, plain_entropy, plain_softmax
 from tests.engine.tiny import CONFIG
 
@@ -220,8 +220,7 @@ def compared(config: GenerationConfig, rng: random.Random, seed: int) -> set[str
         assert event.next_canvas.tolist() == canvas
     found = [(e.tokens.tolist(), e.text_length, e.steps, e.reason) for e in commits]
     assert found == expected["commits"]
-    last = events[-1]
-    assert isinstance(last, GenerationFinished)
+    last = end_of(events)
     assert (last.tokens.tolist(), last.reason) == (expected["tokens"], expected["reason"])
     assert (last.blocks, last.steps) == (len(commits), len(steps))
     lengths = {len(event.tokens) for event in commits}
@@ -231,7 +230,7 @@ def compared(config: GenerationConfig, rng: random.Random, seed: int) -> set[str
 @pytest.mark.parametrize("group", [0, *(pytest.param(group, marks=pytest.mark.slow) for group in range(1, 10))])
 @pytest.mark.parametrize("acceptance", ACCEPTANCE)
 def test_the_block_loop_against_plain_python(acceptance: str, group: int) -> None:
-    """By all settings: also with blocks that stall, and canvases that fit what is left."""
+    """All settings are drawn; blocks also stall, and canvases fit what is left."""
     seen = set[str]()
     for seed in range(40 * group, 40 * group + 40):
         rng = random.Random(seed)

@@ -17,11 +17,11 @@ from engine.decoding import sampling
 from engine.decoding.acceptance import Accepted, OfLogits, rule_of
 from engine.decoding.performing import complete
 from engine.decoding.sampler import Edits, Sampler
-from engine.decoding.step_program import NOISE, StepProgram
+from engine.decoding.step_program import NOISE
 from engine.decoding.steppers import DeviceStepper, PlainStepper, Step
 from engine.kernels.reference_step import draw_tokens
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from tests.engine.decoding.test_step_program import CONFIG, OnDevice, program_on, tame
+from tests.engine.decoding.test_step_program import OnDevice, tame
 from tests.engine.tiny import CANVAS, VOCABULARY, tokens
 
 CPU = torch.device("cpu")
@@ -153,28 +153,3 @@ def test_the_program_agrees_with_the_plain_path(acceptance: str, seeds: range) -
     """Pins, bans, edits, shares and settings change between the steps, and so does the rule."""
     seen = set[str]().union(*(taken(seed, acceptance) for seed in seeds))
     assert seen == {"changed", "converged", "step cap", "kept"}
-
-
-@torch.inference_mode()
-def test_a_graph_serves_all_rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    captured: list[bool] = []
-
-    class Graph:
-        def __init__(self, program: StepProgram) -> None:
-            self.program = program
-
-        def replay(self) -> None:
-            self.program.run_step()
-
-    def capture(program: StepProgram, commits: bool) -> Graph:
-        captured.append(commits)
-        program.run_step()
-        return Graph(program)
-
-    monkeypatch.setattr(StepProgram, "_capture", capture)
-    program, _cache = program_on(tame(), tokens(7))
-    program.captures = True
-    for acceptance in (*ACCEPTANCE, "entropy_bound"):
-        program.begin(tokens(CANVAS), None, CONFIG.replace(acceptance=acceptance))
-        program.launch(0)
-    assert captured == [False]

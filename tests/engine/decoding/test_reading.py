@@ -20,7 +20,6 @@ from engine import (
     StepFinished,
 )
 from engine.decoding import reading
-from engine.decoding.generate import decode
 from engine.decoding.performing import perform_together
 from engine.decoding.protocols import Denoise, Pass
 from engine.decoding.reading import read
@@ -28,6 +27,7 @@ from engine.decoding.run import Run
 from engine.events import Event
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.tasks.decisions.layout import NOISE, Layout, Slot
+from tests.engine.decoding.seen import end_of
 from tests.engine.decoding.test_together import WIDE
 from tests.engine.tiny import VOCABULARY, network, tokens
 
@@ -100,7 +100,7 @@ def test_a_read_is_one_plain_step(model: DiffusionGemma, layout: Layout) -> None
 
 
 def test_noise_is_of_the_request_alone(model: DiffusionGemma) -> None:
-    """The same one again; another with any other seed, prompt and read. It is drawn as here on any machine."""
+    """It comes again, and is another with any other seed, prompt and read. It is drawn as here on any machine."""
     first, again = events(model, seed=4, repeats=3), events(model, seed=4, repeats=3, cache=model.new_cache())
     canvases = [event.canvas.tolist() for event in of(CanvasStarted, first)]
     assert canvases == [event.canvas.tolist() for event in of(CanvasStarted, again)]
@@ -115,8 +115,7 @@ def test_it_is_read_again_where_it_is_in_doubt(model: DiffusionGemma, monkeypatc
     reads = of(SlotsRead, found)
     assert [event.block_index for event in reads] == [0, 1, 2, 3]
     assert len({event.logprobs[0].tobytes() for event in reads}) == 4
-    result = found[-1]
-    assert isinstance(result, GenerationFinished)
+    result = end_of(found)
     assert (result.blocks, result.steps) == (4, 4)
     means = [np.mean([_shares(event.logprobs[place]) for event in reads], axis=0).argmax() for place in range(3)]
     at_slots = [result.tokens[slot.position] for slot in JOINT.slots]
@@ -140,48 +139,13 @@ def test_the_prompt_alone_stays_in_the_cache(model: DiffusionGemma) -> None:
         assert [row.tolist() for row in one.logprobs] == [row.tolist() for row in other.logprobs]
 
 
-@torch.inference_mode()
-def test_among_other_runs_it_is_what_it_is_alone(model: DiffusionGemma) -> None:
-    """Passes of two reads and of a chat, performed together."""
-    config = CONFIG.replace(max_new_tokens=32, max_denoising_steps=2, eos_token_ids=())
-
-    def runs() -> list[Any]:
-        made = [reading.reading(Run.from_ids(model, PROMPT, CONFIG, 2), layout, 1) for layout in (SINGLE, JOINT)]
-        return [*made, decode(Run.from_ids(model, tokens(9), config, 3))]
-
-    alone = [_performed(model, [one]) for one in runs()]
-    assert _performed(model, runs()) == [told for one in alone for told in one]
-
-
-def _performed(model: DiffusionGemma, runs: list[Any]) -> list[list[Any]]:
-    """The labels of reads, and the canvases of other steps, of each run; all runs go on a pass at a time."""
-    told: list[list[Any]] = [[] for _ in runs]
-    waiting = dict(enumerate(runs))
-    while waiting:
-        passes: list[Pass] = []
-        for place, one in list(waiting.items()):
-            for item in one:
-                if isinstance(item, Pass):
-                    passes.append(item)
-                    break
-                if isinstance(item, SlotsRead):
-                    told[place].append([row.tolist() for row in item.logprobs])
-                elif isinstance(item, StepFinished):
-                    told[place].append((item.next_canvas.tolist(), item.entropy.tolist()))
-            else:
-                del waiting[place]
-        perform_together(model, passes)
-    return told
-
-
 def test_it_can_be_stopped_before_a_read(model: DiffusionGemma) -> None:
     cancel, found = threading.Event(), list[Event]()
     for event in read(model, PROMPT, JOINT, CONFIG, repeats=3, cancel=cancel):
         found.append(event)
         if isinstance(event, CanvasCommitted):
             cancel.set()
-    last = found[-1]
-    assert isinstance(last, GenerationFinished)
+    last = end_of(found)
     assert (last.reason, last.blocks, len(of(SlotsRead, found))) == ("cancelled", 1, 1)
 
 

@@ -29,6 +29,7 @@ from engine.text.formatted_answer import FormattedAnswer
 from engine.text.output_format import OutputFormat
 from engine.text.repeating import REPEATED
 from engine.trace import Draft
+from tests.engine.decoding.seen import end_of
 
 LINE = "It said the same\n"
 LENGTH = 16
@@ -61,8 +62,7 @@ def test_text_ends_with_the_line_that_is_there_for_the_fifth_time(
 ) -> None:
     write(monkeypatch, model, f"{LINE}  \n")
     events = run(model)
-    end = events[-1]
-    assert isinstance(end, GenerationFinished)
+    end = end_of(events)
     assert (end.reason, end.why) == ("length", REPEATED)
     written = model.tokenizer.decode(end.tokens)
     assert written.startswith(LINE)
@@ -76,14 +76,12 @@ def test_text_ends_with_the_line_that_is_there_for_the_fifth_time(
 @pytest.mark.parametrize("text", ["0 0 0 0 0 0\n", "One line here\nAnother there\n"])
 def test_other_text_goes_on(monkeypatch: pytest.MonkeyPatch, model: Model, text: str) -> None:
     write(monkeypatch, model, text)
-    end = run(model)[-1]
-    assert isinstance(end, GenerationFinished)
+    end = end_of(run(model))
     assert (end.reason, end.why, len(end.tokens)) == ("length", "", 112)
 
 
 def test_a_format_may_ask_for_it(model: Model) -> None:
-    end = run(model, output_format=OutputFormat("regex", pattern="(It said the same\n){6}"))[-1]
-    assert isinstance(end, GenerationFinished)
+    end = end_of(run(model, output_format=OutputFormat("regex", pattern="(It said the same\n){6}")))
     assert model.tokenizer.decode(end.tokens) == LINE * 6
 
 
@@ -91,8 +89,7 @@ def test_the_text_before_a_call_is_free(monkeypatch: pytest.MonkeyPatch, model: 
     write(monkeypatch, model, LINE)
     monkeypatch.setattr(FormattedAnswer, "is_free", True)
     monkeypatch.setattr(TokenSampler, "fitting", lambda self, _answer, logits, *_rest: self.draw(logits))
-    end = run(model, output_format=OutputFormat("regex", pattern="x"))[-1]
-    assert isinstance(end, GenerationFinished)
+    end = end_of(run(model, output_format=OutputFormat("regex", pattern="x")))
     assert (end.reason, end.why) == ("length", REPEATED)
 
 
@@ -115,8 +112,7 @@ def test_blocks_of_noise_end_with_the_block_and_begin_no_other(model: Model) -> 
     for known in (0, 2):  # blocks of a fork that have no events
         run = Run.from_ids(model, [5], GenerationConfig())
         events = list(without_repeats(run, blocks, "block_diffusion", text[: known * LENGTH]))
-        end = events[-1]
-        assert isinstance(end, GenerationFinished)
+        end = end_of(events)
         assert (end.reason, end.why) == ("length", REPEATED)
         assert 5 <= model.tokenizer.decode(end.tokens).count(LINE) <= 6
         assert isinstance(events[-2], CanvasCommitted)

@@ -21,7 +21,7 @@ from engine.decoding.generate import generate
 from engine.events import Event
 from engine.layers.kv_cache import SLACK, KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from tests.engine.decoding.test_generate import facts
+from tests.engine.decoding.seen import end_of, facts
 from tests.engine.tiny import CANVAS, FULL, network, tokens
 
 TOLERANCE, AMPLIFIED = 5e-6, 6.0  # nats at a canvas's first step; times so much at each further one
@@ -60,8 +60,7 @@ def reused(events: list[Event]) -> int:
 
 
 def text(events: list[Event]) -> Tensor:
-    last = events[-1]
-    assert isinstance(last, GenerationFinished)
+    last = end_of(events)
     return torch.from_numpy(last.tokens).long()
 
 

@@ -24,12 +24,11 @@ from engine.decoding.protocols import Decoding, LaunchStep, Pass
 from engine.decoding.run import Run
 from engine.decoding.step_batch import JointGraphs, launch_together
 from engine.decoding.step_program import StepFacts, StepProgram
-from engine.decoding.steppers import ProgramCache
 from engine.layers.kv_cache import KVCache
 from engine.memory.device import Placement
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.quant import PRECISIONS
-from tests.engine.decoding.test_generate import facts
+from tests.engine.decoding.seen import facts
 from tests.engine.decoding.test_step_program import OnDevice, tame
 from tests.engine.packing import SHAPE
 from tests.engine.tiny import CANVAS, CONFIG, VOCABULARY, tokens
@@ -390,36 +389,3 @@ def test_only_the_latest_combinations_are_kept(captured: list[int]) -> None:
         together([joint[one][0], joint[other][0]], 1)
     assert captured == []
     assert len(JointGraphs.of_network(network)._kept) == step_batch.MAX_GRAPHS < len(pairs)
-
-
-# --- programs of several runs ----------------------------------------------------------------------------------------
-
-
-def test_a_model_keeps_the_programs_of_its_last_runs() -> None:
-    model: Any = OnDevice(tame())
-    model.derived = {}
-    caches = [model.network.new_cache() for _ in range(5)]
-    config = GenerationConfig(max_new_tokens=CANVAS, max_denoising_steps=1, banned_tokens=(3,))
-
-    def served() -> dict[int, int]:
-        kept = ProgramCache.of_model(model)._kept
-        return {caches.index(of()): id(program) for (of, _), (program, _) in kept.items() if of() in caches}
-
-    def run(place: int, **changes: Any) -> None:
-        list(generate(model, tokens(5), config.replace(**changes), 0, cache=caches[place]))
-
-    for place in range(4):
-        run(place)
-    before = served()
-    assert list(before) == [0, 1, 2, 3]
-    masks = {id(program.forbidden) for program, _ in ProgramCache.of_model(model)._kept.values()}
-    assert len(masks) == 1  # so that these runs go through the table together
-    run(0)
-    run(1, top_k=2)  # takes the place of the one before
-    assert list(served()) == [2, 3, 0, 1]
-    assert served()[0] == before[0]
-    run(4)
-    assert list(served()) == [3, 0, 1, 4]
-    kept = weakref.ref(ProgramCache.of_model(model))
-    model.derived.clear()
-    assert kept() is None  # at once: there is no circle

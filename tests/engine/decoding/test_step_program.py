@@ -27,12 +27,12 @@ from engine.decoding.prefill import commit
 from engine.decoding.protocols import Passes
 from engine.decoding.sampler import Sampler
 from engine.decoding.step_program import NOISE, StepFacts, StepProgram
-from engine.decoding.steppers import MAX_LENGTHS, DeviceStepper, ProgramCache
+from engine.decoding.steppers import MAX_CACHES, MAX_LENGTHS, DeviceStepper, ProgramCache
 from engine.kernels.reference_step import draw_tokens
 from engine.layers.kv_cache import PIECE, SLACK, KVCache
 from engine.memory.footprint import PROGRAM_CANVASES
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from tests.engine.decoding.test_generate import facts
+from tests.engine.decoding.seen import end_of, facts
 from tests.engine.packing import packed
 from tests.engine.tiny import CANVAS, VOCABULARY, WINDOW, all_but, network, tokens
 
@@ -287,8 +287,7 @@ def test_a_second_turn_after_steps_that_committed_reads_only_what_is_new() -> No
     model = OnDevice(tame())
     cache = model.network.new_cache()
     prompt = tokens(LONG, 3)
-    done = run(model, prompt, cache)[-1]
-    assert isinstance(done, GenerationFinished)
+    done = end_of(run(model, prompt, cache))
     second = torch.cat([prompt, torch.from_numpy(done.tokens).long(), tokens(7, 4)])
     model.read.clear()
     again = run(model, second, cache)
@@ -391,6 +390,20 @@ def test_the_programs_of_several_lengths_are_kept_as_far_as_the_plan_counts_them
     del other
     assert gone() is None
     assert len(last._kept) == MAX_LENGTHS
+
+
+def test_a_model_keeps_the_programs_of_its_last_caches() -> None:
+    """Programs with the same bans share a mask, so that these runs go through the table together."""
+    made, last = network(), ProgramCache()
+    caches, banning = [made.new_cache() for _ in range(MAX_CACHES + 1)], sampler(made, banned_tokens=(3,))
+    programs = [last.get(made, cache, banning) for cache in caches[:MAX_CACHES]]
+    assert len({id(program.forbidden) for program in programs}) == 1
+    assert last.get(made, caches[0], banning) is programs[0]
+    last.get(made, caches[-1], banning)
+    assert [of() for of, _ in last._kept] == [*caches[2:MAX_CACHES], caches[0], caches[-1]]
+    kept = weakref.ref(last)
+    del last
+    assert kept() is None  # at once: there is no circle
 
 
 class Graph:

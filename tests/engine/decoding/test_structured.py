@@ -36,6 +36,7 @@ from engine.text.formatted_answer import FormattedAnswer
 from engine.text.matching import MatchingEndedError
 from engine.text.output_format import OutputFormat
 from engine.text.tokenizer import Tokenizer
+from tests.engine.decoding.seen import end_of, stopped
 from tests.engine.decoding.test_step_program import OnDevice, tame
 from tests.engine.text.formats import problem, random_format
 from tests.engine.text.outputs import parse_output
@@ -142,8 +143,7 @@ def test_the_answer_fits_and_ends(model: Any, length: int) -> None:
     events = answer(model, length)
     assert isinstance(events[0], PrefillFinished)
     assert_pinned(events)
-    last = events[-1]
-    assert isinstance(last, GenerationFinished)
+    last = end_of(events)
     assert last.reason == "eos"
     assert len(last.tokens) == length
     assert fits(last.tokens.tolist(), length)
@@ -154,21 +154,11 @@ def test_the_answer_fits_and_ends(model: Any, length: int) -> None:
     assert ended.tolist() == ([END] + [PAD] * (len(ended) - 1) if len(ended) else [])
 
 
-def test_an_answer_that_is_too_long_is_cut_at_the_last_block(model: Any) -> None:
-    events = answer(model, 31)
-    last = events[-1]
-    assert isinstance(last, GenerationFinished)
-    assert (last.reason, len(last.tokens), last.blocks) == ("length", 30, 3)
-    assert fits(last.tokens.tolist(), 31)
-    assert_pinned(events)
-
-
 @pytest.mark.parametrize("most", [1, CANVAS + 2])
 def test_no_more_is_written_than_is_wanted(model: Any, most: int) -> None:
     run = Run.from_ids(model, PROMPT, CONFIG.replace(max_new_tokens=most), 4, answer=Fixed(24))
     events = list(perform_all(model, decode(run)))
-    last = events[-1]
-    assert isinstance(last, GenerationFinished)
+    last = end_of(events)
     assert (last.reason, last.blocks) == ("length", -(-most // CANVAS))
     assert most <= len(last.tokens) <= most + 2 * CANVAS // 4
     assert fits(last.tokens.tolist(), 24)
@@ -179,14 +169,9 @@ def test_no_more_is_written_than_is_wanted(model: Any, most: int) -> None:
 
 @pytest.mark.parametrize("after", [1, 9])
 def test_cancel_takes_effect_within_a_step(model: Any, after: int) -> None:
-    cancel, steps, found = threading.Event(), 0, list[Event]()
-    for event in perform_all(model, decode(Run.from_ids(model, PROMPT, CONFIG, 4, cancel=cancel, answer=Fixed(24)))):
-        found.append(event)
-        steps += isinstance(event, StepFinished)
-        if steps == after:
-            cancel.set()
-    last = found[-1]
-    assert isinstance(last, GenerationFinished)
+    cancel = threading.Event()
+    run = Run.from_ids(model, PROMPT, CONFIG, 4, cancel=cancel, answer=Fixed(24))
+    last = end_of(stopped(perform_all(model, decode(run)), cancel, after))
     assert (last.reason, last.steps) == ("cancelled", after)
 
 
@@ -214,8 +199,7 @@ class Failing(Fixed):
 def test_an_answer_that_can_no_longer_be_held_to_its_format_is_cut_with_the_reason(model: Any, after: int) -> None:
     reader = Failing(24, after)
     events = list(perform_all(model, decode(Run.from_ids(model, PROMPT, CONFIG, 4, answer=reader))))
-    last = events[-1]
-    assert isinstance(last, GenerationFinished)
+    last = end_of(events)
     assert (last.reason, last.why) == ("length", "it fell out")
     assert last.tokens.tolist() == reader.taken
     assert len(reader.taken) == after
@@ -238,20 +222,14 @@ def test_what_the_model_writes_by_itself_is_left_as_it_is() -> None:
     assert free == held == ("eos", "19", 0, free[3])
 
 
-class Set:
-    """A flag that is set."""
-
-    def is_set(self) -> bool:
-        return True
-
-
 def test_cancel_ends_a_run_whose_format_is_still_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     def gives_up(*_: Any) -> Any:
         raise MatchingEndedError("it was ended")
 
     monkeypatch.setattr("engine.text.grammar.matchers_of", gives_up)
-    model, wanted = load_model(MINI, device="cpu"), OutputFormat("json_object")
-    (last,) = generate(model, model.tokenizer.encode("hi"), CONFIG, cancel=Set(), output_format=wanted)
+    model, wanted, cancel = load_model(MINI, device="cpu"), OutputFormat("json_object"), threading.Event()
+    cancel.set()
+    (last,) = generate(model, model.tokenizer.encode("hi"), CONFIG, cancel=cancel, output_format=wanted)
     assert isinstance(last, GenerationFinished)
     assert last.reason == "cancelled"
     with pytest.raises(SafelightError, match="this format cannot be followed"):

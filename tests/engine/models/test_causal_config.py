@@ -1,4 +1,4 @@
-"""What the files of dense causal families say, and what is refused in them."""
+"""Files of dense causal families: how they are read, and refused."""
 
 from __future__ import annotations
 
@@ -127,6 +127,7 @@ def test_rope_is_read_in_the_old_words_and_the_new() -> None:
 
 
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+EQUAL = {**LLAMA3, "high_freq_factor": 1.0, "original_max_position_embeddings": 64}
 WINDOW = {"sliding_window": 64}
 YARN = {"rope_type": "yarn", "factor": 2.0}
 
@@ -144,11 +145,7 @@ YARN = {"rope_type": "yarn", "factor": 2.0}
         ("qwen2", {**WINDOW, "use_sliding_window": True, "max_window_layers": 1}, "a sliding window is not supported"),
         (NEMOTRON, WINDOW, "a sliding window is not supported"),
         (NEMOTRON, {"attention_bias": True}, "attention_bias is not supported in this family"),
-        (
-            "sdar",
-            {},
-            "block_size is missing, the tokens of a block that this model was trained with; write it",
-        ),
+        ("sdar", {}, "block_size is missing, the tokens of a block that this model was trained with; write it"),
         (
             "sdar",
             {"block_size": 4, "mask_token_id": 151936},
@@ -159,22 +156,14 @@ YARN = {"rope_type": "yarn", "factor": 2.0}
         ("qwen3", {"num_key_value_heads": 3}, "3 key-value heads, which do not divide 4"),
         ("qwen3", {"head_dim": 7}, "head_dim 7; it must be even"),
         ("llama", {"rope_scaling": LLAMA3}, "original_max_position_embeddings of rope_parameters is missing; 'llama3'"),
-        (
-            "llama",
-            {"rope_scaling": {**LLAMA3, "high_freq_factor": 1.0, "original_max_position_embeddings": 64}},
-            "low_freq_factor must be below high_freq_factor",
-        ),
+        ("llama", {"rope_scaling": EQUAL}, "low_freq_factor must be below high_freq_factor"),
         ("smollm3", {"no_rope_layers": [1, 2]}, "no_rope_layers must have 0 or 1"),
         ("ministral", {"layer_types": ["chunked_attention", "full_attention"]}, "layer_types must name 2 layers as"),
         ("mistral3", {}, "text_config"),
         ("mistral3", {"text_config": {"model_type": "llama"}}, "'mistral' and 'ministral3' are supported"),
         ("gemma3_text", {"final_logit_softcapping": 30.0}, "final_logit_softcapping is not supported"),
         ("gemma3_text", {"tie_word_embeddings": False}, "tie_word_embeddings must be true"),
-        (
-            "gemma3_text",
-            {"rope_parameters": {"sliding_attention": {"rope_type": "yarn"}}},
-            "rope_type 'yarn' of sliding layers is not supported",
-        ),
+        ("gemma3_text", {"rope_parameters": {"sliding_attention": YARN}}, "'yarn' of sliding layers is not supported"),
     ],
 )
 def test_what_cannot_be_run_is_said_in_a_line(model_type: str, changes: dict[str, Any], message: str) -> None:
@@ -205,17 +194,12 @@ def test_sampling_is_read_as_transformers_reads_it() -> None:
     gemma = {**qwen, "sampler_config": {"_cls_name": "EntropyBoundSamplerConfig", "entropy_bound": 0.2}}
     assert GenerationConfig.from_dict(gemma) == GenerationConfig(entropy_bound=0.2, eos_token_ids=(151645, 151643))
     assert GenerationConfig.from_dict({"do_sample": True, "min_p": 0.1}, base).sampling_min_p == 0.1
-    for name in ("top_p", "min_p"):
-        with pytest.raises(SafelightError, match=f"sampling_{name} must be at most 1"):
-            GenerationConfig.from_dict({name: 2.0})
-    with pytest.raises(SafelightError, match="remasking must be one of low_confidence_dynamic, low_confid"):
-        GenerationConfig(remasking="none")
-    with pytest.raises(SafelightError, match="accept_probability must be at most 1"):
-        GenerationConfig(accept_probability=2.0)
+    with pytest.raises(SafelightError, match="sampling_top_p must be at most 1"):
+        GenerationConfig.from_dict({"top_p": 2.0})
 
 
 def test_settings_that_are_not_followed_are_named(tmp_path: Path) -> None:
-    """With what the model takes; not where they have no effect."""
+    """The plan names them; not where they have no effect."""
     write_json(tmp_path / "config.json", {**RAW, "model_type": "qwen3"})
     settings = {"top_k": 20, "no_repeat_ngram_size": 3, "typical_p": 1.0, "num_beams": 1, "suppress_tokens": [4]}
     for given, named in (
@@ -228,7 +212,7 @@ def test_settings_that_are_not_followed_are_named(tmp_path: Path) -> None:
 
 
 def test_the_mask_is_the_tokenizer_s_where_the_config_has_none(tmp_path: Path) -> None:
-    """By its settings, else by its own table; then what the family's first files have. Not of a model without masks."""
+    """The settings come first, then its table, then the family's first files. A model without masks has none."""
     tokenizer = build_tokenizer()
     tokenizer.add_special_tokens(["<|mask|>"])
     tokenizer.save(str(tmp_path / "tokenizer.json"))
@@ -246,13 +230,8 @@ def test_the_mask_is_the_tokenizer_s_where_the_config_has_none(tmp_path: Path) -
         return config.mask_token_id
 
     named = {"mask_token": {"content": "<|mask|>"}, "added_tokens_decoder": added}
-    assert (
-        mask(named)
-        == mask({**named, "mask_token": "<|mask|>"})
-        == mask(named, "sdar")
-        == mask(named, NEMOTRON)
-        == 151666
-    )
+    as_text = {**named, "mask_token": "<|mask|>"}
+    assert [mask(named), mask(as_text), mask(named, "sdar"), mask(named, NEMOTRON)] == [151666] * 4
     assert mask(named, mask_token_id=7) == 7
     assert mask({"mask_token": "<|mask|>"}) == own
     assert [mask(None), mask({"mask_token": None}), mask({"mask_token": "<|none|>"})] == [151665] * 3
@@ -274,9 +253,9 @@ def test_end_tokens_are_looked_for_in_turn(tmp_path: Path) -> None:
                 write_json(tmp_path / f"{name}.json", files[name])
         return generation_defaults(ModelFolder.open(tmp_path), tokenizer)
 
-    told = {"eos_token": {"content": "<eos>"}}
-    assert found("qwen3", tokenizer_config=told).eos_token_ids == (end,)
-    assert found("qwen3", tokenizer_config=told, config=[5, 6]).eos_token_ids == (5, 6)
+    named = {"eos_token": {"content": "<eos>"}}
+    assert found("qwen3", tokenizer_config=named).eos_token_ids == (end,)
+    assert found("qwen3", tokenizer_config=named, config=[5, 6]).eos_token_ids == (5, 6)
     assert found("qwen3", config=5, generation_config={"eos_token_id": 7}).eos_token_ids == (7,)
     assert found("qwen3").eos_token_ids == ()
     assert found("qwen3").pad_token_id == 9

@@ -1,4 +1,4 @@
-"""What a model says computes is what its passes go by."""
+"""A model says by what its passes are computed."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +13,6 @@ from engine.models.folder import ModelFolder, quantize
 from engine.models.opening import plan_model
 from engine.weights import safetensors
 from tests.engine import packing
-
-
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each file was opened."""
-    found: Counter[str] = Counter()
-    read = safetensors.safe_open
-
-    def count(file: Path, **options: str) -> Any:
-        found[file.name] += 1
-        return read(file, **options)
-
-    monkeypatch.setattr(safetensors, "safe_open", count)
-    return found
 
 
 @pytest.fixture
@@ -44,18 +29,11 @@ def headers(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return found
 
 
-@pytest.mark.parametrize("quantization", ["none", "int4"])
-def test_loading_reads_the_headers_once(
-    quantization: str, tmp_path: Path, headers: list[Path], opened: Counter[str]
-) -> None:
-    load_model(packing.released(tmp_path), device="cpu", quantization=quantization)
-    assert headers == [tmp_path]
-    assert opened == {"model.safetensors": 1}  # one file stays open: its tensors are read from there
-
-
-def test_loading_a_store_reads_its_headers_once(tmp_path: Path, headers: list[Path]) -> None:
-    quantize(packing.released(tmp_path / "base"), tmp_path / "small", "nf4", torch.device("cpu"))
+def test_loading_reads_the_headers_once(tmp_path: Path, headers: list[Path]) -> None:
+    """A folder's that is packed as it loads, and a store's."""
+    load_model(packing.released(tmp_path / "base"), device="cpu", quantization="int4")
     assert headers == [tmp_path / "base"]
+    quantize(tmp_path / "base", tmp_path / "small", "nf4", torch.device("cpu"))
     headers.clear()
     load_model(tmp_path / "small", device="cpu")
     assert headers == [tmp_path / "small"]

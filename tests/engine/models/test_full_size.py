@@ -27,7 +27,7 @@ def opened(folder: Path, name: str, tensors: Shapes) -> ModelFolder:
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_every_tensor_is_accounted_for(name: str, tmp_path: Path) -> None:
-    """By name and shape, and its numbers in the plan."""
+    """It has its name and shape, and its numbers in the plan."""
     tensors, numbers = PUBLISHED[name].tensors, PUBLISHED[name].numbers
     assert sum(map(math.prod, tensors.values())) == pytest.approx(numbers, rel=1e-3)
     found = opened(tmp_path, name, tensors)

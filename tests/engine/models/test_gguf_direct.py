@@ -41,13 +41,15 @@ def file(tmp_path: Path) -> Path:
     return gguf_files.small(tmp_path / "small.gguf", EMBEDDED, "llama", gguf_files.q4_1)
 
 
-@pytest.mark.parametrize("at_once", [checkpoint.AT_ONCE, 40 * 64], ids=["whole", "in pieces"])
-@pytest.mark.parametrize("mix", [gguf_files.q4_0, gguf_files.q4_1])
-@pytest.mark.parametrize("architecture", ["llama", "gemma3"])
+@pytest.mark.parametrize(
+    ("architecture", "mix", "at_once"),
+    [("llama", gguf_files.q4_1, 40 * 64), ("gemma3", gguf_files.q4_0, checkpoint.AT_ONCE)],
+    ids=["in pieces", "whole"],
+)
 def test_four_bits_stay_as_they_are(
     architecture: str, mix: Mix, at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With fp32 asked for, every weight and logit is that of the file's own numbers."""
+    """Every weight and logit is that of the file's own numbers, where fp32 is asked for."""
     monkeypatch.setattr(checkpoint, "AT_ONCE", at_once)
     path = gguf_files.small(tmp_path / "small.gguf", EMBEDDED, architecture, mix)
     model = load_model(path, device="cpu", dtype="float32")
@@ -89,7 +91,7 @@ def test_others_stay_as_they_are_or_take_eight_bits(mix: Mix, precision: Precisi
 
 
 def test_each_layer_of_a_mixed_file_keeps_its_codes(tmp_path: Path) -> None:
-    """As in Q4_K_M files; what no scheme of ours has is rounded to 8 bits in groups."""
+    """Q4_K_M files are such; what no scheme of ours has is rounded to 8 bits in groups."""
     kinds = {
         "blk.0.ffn_down": (Kind.Q4_K, UINT4),
         "blk.1.ffn_down": (Kind.Q6_K, INT8_G16),
@@ -139,10 +141,6 @@ def test_a_file_too_large_for_a_card_is_packed_again(tmp_path: Path) -> None:
     assert (kept.quantization, kept.precision) == ("as stored", Precision(attention=INT8, dense=INT8))
     smaller = plan_model(path, 64, device=AbsentCard("small", kept.total_bytes - 1))
     assert (smaller.quantization, smaller.fits) == ("int4", True)
-
-
-def test_a_quantization_can_be_asked_for(file: Path) -> None:
-    assert load_model(file, device="cpu", quantization="int8").precision.dense == INT8
 
 
 def test_settings_and_traces_know_it(file: Path, tmp_path: Path) -> None:

@@ -186,14 +186,13 @@ def test_it_is_the_model_that_was_written(name: str, tmp_path: Path, monkeypatch
     assert found.config.rope_scaling == as_published.rope_scaling
 
 
-@pytest.mark.parametrize("name", ["llama", "qwen2", "qwen3", "gemma 3"])
+@pytest.mark.parametrize("name", ["qwen2", "gemma 3"])
 def test_transformers_reads_the_same_numbers_from_it(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tqdm, "monitor_interval", 0)  # its thread would stay
     architecture, kind, changes = CASES[name]
-    size = 128 if name == "qwen3" else 8  # of a head; its reader knows no other of this family
-    made = build(kind, **changes | WHOLE | {"head_dim": size})
+    made = build(kind, **changes | WHOLE | {"head_dim": 8})
     file = write(tmp_path / "tiny.gguf", made, architecture, Kind.Q4_0 if name == "qwen2" else Kind.Q8_0)
     theirs = AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file=file.name, dtype=torch.float32).state_dict()
     own = opened(file)[1].state_dict()
@@ -202,14 +201,13 @@ def test_transformers_reads_the_same_numbers_from_it(
         torch.testing.assert_close(tensor, theirs[path if path in theirs else f"model.{path}"], atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize(("quantization", "bulk"), [("auto", "int8"), ("int4", "int4-g32")])
-def test_it_is_planned_imported_and_loaded(tmp_path: Path, quantization: str, bulk: str) -> None:
+def test_it_is_planned_imported_and_loaded(tmp_path: Path) -> None:
     """A small model without experts goes to eight bits where nobody asks for four."""
     made = build("llama", hidden_size=64, intermediate_size=128, head_dim=16, max_position_embeddings=512)
     file = write(tmp_path / "tiny.gguf", made, "llama", Kind.Q8_0)
-    planned = plan_import(file, quantization=quantization)
-    manifest = import_gguf(file, tmp_path / "store", quantization, CPU)
-    assert str(manifest.precision.bulk) == bulk
+    planned = plan_import(file, quantization="auto")
+    manifest = import_gguf(file, tmp_path / "store", "auto", CPU)
+    assert str(manifest.precision.bulk) == "int8"
     written = sum(shard.bytes for shard in manifest.files.values())
     assert planned.copy_bytes == pytest.approx(written, rel=0.2)  # norms in fp32, and headers
     assert not planned.notes
@@ -235,17 +233,9 @@ def test_it_is_planned_imported_and_loaded(tmp_path: Path, quantization: str, bu
         ("llama", {"llama.rope.scaling.attn_factor": 0.5}, "only 1 is implemented"),
         ("llama", {"blk.1.ffn_up.weight": None}, "tensor blk.1.ffn_up.weight is missing"),
         ("llama", {"rope_freqs.weight": (gguf_files.plain(torch.ones(3)), Kind.F32)}, r"rope_freqs.weight of shape"),
-        (
-            "llama",
-            {"rope_freqs.weight": (gguf_files.plain(torch.arange(1.0, 7.0)), Kind.F32)},
-            "has rope_freqs.weight of another kind than Llama 3's",
-        ),
+        ("llama", {"rope_freqs.weight": (gguf_files.plain(torch.arange(1.0, 7.0)), Kind.F32)}, "kind than Llama 3's"),
         ("gemma 3", {"gemma3.attention.sliding_window": None}, "lacks the key gemma3.attention.sliding_window"),
-        (
-            "mistral 3",
-            {"mistral3.attention.temperature_length": 99},
-            "temperature_length of another length than YaRN's",
-        ),
+        ("mistral 3", {"mistral3.attention.temperature_length": 99}, "another length than YaRN's"),
     ],
 )
 def test_bad_files(name: str, changes: dict[str, Any], message: str, tmp_path: Path) -> None:

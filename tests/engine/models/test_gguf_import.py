@@ -66,9 +66,7 @@ def dequantised(file: Path, folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("mix", "error"), [("Q8_0", 0.006), ("Q4_K_M", 0.08), pytest.param("IQ4_NL", 0.1, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("mix", "error"), [("Q8_0", 0.006), ("Q4_K_M", 0.08)])
 def test_it_is_packed_as_its_dequantised_weights_are(
     mix: str, error: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,7 +87,7 @@ def test_it_is_packed_as_its_dequantised_weights_are(
     assert rms(logits(model), logits(oracle)) < 0.3  # the packing's; unrelated logits have 1.4
 
 
-# --- on the way -------------------------------------------------------------------------------------------------------
+# --- stopped, in parts -----------------------------------------------------------------------------------------------
 
 
 def test_a_stopped_import_goes_on_where_it_stood(whole: Path, tmp_path: Path) -> None:

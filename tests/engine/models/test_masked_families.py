@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine import SafelightError
 from engine.adapters.lora import Place
-from engine.files import write_json
 from engine.models.causal.config import CausalConfig
-from engine.models.folder import ModelFolder
 from engine.models.registry import FAMILIES, family_of
-from tests.engine.golden.test_published_shapes import sparse
 
 NULL: Any = None
 LLADA: dict[str, Any] = {  # config.json of GSAI-ML/LLaDA-8B-Instruct
@@ -45,6 +41,12 @@ QWEN3: dict[str, Any] = {  # of dllm-hub's Qwen3-0.6B models
 }  # fmt: skip
 
 
+FACTS = (
+    "mask_token_id", "shifts_masks", "attention_bias", "query_key_norm", "tied", "canvas_length",
+    "blocks_follow_prompt",
+)  # fmt: skip
+
+
 def read(raw: dict[str, Any], **changes: Any) -> CausalConfig:
     raw = raw | changes
     found = family_of(raw).read_config({name: value for name, value in raw.items() if value is not ...})
@@ -52,14 +54,8 @@ def read(raw: dict[str, Any], **changes: Any) -> CausalConfig:
     return found
 
 
-def opened(folder: Path, raw: dict[str, Any], shapes: dict[str, list[int]]) -> ModelFolder:
-    write_json(folder / "config.json", raw)
-    sparse(folder, shapes)
-    return ModelFolder.open(folder)
-
-
 def test_gate_and_up_are_distinguished() -> None:
-    """Of the two of one shape, ``ff_proj`` is the one that the activation takes."""
+    """The activation takes ``ff_proj``, of the two of one shape."""
     name = FAMILIES["llada"].names.released
     assert name("layers.3.mlp.gate_proj.weight") == "model.transformer.blocks.3.ff_proj.weight"
     assert name("layers.3.mlp.up_proj.weight") == "model.transformer.blocks.3.up_proj.weight"
@@ -81,25 +77,10 @@ def test_adapters_of_llada_have_its_own_names() -> None:
 
 
 def test_each_family_reads_its_own_words() -> None:
+    qwens = [QWEN3 | {"model_type": name} for name in ("a2d-qwen3", "a2d-qwen2", "a2d-llama")]
     facts = {
-        raw["model_type"]: (
-            c.mask_token_id,
-            c.shifts_masks,
-            c.attention_bias,
-            c.query_key_norm,
-            c.tied,
-            c.canvas_length,
-            c.blocks_follow_prompt,
-        )
-        for raw in (
-            LLADA,
-            DREAM,
-            FAST_DLLM,
-            QWEN3,
-            QWEN3 | {"model_type": "a2d-qwen2"},
-            QWEN3 | {"model_type": "a2d-llama"},
-        )
-        for c in (read(raw),)
+        raw["model_type"]: tuple(getattr(read(raw), name) for name in FACTS)
+        for raw in (LLADA, DREAM, FAST_DLLM, *qwens)
     }
     assert facts == {
         "llada": (126336, False, False, False, False, 32, False),

@@ -1,4 +1,4 @@
-"""What is said of each family: the table of the models' README is the registry's."""
+"""Families: the table of the models' README is the registry's."""
 
 from __future__ import annotations
 

@@ -40,13 +40,9 @@ def test_it_is_loaded_as_it_is_and_answers_in_english(talk: Model) -> None:
 
 
 @needs_talk
-def test_one_thread_writes_it(talk: Model) -> None:
-    """A second one waits more than it computes; beside busy processes, tens of times as long."""
+def test_it_draws_as_its_makers_advise_and_repeats_less_on_one_thread(talk: Model) -> None:
+    """A second thread waits more than it computes."""
     assert talk.threads == 1
-
-
-@needs_talk
-def test_it_draws_as_its_makers_advise_and_repeats_less(talk: Model) -> None:
     defaults = talk.generation_defaults
     assert (defaults.sampling_temperature, defaults.sampling_top_p) == (0.2, 0.9)
     assert defaults.repetition_penalty == 1.1

@@ -1,4 +1,4 @@
-"""What a ``config.json`` says of images, and values that nobody should build a tower of."""
+"""Images in a ``config.json``, and values that nobody should build a tower of."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from engine.models.folder import ModelFolder
 from engine.pictures import ImageCost
 from tests.engine.tiny import CONFIG, VISION
 
-PUBLISHED = {
+YARN = {"rope_type": "yarn"}
+PUBLISHED: dict[str, Any] = {
     "model_type": "gemma4_vision",
     "hidden_size": 1152,
     "intermediate_size": 4304,
@@ -42,19 +43,9 @@ def test_the_published_one() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"model_type": "siglip_vision_model"},
-        {"use_clipped_linears": True},
-        {"rope_parameters": {"rope_type": "yarn"}},
-    ],
-)
-def test_unknown_kinds_are_left_out(changes: dict[str, Any]) -> None:
-    assert read_vision({"vision_config": {**PUBLISHED, **changes}}, 262_144) is None
-
-
-def test_without_tokens_for_images_there_are_none() -> None:
+def test_unknown_kinds_and_those_without_tokens_are_left_out() -> None:
+    for changes in ({"model_type": "siglip_vision_model"}, {"use_clipped_linears": True}, {"rope_parameters": YARN}):
+        assert read_vision({"vision_config": {**PUBLISHED, **changes}}, 262_144) is None
     assert read_vision({"vision_config": PUBLISHED}, 258_882) is None
     assert read_vision({}, 262_144) is None
     assert read_vision({"vision_config": None}, 262_144) is None

@@ -1,4 +1,4 @@
-"""Adapter training: gradients through packed weights, the two recipes, and runs that are taken up again."""
+"""Adapter training: gradients through packed weights, the two recipes, and runs that go on."""
 
 from __future__ import annotations
 
@@ -119,10 +119,9 @@ def unpacked_twin(model: DiffusionGemma) -> DiffusionGemma:
     return twin
 
 
-@pytest.mark.parametrize("quantization", ["nf4", "int4"])
-def test_a_packed_base_trains_as_its_unpacked_twin(quantization: str, tmp_path: Path) -> None:
+def test_a_packed_base_trains_as_its_unpacked_twin(tmp_path: Path) -> None:
     """The whole loss: its gradients to the matrices, through packed layers, experts, table and head."""
-    loaded = engine.load_model(released(tmp_path), device="cpu", dtype="float32", quantization=quantization)
+    loaded = engine.load_model(released(tmp_path), device="cpu", dtype="float32", quantization="nf4")
     assert isinstance(loaded.network.layers[0].self_attn.q_proj, PackedLinear)  # type: ignore[union-attr]
     batch, found = batch_of(3), []
     draws = Draws(batch.target.roll(1, dims=1), torch.tensor([True, False, True]))
@@ -136,21 +135,10 @@ def test_a_packed_base_trains_as_its_unpacked_twin(quantization: str, tmp_path: 
         torch.testing.assert_close(one, other, atol=2e-5, rtol=1e-3)
 
 
-def test_inference_goes_past_the_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*_: object) -> None:
-        raise AssertionError
-
-    monkeypatch.setattr("engine.kernels.gradients.linear", never)
-    matrix = pack(torch.ones(4, 64), INT8)
-    with torch.no_grad():
-        kernels.linear(torch.ones(2, 64, requires_grad=True), matrix)
-    kernels.linear(torch.ones(2, 64), matrix)
-
-
 # --- the passes ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("lengths", [(14, 14, 14), (14, 1, 9), (30, 5, 8)])
+@pytest.mark.parametrize("lengths", [(14, 14, 14), (30, 1, 8)])
 def test_left_padded_batches_equal_single_rows(lengths: tuple[int, ...]) -> None:
     """Prompts within and beyond the window of 8; one row without self-conditioning."""
     model, width = network(), max(lengths)
@@ -191,8 +179,7 @@ def test_corruption_is_uniform_in_level_and_in_tokens() -> None:
     assert torch.equal(draws.conditioned, again.conditioned)
 
 
-@pytest.mark.parametrize("padded", [False, True])
-@pytest.mark.parametrize("experts", [4, 16])
+@pytest.mark.parametrize(("padded", "experts"), [(False, 16), (True, 4)])
 def test_recomputing_changes_no_gradient(padded: bool, experts: int) -> None:
     model = network(num_experts=experts)
     matrices, batch = trained(model), batch_of(4, padded=padded)
@@ -344,19 +331,18 @@ def go(run: AdapterRun, cancel: threading.Event | None = None) -> list[TrainingR
     return list(train_adapter(run, cancel))
 
 
-@pytest.mark.parametrize("dtype", [pytest.param(name, marks=pytest.mark.slow) for name in ("float32", "bfloat16")])
-def test_a_run_taken_up_again_ends_in_the_same_bits(
-    dtype: str, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_stopped_run_goes_on_and_ends_in_the_same_bits(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Measuring on the way leaves no trace."""
+    """Measuring before its end leaves no trace."""
     ends = []
     for name in ("whole", "parts"):
-        out, options = tmp_path / name, {"dtype": dtype}
+        out = tmp_path / name
         if name == "parts":
             with monkeypatch.context() as patch:
-                records = go(run_of(base, out, TINY, **options), stop_after(2, patch))
+                records = go(run_of(base, out, TINY), stop_after(2, patch))
             assert records[-1] == TrainingEnded(2, 4, out)
-        records = go(run_of(base, out, TINY, eval_every=3 if name == "whole" else 0, **options))
+        records = go(run_of(base, out, TINY, eval_every=3 if name == "whole" else 0))
         started = next(record for record in records if isinstance(record, TrainingStarted))
         assert (started.step > 0) is (name == "parts")
         assert records[-1] == TrainingEnded(4, 4, out)
@@ -476,7 +462,7 @@ def test_a_run_killed_while_it_wrote_goes_on(base: Path, tmp_path: Path) -> None
     assert [json.loads(line)["step"] for line in (out / LOG).read_text().splitlines()] == [1, 2]
 
 
-@pytest.mark.parametrize("place", ["/dev/null/adapter", "/proc/adapter", f"/tmp/{'x' * 300}"])
+@pytest.mark.parametrize("place", ["/dev/null/adapter", f"/tmp/{'x' * 300}"])
 def test_a_place_that_cannot_be_written_is_reported_before_anything_loads(
     place: str, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
