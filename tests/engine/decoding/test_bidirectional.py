@@ -13,19 +13,16 @@ from torch import Tensor
 
 from engine import GenerationConfig, SafelightError
 from engine.decoders import DECODERS
-from engine.decoding.generate import FUNCTIONS
 from engine.decoding.masked_run import counts
-from engine.decoding.performing import perform_all
-from engine.decoding.run import Run
 from engine.events import Event
 from engine.models.causal.network import CausalNetwork
 from tests.engine import bidirectional as texts
 from tests.engine.causal import POSITIONS, masked_network, passes_told
-from tests.engine.decoding.test_block_causal import PlainRun, cut_shares
+from tests.engine.decoding.seen import end_of
+from tests.engine.decoding.test_block_causal import PlainRun, cut_shares, decoded
 from tests.engine.taught import taught
 
 RULES, MASK = DECODERS["bidirectional"].remasking, 8
-bidirectional = FUNCTIONS["bidirectional"]
 
 
 @torch.inference_mode()
@@ -102,7 +99,7 @@ def plain_run(network: CausalNetwork, prompt: list[int], config: GenerationConfi
 
 def events_of(network: CausalNetwork, prompt: list[int], config: GenerationConfig, seed: int = 0) -> list[Event]:
     cache = network.new_cache()
-    events = list(perform_all(network, bidirectional(Run(network, torch.tensor(prompt), config, seed, None, cache))))  # type: ignore[arg-type]
+    events = decoded("bidirectional", network, prompt, config, seed, cache)
     assert cache.length == 0
     return events
 
@@ -154,9 +151,8 @@ def test_strategies_of_others_are_refused() -> None:
         ("block_causal", "topk_margin", "only low_confidence_dynamic, .*, random$"),
     ):
         network = masked_network(0)
-        run = Run(network, torch.tensor([1]), GenerationConfig(remasking=name), 0, None, network.new_cache())  # type: ignore[arg-type]
         with pytest.raises(SafelightError, match=message):
-            list(perform_all(network, FUNCTIONS[decoder](run)))  # type: ignore[arg-type]
+            decoded(decoder, network, [1], GenerationConfig(remasking=name), 0, network.new_cache())
 
 
 LEARNT = GenerationConfig(eos_token_ids=(texts.END,), canvas_length=texts.LENGTH)
@@ -171,15 +167,14 @@ def learnt(request: pytest.FixtureRequest) -> tuple[str, CausalNetwork]:
     return request.param, taught(request.param)
 
 
-def right(network: CausalNetwork, count: int, decoder: str = "bidirectional", **changes: Any) -> int:
+def right(network: CausalNetwork, count: int, **changes: Any) -> int:
     """Count the right answers to so many questions, on none of which it was trained."""
     rng, found = random.Random(1), 0
     for seed in range(count):
         asked = texts.question(rng)
         config = LEARNT.replace(max_new_tokens=texts.LENGTH - len(asked), **changes)
-        run = Run(network, torch.tensor(asked), config, seed, None, network.new_cache())  # type: ignore[arg-type]
-        *_, last = perform_all(network, FUNCTIONS[decoder](run))  # type: ignore[arg-type]
-        found += texts.is_right(asked, last.tokens.tolist())  # type: ignore[union-attr]
+        events = decoded("bidirectional", network, asked, config, seed, network.new_cache())
+        found += texts.is_right(asked, end_of(events).tokens.tolist())
     return found
 
 

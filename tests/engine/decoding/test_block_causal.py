@@ -22,12 +22,10 @@ from engine.events import Event, PrefillFinished
 from engine.layers.kv_cache import KVCache
 from engine.layers.masks import Blocks
 from engine.models.causal.network import CausalNetwork
-from tests.engine import sdar
 from tests.engine.causal import POSITIONS, masked_network, passes_told, run_of
-from tests.engine.taught import taught
+from tests.engine.decoding.seen import end_of
 
 SIZES = (1, 3, 4, 5, 7, 8)
-block_causal = FUNCTIONS["block_causal"]
 
 
 @torch.inference_mode()
@@ -195,10 +193,42 @@ def check_shown(shown: list[dict[int, int]], passes: list[dict[int, int]], *, is
             assert token in (before.get(place) for before in passes[: index + 1])
 
 
+def decoded(
+    decoder: str, network: CausalNetwork, prompt: Sequence[int], config: GenerationConfig, seed: int, cache: KVCache
+) -> list[Event]:
+    run = Run(network, torch.tensor(prompt), config, seed, None, cache)  # type: ignore[arg-type]
+    return list(perform_all(network, FUNCTIONS[decoder](run)))  # type: ignore[arg-type]
+
+
 def events_of(
     network: CausalNetwork, prompt: Sequence[int], config: GenerationConfig, seed: int, cache: KVCache
 ) -> list[Event]:
-    return list(perform_all(network, block_causal(Run(network, torch.tensor(prompt), config, seed, None, cache))))  # type: ignore[arg-type]
+    return decoded("block_causal", network, prompt, config, seed, cache)
+
+
+def drawn_prompt(rng: random.Random, tokens: int, is_crowded: bool) -> list[int]:
+    """If it is crowded, the model's positions end before the text may."""
+    return [rng.randrange(tokens) for _ in range(rng.randint(86, 95) if is_crowded else rng.randint(1, 16))]
+
+
+def following(rng: random.Random, text: list[int], tokens: int) -> list[int]:
+    """A next turn's prompt, which goes on from somewhere in a text."""
+    return text[: rng.randint(1, 70)] + [rng.randrange(tokens) for _ in range(rng.randint(1, 6))]
+
+
+def check_stops(
+    decoder: str, network: CausalNetwork, prompt: list[int], config: GenerationConfig, whole: PlainRun, first: int = 0
+) -> None:
+    """See that a run stops within a pass, whichever, and that its cache serves the next; blocks have four tokens."""
+    for stop in range(len(whole.passes)):
+        cache, cancel = network.new_cache(), threading.Event()
+        decoding = FUNCTIONS[decoder](Run(network, torch.tensor(prompt), config, 0, cancel, cache))  # type: ignore[arg-type]
+        end = end_of(run_of(network, decoding, cancel, passes=stop))
+        assert (end.reason, end.steps) == ("cancelled", stop)
+        shown = end.tokens.tolist()
+        assert shown == whole.text[: len(shown)]
+        check_blocks(network, cache, [*prompt, *shown][: cache.length], 4, first)
+        assert end_of(decoded(decoder, network, prompt, config, 0, cache)).tokens.tolist() == whole.text
 
 
 @pytest.mark.parametrize("follows", [pytest.param(False, marks=pytest.mark.slow), True])
@@ -216,8 +246,8 @@ def test_runs_of_several_turns_against_the_definition(
         network = masked_network(seed, rng.choice([1.0, 2.0, 6.0]), 1 + seed % 2, **shape)
         size, cache = SIZES[seed % len(SIZES)], network.new_cache()
         cache.piece = 2 * size + 1
-        crowded = rng.random() < 0.1  # the model's positions end before the text may
-        prompt = [rng.randrange(9) for _ in range(rng.randint(86, 95) if crowded else rng.randint(1, 16))]
+        crowded = rng.random() < 0.1
+        prompt = drawn_prompt(rng, 9, crowded)
         for _ in range(1 if crowded else 3):
             config = GenerationConfig(
                 remasking=rng.choice(DECODERS["block_causal"].remasking),
@@ -249,8 +279,7 @@ def test_runs_of_several_turns_against_the_definition(
             assert least <= cache.length <= least + done * size
             changes = sum(map(len, expected.passes)) > len({place for passed in expected.passes for place in passed})
             seen |= {expected.reason, config.remasking, (size, len(prompt) % size), kept > 0, changes or "unchanged"}
-            prompt = [*prompt, *expected.text][: rng.randint(1, 70)]
-            prompt += [rng.randrange(9) for _ in range(rng.randint(1, 6))]
+            prompt = following(rng, [*prompt, *expected.text], 9)
     assert len(seen) == 2 + 5 + sum(SIZES) + 2 + 1 or runs < 60
     assert len(seen) > 27
 
@@ -282,52 +311,16 @@ def test_a_mask_must_be_surer_than_the_probability(probability: float, passes: i
     assert events_of(network, [1, 2, 3, 4], config, 0, network.new_cache())[-1].steps == 2 * passes + 1
 
 
+def test_rewriting_and_a_repetition_penalty_exclude_each_other() -> None:
+    config = GenerationConfig(edit_probability=0.5, repetition_penalty=1.2)
+    with pytest.raises(SafelightError, match=r"^a repetition penalty cannot go with rewriting; set one of them to 1$"):
+        events_of(masked_network(1), [1], config, 0, masked_network(1).new_cache())
+
+
 @pytest.mark.parametrize(("edit_probability", "follows"), [(1.0, False), (0.3, True)])
 def test_a_run_stops_within_a_pass_and_its_cache_serves_the_next(edit_probability: float, follows: bool) -> None:
     network, prompt = masked_network(5, blocks_follow_prompt=follows), [1, 2, 3, 4, 5, 6, 7]
     config = GenerationConfig(max_new_tokens=10, eos_token_ids=(), canvas_length=4, accept_probability=0.5)
     config = config.replace(edit_probability=edit_probability)
     whole = plain_run(network, prompt, config, 0)
-    for stop in range(len(whole.passes)):
-        cache, cancel = network.new_cache(), threading.Event()
-        decoding = block_causal(Run(network, torch.tensor(prompt), config, 0, cancel, cache))  # type: ignore[arg-type]
-        events = run_of(network, decoding, cancel, passes=stop)
-        assert (events[-1].reason, events[-1].steps) == ("cancelled", stop)
-        shown = events[-1].tokens.tolist()
-        assert shown == whole.text[: len(shown)]
-        check_blocks(network, cache, [*prompt, *shown][: cache.length], 4, 3 if follows else 0)
-        assert events_of(network, prompt, config, 0, cache)[-1].tokens.tolist() == whole.text
-
-
-@pytest.fixture(scope="module")
-def trained() -> CausalNetwork:
-    return taught("sdar")
-
-
-SETTINGS = GenerationConfig(max_new_tokens=20, eos_token_ids=(sdar.END,), accept_probability=0.85, entropy_bound=0.35)
-
-
-@pytest.mark.parametrize("remasking", DECODERS["block_causal"].remasking)
-def test_a_network_of_sdar_s_objective_answers_right(remasking: str, trained: CausalNetwork) -> None:
-    """Questions that it was not trained on, in four chats of three turns."""
-    rng, right = random.Random(1), 0
-    config = SETTINGS.replace(remasking=remasking)
-    for chat in range(4):
-        text, cache = list[int](), trained.new_cache()
-        for turn in range(3):
-            asked = sdar.question(rng, (chat + turn) % 7)
-            text += asked
-            found = [*events_of(trained, text, config, chat, cache)[-1].tokens.tolist(), sdar.END]
-            right += found == sdar.answer(asked, len(text) - len(asked))
-            if chat % 5 == turn:
-                sampled = config.replace(sampling_temperature=0.6, sampling_top_k=20, sampling_top_p=0.95)
-                drawn = events_of(trained, text, sampled, chat, trained.new_cache())[-1].tokens.tolist()
-                assert found[:-1] == drawn == plain_run(trained, text, sampled, chat).text
-            text += found
-    assert right == 12
-
-
-def test_rewriting_and_a_repetition_penalty_exclude_each_other() -> None:
-    config = GenerationConfig(edit_probability=0.5, repetition_penalty=1.2)
-    with pytest.raises(SafelightError, match=r"^a repetition penalty cannot go with rewriting; set one of them to 1$"):
-        events_of(masked_network(1), [1], config, 0, masked_network(1).new_cache())
+    check_stops("block_causal", network, prompt, config, whole, 3 if follows else 0)

@@ -23,18 +23,16 @@ from engine import (
     generate,
 )
 from engine.decoding import sampling, step_program
-from engine.decoding.prefill import commit
-from engine.decoding.protocols import Passes
 from engine.decoding.sampler import Sampler
 from engine.decoding.step_program import NOISE, StepFacts, StepProgram
-from engine.decoding.steppers import MAX_CACHES, MAX_LENGTHS, DeviceStepper, ProgramCache
+from engine.decoding.steppers import MAX_CACHES, MAX_LENGTHS, ProgramCache
 from engine.kernels.reference_step import draw_tokens
 from engine.layers.kv_cache import PIECE, SLACK, KVCache
 from engine.memory.footprint import PROGRAM_CANVASES
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from tests.engine.decoding.seen import end_of, facts
 from tests.engine.packing import packed
-from tests.engine.tiny import CANVAS, VOCABULARY, WINDOW, all_but, network, tokens
+from tests.engine.tiny import CANVAS, VOCABULARY, WINDOW, network, tokens
 
 SEED, STEPS = 11, 6
 LONG = WINDOW + SLACK + 300  # sliding layers have dropped its beginning
@@ -253,34 +251,6 @@ def test_a_step_that_commits_is_a_commit_and_a_step(length: int, window: int) ->
         assert one.shape == two.shape
         torch.testing.assert_close(one, two, rtol=0, atol=TOLERANCE)
     assert_agree(made, merged, canvas, found, CONFIG)  # and both are what the plain path does
-
-
-@pytest.mark.parametrize(
-    ("prompt", "changes"),
-    [(7, {"top_k": 3, "pinned": ((2, 40),)}), (LONG, {"banned_tokens": all_but(5, 6, 7, 40, 90)})],
-)
-def test_a_generation_equals_one_that_commits_separately(
-    prompt: int, changes: dict[str, object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = OnDevice(tame())
-    found = run(model, tokens(prompt), **changes)
-    assert sum(model.read) == prompt  # no canvas was read in a pass of its own
-    with monkeypatch.context() as patch:
-
-        def at_once(self: DeviceStepper, ids: Tensor) -> Passes[None]:
-            yield from commit(ids, self.program.cache)
-
-        patch.setattr(DeviceStepper, "commit", at_once)
-        apart = OnDevice(model.network)
-        wanted = run(apart, tokens(prompt), **changes)
-        assert sum(apart.read) == prompt + 2 * CANVAS
-    assert [type(event) for event in found] == [type(event) for event in wanted]
-    for one, other in zip(found, wanted, strict=True):
-        for name, value in vars(one).items():
-            if isinstance(value, np.ndarray) and value.dtype == np.float32:
-                np.testing.assert_allclose(value, getattr(other, name), atol=1e-3)
-            elif "seconds" not in name:
-                np.testing.assert_array_equal(value, getattr(other, name))
 
 
 def test_a_second_turn_after_steps_that_committed_reads_only_what_is_new() -> None:

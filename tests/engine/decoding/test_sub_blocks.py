@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import pytest
@@ -12,14 +10,20 @@ import torch
 
 from engine import GenerationConfig
 from engine.decoding import sub_blocks
-from engine.decoding.generate import FUNCTIONS
-from engine.decoding.performing import perform_all
-from engine.decoding.run import Run
-from engine.events import Event, PrefillFinished
-from engine.layers.kv_cache import KVCache
+from engine.events import PrefillFinished
 from engine.models.causal.network import CausalNetwork
-from tests.engine.causal import POSITIONS, masked_network, passes_told, run_of
-from tests.engine.decoding.test_block_causal import PlainRun, block_logits, check_blocks, check_shown, plain_shares
+from tests.engine.causal import POSITIONS, masked_network, passes_told
+from tests.engine.decoding.test_block_causal import (
+    PlainRun,
+    block_logits,
+    check_blocks,
+    check_shown,
+    check_stops,
+    decoded,
+    drawn_prompt,
+    following,
+    plain_shares,
+)
 
 
 @dataclass
@@ -91,13 +95,6 @@ class Plain:
             start = stop
 
 
-def events_of(
-    network: CausalNetwork, prompt: Iterable[int], config: GenerationConfig, seed: int, cache: KVCache
-) -> list[Event]:
-    run = Run(network, torch.tensor(prompt), config, seed, None, cache)  # type: ignore[arg-type]
-    return list(perform_all(network, FUNCTIONS["sub_blocks"](run)))  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("runs", [12, pytest.param(100, marks=pytest.mark.slow)])
 def test_runs_of_several_turns_against_the_definition(runs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks and parts of odd sizes, prompts of all lengths; a turn begins with the cache of those before."""
@@ -108,8 +105,8 @@ def test_runs_of_several_turns_against_the_definition(runs: int, monkeypatch: py
         network = masked_network(seed, rng.choice([1.0, 2.0, 6.0]), 1 + seed % 2, canvas_length=size)
         cache, mask = network.new_cache(), 8
         cache.piece = 2 * size + 1
-        crowded = rng.random() < 0.1  # the model's positions end before the text may
-        prompt = [rng.randrange(8) for _ in range(rng.randint(86, 95) if crowded else rng.randint(1, 16))]
+        crowded = rng.random() < 0.1
+        prompt = drawn_prompt(rng, 8, crowded)
         for _ in range(1 if crowded else 3):
             config = GenerationConfig(
                 accept_probability=rng.choice([0.2, 0.5, 0.9]),
@@ -121,7 +118,7 @@ def test_runs_of_several_turns_against_the_definition(runs: int, monkeypatch: py
             monkeypatch.setattr(sub_blocks, "PART", rng.choice([1, 2, 3, 16]))
             expected = Plain(network, prompt, config, torch.Generator().manual_seed(seed)).run()
             shared, least = cache.shared(prompt), (len(prompt) - 1) // size * size
-            events = events_of(network, prompt, config, seed, cache)
+            events = decoded("sub_blocks", network, prompt, config, seed, cache)
             shown = passes_told(events, size, mask)
             check_shown(shown, expected.passes, is_aligned=len(prompt) % size == 0)
             assert (events[-1].reason, events[-1].tokens.tolist()) == (expected.reason, expected.text)
@@ -130,8 +127,7 @@ def test_runs_of_several_turns_against_the_definition(runs: int, monkeypatch: py
             check_blocks(network, cache, [*prompt, *expected.text][: cache.length], size)
             assert least <= cache.length <= len(prompt) + len(expected.text)
             seen |= {expected.reason, (size, len(prompt) % size), events[0].reused_tokens > 0}
-            prompt = [*prompt, *expected.text][: rng.randint(1, 70)]
-            prompt += [rng.randrange(8) for _ in range(rng.randint(1, 6))]
+            prompt = following(rng, [*prompt, *expected.text], 8)
     assert len(seen) == 2 + 2 + 2 + 4 + 6 + 9 or runs < 60
     assert len(seen) > 18
 
@@ -140,13 +136,4 @@ def test_a_run_stops_within_a_pass_and_its_cache_serves_the_next(monkeypatch: py
     monkeypatch.setattr(sub_blocks, "PART", 2)
     network, prompt = masked_network(5, canvas_length=4), [1, 2, 3, 4, 5, 6, 7]
     config = GenerationConfig(max_new_tokens=15, eos_token_ids=(), accept_probability=0.5)
-    whole = Plain(network, prompt, config, torch.Generator()).run()
-    for stop in range(len(whole.passes)):
-        cache, cancel = network.new_cache(), threading.Event()
-        decoding = FUNCTIONS["sub_blocks"](Run(network, torch.tensor(prompt), config, 0, cancel, cache))  # type: ignore[arg-type]
-        events = run_of(network, decoding, cancel, passes=stop)
-        assert (events[-1].reason, events[-1].steps) == ("cancelled", stop)
-        shown = events[-1].tokens.tolist()
-        assert shown == whole.text[: len(shown)]
-        check_blocks(network, cache, [*prompt, *shown][: cache.length], 4)
-        assert events_of(network, prompt, config, 0, cache)[-1].tokens.tolist() == whole.text
+    check_stops("sub_blocks", network, prompt, config, Plain(network, prompt, config, torch.Generator()).run())

@@ -7,17 +7,15 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-import torch
 
 from engine import GenerationConfig
 from engine.decoding import sub_blocks
-from engine.decoding.generate import FUNCTIONS
-from engine.decoding.performing import perform_all
-from engine.decoding.run import Run
 from engine.layers.kv_cache import KVCache
 from engine.models.causal.network import CausalNetwork
 from tests.engine import bd3lm, fast_dllm, rewriting, sdar
 from tests.engine.bidirectional import is_right
+from tests.engine.decoding.seen import end_of
+from tests.engine.decoding.test_block_causal import decoded
 from tests.engine.taught import taught
 
 network_of = cache(taught)
@@ -27,10 +25,8 @@ def answered(
     network: CausalNetwork, text: list[int], config: GenerationConfig, decoder: str, kept: KVCache | None = None
 ) -> tuple[list[int], int]:
     """An answer with its end, and the passes that it took."""
-    kept = kept or network.new_cache()
-    decoding = FUNCTIONS[decoder](Run(network, torch.tensor(text), config, 0, None, kept))  # type: ignore[arg-type]
-    *_, last = perform_all(network, decoding)  # type: ignore[arg-type]
-    return [*last.tokens.tolist(), *config.eos_token_ids], last.steps  # type: ignore[union-attr]
+    last = end_of(decoded(decoder, network, text, config, 0, kept or network.new_cache()))
+    return [*last.tokens.tolist(), *config.eos_token_ids], last.steps
 
 
 def rewritten(**changes: object) -> tuple[int, int]:

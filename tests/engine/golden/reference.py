@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,12 +106,6 @@ def save(model: DiffusionGemmaForBlockDiffusion, folder: Path, shard_size: str =
     model.save_pretrained(folder, max_shard_size=shard_size)
     write_tokenizer(folder)
     return folder
-
-
-def stored_names(folder: Path) -> dict[str, str]:
-    """Tensor name to file of a sharded checkpoint."""
-    found: dict[str, str] = json.loads((folder / "model.safetensors.index.json").read_text())["weight_map"]
-    return found
 
 
 class Reference:

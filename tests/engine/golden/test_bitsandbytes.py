@@ -18,7 +18,7 @@ from engine.models.folder import ModelFolder, quantize
 from engine.quant import FP4_F32, INT8, NF4_F32, Precision, Scheme, unpack
 from engine.weights.loader import Weights
 from tests.engine.golden import reference
-from tests.engine.golden.causal_reference import YARN, build, build_seeing, check_passes, logits_of, save
+from tests.engine.golden.causal_reference import YARN, build, check_passes, logits_of, save
 from tests.engine.weights.test_bitsandbytes import dequantized
 
 KINDS: dict[str, tuple[dict[str, Any], Scheme]] = {
@@ -155,12 +155,3 @@ def test_diffusion_gemma(kind: str, skipped: list[str] | None, tmp_path: Path) -
     first = wanted.denoise(canvas)
     close(ours.denoise(canvas, cache), first)
     close(ours.denoise(canvas, cache, first), wanted.denoise(canvas, first))
-
-
-@pytest.mark.parametrize("kind", ["gemma3", "mistral3"])
-def test_the_text_of_a_model_that_sees(kind: str, tmp_path: Path) -> None:
-    text = build("gemma3_text" if kind == "gemma3" else "mistral", **WIDE)
-    theirs = quantised(build_seeing(kind, text), tmp_path / "plain", "nf4, nested")
-    weights = opened(save(theirs, tmp_path / "packed", kind))
-    assert check_values(weights, theirs.model.language_model, NF4_F32) == 21
-    check_passes(weights.network, partial(logits_of, theirs))

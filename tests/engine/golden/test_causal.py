@@ -19,17 +19,12 @@ from transformers import (
 )
 
 from engine import EMBEDDED, MASKED, WEDLM, GenerationFinished, SafelightError, generate, load_model
-from engine.decoding import sub_blocks
-from engine.decoding.generate import fork
 from engine.files import read_json, write_json
 from engine.models.causal.config import CausalConfig
 from engine.models.causal.network import CausalNetwork
-from engine.models.folder import ModelFolder, quantize
+from engine.models.folder import ModelFolder
 from engine.models.registry import FAMILIES
 from engine.text.message import Message
-from tests.engine.causal import POSITIONS
-from tests.engine.decoding.test_block_causal import plain_run
-from tests.engine.decoding.test_sub_blocks import Plain
 from tests.engine.golden.causal_reference import (
     TOLERANCE,
     VOCABULARY,
@@ -231,8 +226,6 @@ def test_a_model_is_loaded_with_template_ends_and_sampling_of_its_checkpoint(tmp
     torch.testing.assert_close(logits, expected[-1:], atol=TOLERANCE, rtol=0)
     with pytest.raises(SafelightError, match="does not start from noise; its decoders are"):
         model.denoise(ids, model.new_cache())
-    with pytest.raises(SafelightError, match="a fork needs the decoder block_diffusion"):
-        list(fork(model, ids, model.generation_defaults, 0, (), (), ()))
     with pytest.raises(SafelightError, match="this model has causal_parallel, autoregressive"):
         list(generate(model, ids, model.generation_defaults.replace(decoder="block_diffusion")))
 
@@ -268,39 +261,20 @@ def test_embedded_causal_models_are_read_by_transformers(
     torch.testing.assert_close(found, expected, atol=1e-3, rtol=0)  # logits of a trained model reach 30
 
 
-def test_sdar_is_decoded_in_its_own_blocks_alone(tmp_path: Path) -> None:
-    """Taken are its authors' settings and its own of sampling; there is no other decoder."""
-    theirs = build("qwen3", max_position_embeddings=POSITIONS)
-    folder = save(theirs, tmp_path, "sdar", mask_token_id=5, block_size=8)
+def test_families_of_blocks_have_their_authors_settings_and_what_the_checkpoint_says_of_sampling(
+    tmp_path: Path,
+) -> None:
     settings = {"do_sample": True, "temperature": 0.6, "top_k": 20, "top_p": 0.95, "eos_token_id": [1, 2]}
-    write_json(folder / "generation_config.json", settings)
-    model = load_model(folder, device="cpu")
-    assert isinstance(model.network, CausalNetwork)
-    config = model.generation_defaults.replace(max_new_tokens=30)
-    assert (model.family.decoders, config.accept_probability, config.entropy_bound) == (("block_causal",), 0.85, 0.35)
-    ids, cache = list(range(7, 19)), model.new_cache()
-    for turn in range(2):
-        *_, last = generate(model, ids, config, turn, cache=cache)
-        assert isinstance(last, GenerationFinished)
-        assert last.tokens.tolist() == plain_run(model.network, ids, config, turn).text
-        ids += [*last.tokens.tolist(), 9, 8]
-
-
-def test_fast_dllm_v2_is_decoded_by_sub_blocks_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sub_blocks, "PART", 4)
-    theirs = build("qwen2", max_position_embeddings=POSITIONS)
-    folder = save(theirs, tmp_path, "Fast_dLLM_Qwen", mask_token_id=5, bd_size=8)
-    write_json(folder / "generation_config.json", {"do_sample": False, "eos_token_id": [1, 2]})
-    model = load_model(folder, device="cpu")
-    assert isinstance(model.network, CausalNetwork)
-    config = model.generation_defaults.replace(max_new_tokens=30)
-    found = model.generation_defaults
-    assert (found.accept_probability, found.sampling_top_p) == (0.9, 0.95)
-    assert model.family.decoders == ("sub_blocks",)
-    ids = list(range(7, 19))
-    *_, last = generate(model, ids, config)
-    assert isinstance(last, GenerationFinished)
-    assert last.tokens.tolist() == Plain(model.network, ids, config, torch.Generator()).run().text
+    for family, kind, size, decoder, probability in (
+        ("sdar", "qwen3", "block_size", "block_causal", 0.85),
+        ("Fast_dLLM_Qwen", "qwen2", "bd_size", "sub_blocks", 0.9),
+    ):
+        folder = save(build(kind), tmp_path / family, family, mask_token_id=5, **{size: 8})
+        write_json(folder / "generation_config.json", settings)
+        model = load_model(folder, device="cpu")
+        found = model.generation_defaults
+        assert (model.family.decoders, model.config.canvas_length) == ((decoder,), 8)
+        assert (found.accept_probability, found.sampling_temperature, found.sampling_top_p) == (probability, 0.6, 0.95)
 
 
 @pytest.mark.parametrize("decoder", ["autoregressive", "self_speculation"])
@@ -324,20 +298,3 @@ def test_repetition_is_penalised_as_by_transformers(decoder: str, tmp_path: Path
         texts.append(last.tokens.tolist())
         assert texts[-1] == expected[0, len(ids) :].tolist()
     assert texts[0] != texts[1]
-
-
-@pytest.mark.parametrize(("kind", "quantization"), [("qwen2", "int4"), ("gemma3_text", "nf4")])
-def test_a_packed_model_is_near_the_plain_one(kind: str, quantization: str, tmp_path: Path) -> None:
-    """It is stored and loaded, also with biases and a head, and as close as eight and four bits are."""
-    shape: dict[str, Any] = {"hidden_size": 64, "intermediate_size": 128, "head_dim": 16}
-    shape |= {"sliding_window": 7} if kind == "gemma3_text" else {"tie_word_embeddings": False}
-    folder = save(build(kind, **shape), tmp_path / "plain", kind)
-    quantize(folder, tmp_path / "packed", quantization, torch.device("cpu"))
-    plain, packed = (load_model(tmp_path / name, device="cpu", dtype="float32") for name in ("plain", "packed"))
-    parts = packed.precision.as_dict()
-    assert parts == {**parts, "experts": None, "attention": parts["dense"], "embedding": "int8"}
-    ids = torch.arange(30)
-    expected, found = (model.decode(ids, model.new_cache(), 0) for model in (plain, packed))
-    error = (found - expected).norm() / expected.norm()
-    assert 1e-4 < error < 0.4
-    assert packed.compute_path == "packed CPU kernels"

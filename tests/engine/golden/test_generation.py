@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -137,24 +136,3 @@ def test_an_edited_first_canvas_is_the_reference_s_starting_canvas(
     found = play(ours, prompt, BASE, 3, [Fork(0, 0, edits=tuple(enumerate(canvas.tolist())))])
     np.testing.assert_array_equal(expected.steps[0].canvas, canvas)
     assert_same(expected, found, 9)
-
-
-def test_checkpoint_s_generation_config_is_read_as_the_reference_reads_it(tmp_path: Path) -> None:
-    theirs = build(Shape(), seed=1)
-    theirs.generation_config.update(
-        max_new_tokens=48, max_denoising_steps=9, t_max=0.9, t_min=0.3, stability_threshold=2, confidence_threshold=0.01
-    )
-    theirs.generation_config.sampler_config = type(recorder.EntropyBoundSamplerConfig(0.3))(0.3)
-    theirs.generation_config.eos_token_id, theirs.generation_config.pad_token_id = [7, 8], 6
-    defaults = load_model(save(theirs, tmp_path)).generation_defaults
-    assert defaults == GenerationConfig(
-        max_new_tokens=48,
-        max_denoising_steps=9,
-        entropy_bound=0.3,
-        t_max=0.9,
-        t_min=0.3,
-        stability_threshold=2,
-        confidence_threshold=0.01,
-        eos_token_ids=(7, 8),
-        pad_token_id=6,
-    )

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from engine import Model, load_model
-from tests.engine.golden.reference import VOCABULARY, Reference, Shape, build, save, stored_names
+from tests.engine.golden.reference import VOCABULARY, Reference, Shape, build, save
 
 TOLERANCE = 2e-4  # largest absolute error in fp32; about 1e-5 in practice
 
@@ -118,14 +118,3 @@ def test_both_modes_agree_in_bf16(tmp_path: Path) -> None:
     compare(
         reference.denoise(again, logits), model.denoise(again, cache, logits), exact.denoise(again, exact_cache, logits)
     )
-
-
-def test_sharded_checkpoint_equals_one_file(tmp_path: Path) -> None:
-    theirs = build(Shape(), seed=3)
-    whole = load_model(save(theirs, tmp_path / "whole"))
-    save(theirs, tmp_path / "sharded", shard_size="40KB")
-    assert len(set(stored_names(tmp_path / "sharded").values())) > 3
-    sharded = load_model(tmp_path / "sharded")
-    expected = dict(whole.network.named_parameters())
-    for name, tensor in sharded.network.named_parameters():
-        assert torch.equal(tensor, expected[name]), name

@@ -110,8 +110,7 @@ def test_gradients_to_the_weights(name: str, rows: str, tmp_path: Path) -> None:
     assert compared > 40
 
 
-@pytest.mark.parametrize("rows", ["none", "some"])
-def test_gradients_to_peft_matrices(rows: str, tmp_path: Path) -> None:
+def test_gradients_to_peft_matrices(tmp_path: Path) -> None:
     from peft import LoraConfig, get_peft_model  # seconds, in each process that collects the tests
 
     shape = SHAPES["prompt within the window"]
@@ -128,7 +127,7 @@ def test_gradients_to_peft_matrices(rows: str, tmp_path: Path) -> None:
         adapter.requires_grad_(True)
     attach(network, adapters)
 
-    batch, chance = example(shape, CONDITIONED[rows])
+    batch, chance = example(shape, CONDITIONED["some"])
     theirs = reference_losses(made.base_model.model, batch, chance)
     sum(theirs).backward()  # type: ignore[union-attr]
     ours = run(network, batch, chance, recompute=True)
@@ -144,9 +143,6 @@ def test_gradients_to_peft_matrices(rows: str, tmp_path: Path) -> None:
                 name = tensor_name(module, letter)
                 compared.add(name)
                 assert isinstance(matrix, nn.Parameter)
-                if path.startswith("self_conditioning.") and rows == "none":
-                    assert matrix.grad is None
-                else:
-                    close(matrix.grad, matrices[name].grad, name)
+                close(matrix.grad, matrices[name].grad, name)
     assert compared == matrices.keys()
     assert all(parameter.grad is None for parameter in network.parameters())  # the base is frozen
