@@ -307,6 +307,8 @@ def test_no_step_is_taken_once_the_time_is_over(name: str, length: int, request:
     model: Model = request.getfixturevalue(name)
     plan = plan_gap(model, GAP, quick(model, max_new_tokens=8))
     assert len(end_of(late(model, plan, 3)).tokens) == length
+    if name == "masked":
+        assert infill(model, "a", "b", seconds=0.0) is None
 
 
 def test_what_the_last_step_accepted_is_there_when_the_time_is_over(skills: Model) -> None:
