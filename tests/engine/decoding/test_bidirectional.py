@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 import random
-from typing import Any
 
 import pytest
 import torch
@@ -16,11 +13,8 @@ from engine.decoders import DECODERS
 from engine.decoding.masked_run import counts
 from engine.events import Event
 from engine.models.causal.network import CausalNetwork
-from tests.engine import bidirectional as texts
 from tests.engine.causal import POSITIONS, masked_network, passes_told
-from tests.engine.decoding.seen import end_of
 from tests.engine.decoding.test_block_causal import PlainRun, cut_shares, decoded
-from tests.engine.taught import taught
 
 RULES, MASK = DECODERS["bidirectional"].remasking, 8
 
@@ -153,36 +147,3 @@ def test_strategies_of_others_are_refused() -> None:
         network = masked_network(0)
         with pytest.raises(SafelightError, match=message):
             decoded(decoder, network, [1], GenerationConfig(remasking=name), 0, network.new_cache())
-
-
-LEARNT = GenerationConfig(eos_token_ids=(texts.END,), canvas_length=texts.LENGTH)
-AUTHORS = {
-    "llada": {"remasking": "low_confidence_static", "canvas_length": 4},
-    "dream": {"remasking": "entropy", "max_denoising_steps": 10},
-}
-
-
-@pytest.fixture(scope="module", params=list(AUTHORS))
-def learnt(request: pytest.FixtureRequest) -> tuple[str, CausalNetwork]:
-    return request.param, taught(request.param)
-
-
-def right(network: CausalNetwork, count: int, **changes: Any) -> int:
-    """Count the right answers to so many questions, on none of which it was trained."""
-    rng, found = random.Random(1), 0
-    for seed in range(count):
-        asked = texts.question(rng)
-        config = LEARNT.replace(max_new_tokens=texts.LENGTH - len(asked), **changes)
-        events = decoded("bidirectional", network, asked, config, seed, network.new_cache())
-        found += texts.is_right(asked, end_of(events).tokens.tolist())
-    return found
-
-
-def test_networks_of_the_authors_objectives_answer_right(learnt: tuple[str, CausalNetwork]) -> None:
-    name, network = learnt
-    assert right(network, 30) >= 28
-    assert right(network, 10, **AUTHORS[name]) == 10
-    if name == "dream":  # RND1's network predicts as Dream's does
-        network = copy.copy(network)
-        network.config = dataclasses.replace(network.config, mask_schedule="ceil")
-        assert right(network, 30, remasking="entropy") >= 28

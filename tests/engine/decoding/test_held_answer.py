@@ -29,7 +29,7 @@ from engine.decoding.run import Run
 from engine.text.output_format import OutputFormat
 from tests.engine.decoding.seen import end_of, of_kind, stopped
 from tests.engine.decoding.test_autoregressive import MODELS, oracle
-from tests.engine.decoding.test_structured import END, PAD, Failing, Fixed, fits
+from tests.engine.decoding.test_structured import END, PAD, Fixed, fits
 from tests.engine.text.formats import problem, random_format
 from tests.engine.tiny import tokens
 
@@ -86,7 +86,7 @@ def test_an_answer_that_is_too_long_is_cut(model: Any, most: int) -> None:
 
 @pytest.mark.parametrize("after", [0, 5, 11])
 def test_an_answer_that_can_no_longer_be_held_to_its_format_says_why(model: Any, after: int) -> None:
-    reader = Failing(24, after)
+    reader = Fixed(24, fails_after=after)
     last = end_of(answer(model, reader))
     assert (last.reason, last.why, last.tokens.tolist()) == ("length", "it fell out", reader.taken)
     assert len(reader.taken) == after

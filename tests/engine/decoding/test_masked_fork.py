@@ -101,7 +101,7 @@ def test_an_edited_token_stays_and_all_before_the_fork_is_the_same(network: Caus
     run = played(network, config)
     for block, done in enumerate(commits(run)):
         places = [(step, at) for step in range(1, done.steps) for at in unwritten(run, block, step)]
-        for step, at in [(step, at) for step, at in places if block * SIZE + at < config.max_new_tokens][::3]:
+        for step, at in [(step, at) for step, at in places if block * SIZE + at < config.max_new_tokens][::5]:
             token = next(token for token in (2, 3) if token != done.tokens[at])
             found = forked(network, config, run, Fork(block, step, pinned=((at, token),)))
             assert facts(list(steps(found, block)[:step])) == facts(list(steps(run, block)[:step]))
@@ -109,7 +109,7 @@ def test_an_edited_token_stays_and_all_before_the_fork_is_the_same(network: Caus
             assert tokens(found)[block * SIZE + at] == token
             assert all(event.next_canvas[at] == token for event in steps(found, block)[step:])
             made += 1
-    assert made > 2
+    assert made > 1
 
 
 def test_a_token_at_a_run_s_first_step_is_on_its_first_canvas(network: CausalNetwork) -> None:

@@ -27,7 +27,7 @@ from engine.decoding.run import Run
 from engine.events import Event
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.tasks.decisions.layout import NOISE, Layout, Slot
-from tests.engine.decoding.seen import end_of
+from tests.engine.decoding.seen import end_of, of_kind
 from tests.engine.decoding.test_together import WIDE
 from tests.engine.tiny import VOCABULARY, network, tokens
 
@@ -48,10 +48,6 @@ def model() -> DiffusionGemma:
 
 def events(model: DiffusionGemma, layout: Layout = JOINT, **options: Any) -> list[Event]:
     return list(read(model, PROMPT, layout, CONFIG, **options))
-
-
-def of(kind: type[Any], found: list[Event]) -> list[Any]:
-    return [event for event in found if isinstance(event, kind)]
 
 
 @pytest.mark.parametrize("layout", [SINGLE, JOINT], ids=["single", "joint"])
@@ -102,17 +98,17 @@ def test_a_read_is_one_plain_step(model: DiffusionGemma, layout: Layout) -> None
 def test_noise_is_of_the_request_alone(model: DiffusionGemma) -> None:
     """It comes again, and is another with any other seed, prompt and read. It is drawn as here on any machine."""
     first, again = events(model, seed=4, repeats=3), events(model, seed=4, repeats=3, cache=model.new_cache())
-    canvases = [event.canvas.tolist() for event in of(CanvasStarted, first)]
-    assert canvases == [event.canvas.tolist() for event in of(CanvasStarted, again)]
+    canvases = [event.canvas.tolist() for event in of_kind(first, CanvasStarted)]
+    assert canvases == [event.canvas.tolist() for event in of_kind(again, CanvasStarted)]
     assert canvases[0] == [30, 31, 19, 9, 32, 61, 9, 33, 101, 9, END, *[PAD] * 21]
     others = [events(model, seed=5), list(read(model, tokens(21, 4), JOINT, CONFIG, seed=4))]
-    canvases += [of(CanvasStarted, other)[0].canvas.tolist() for other in others]
+    canvases += [of_kind(other, CanvasStarted)[0].canvas.tolist() for other in others]
     assert len({tuple(canvas) for canvas in canvases}) == 6
 
 
 def test_it_is_read_again_where_it_is_in_doubt(model: DiffusionGemma, monkeypatch: pytest.MonkeyPatch) -> None:
     found = events(model, repeats=3)
-    reads = of(SlotsRead, found)
+    reads = of_kind(found, SlotsRead)
     assert [event.block_index for event in reads] == [0, 1, 2, 3]
     assert len({event.logprobs[0].tobytes() for event in reads}) == 4
     result = end_of(found)
@@ -121,7 +117,7 @@ def test_it_is_read_again_where_it_is_in_doubt(model: DiffusionGemma, monkeypatc
     at_slots = [result.tokens[slot.position] for slot in JOINT.slots]
     assert at_slots == [slot.labels[best][0] for slot, best in zip(JOINT.slots, means, strict=True)]
     monkeypatch.setattr(reading, "DOUBT", 10.0)
-    assert len(of(SlotsRead, events(model, repeats=3))) == 1
+    assert len(of_kind(events(model, repeats=3), SlotsRead)) == 1
 
 
 def _shares(logprobs: Any) -> Any:
@@ -134,8 +130,8 @@ def test_the_prompt_alone_stays_in_the_cache(model: DiffusionGemma) -> None:
     first = events(model, repeats=1, cache=cache)
     assert cache.length == cache.shared(PROMPT.tolist()) == len(PROMPT)
     again = events(model, repeats=1, cache=cache)
-    assert [event.reused_tokens for event in of(PrefillFinished, again)] == [len(PROMPT)]
-    for one, other in zip(of(SlotsRead, first), of(SlotsRead, again), strict=True):
+    assert [event.reused_tokens for event in of_kind(again, PrefillFinished)] == [len(PROMPT)]
+    for one, other in zip(of_kind(first, SlotsRead), of_kind(again, SlotsRead), strict=True):
         assert [row.tolist() for row in one.logprobs] == [row.tolist() for row in other.logprobs]
 
 
@@ -146,7 +142,7 @@ def test_it_can_be_stopped_before_a_read(model: DiffusionGemma) -> None:
         if isinstance(event, CanvasCommitted):
             cancel.set()
     last = end_of(found)
-    assert (last.reason, last.blocks, len(of(SlotsRead, found))) == ("cancelled", 1, 1)
+    assert (last.reason, last.blocks, len(of_kind(found, SlotsRead))) == ("cancelled", 1, 1)
 
 
 def test_what_cannot_be_read_is_a_sentence(model: DiffusionGemma) -> None:

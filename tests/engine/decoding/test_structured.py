@@ -58,15 +58,19 @@ def answered(model: Model, seed: int, wanted: OutputFormat | None, most: int = 4
 
 
 class Fixed:
-    """An answer of so many tokens, each one of three; every fourth one is forced."""
+    """An answer of so many tokens, each one of three; every fourth one is forced.
 
-    def __init__(self, length: int) -> None:
+    Args:
+        fails_after: tokens after which it can no longer be held to its format.
+    """
+
+    def __init__(self, length: int, fails_after: int = 1000) -> None:
         draws = Random(length)
         ids = [token for token in range(VOCABULARY) if token not in (END, PAD)]
         self.sets = [draws.sample(ids, 1 if place % 4 == 0 else 3) for place in range(length)]
         self.taken: list[int] = []
         self.has_ended = self.is_free = self.has_called = False
-        self.failure = ""
+        self.failure, self.fails_after = "", fails_after
 
     @property
     def must_end(self) -> bool:
@@ -74,22 +78,25 @@ class Fixed:
 
     def take(self, ids: Sequence[int]) -> int:
         count = 0
-        for token in ids:
+        for token in ids[: max(0, self.fails_after - len(self.taken))]:
             if self.has_ended or token not in (self.sets[len(self.taken)] if not self.must_end else (END,)):
                 break
             self.has_ended = self.must_end
             self.taken += [token] if not self.has_ended else []
             count += 1
+        if len(self.taken) >= self.fails_after:
+            self.failure = "it fell out"
         return count
 
     def forced(self) -> list[int]:
-        if self.must_end or len(self.sets[len(self.taken)]) > 1:
+        if self.failure or self.must_end or len(self.sets[len(self.taken)]) > 1:
             return []
         return self.sets[len(self.taken)]
 
     def allowed(self) -> NDArray[np.bool_]:
         found = np.zeros(VOCABULARY, dtype=np.bool_)
-        found[self.sets[len(self.taken)] if not self.must_end else [END]] = True
+        if not self.failure:
+            found[self.sets[len(self.taken)] if not self.must_end else [END]] = True
         return found
 
     def closing(self, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -175,29 +182,9 @@ def test_cancel_takes_effect_within_a_step(model: Any, after: int) -> None:
     assert (last.reason, last.steps) == ("cancelled", after)
 
 
-class Failing(Fixed):
-    """One that can no longer be held to its format once so many tokens were taken."""
-
-    def __init__(self, length: int, after: int) -> None:
-        super().__init__(length)
-        self.after = after
-
-    def take(self, ids: Sequence[int]) -> int:
-        taken = 0 if self.failure else super().take(ids[: max(0, self.after - len(self.taken))])
-        if len(self.taken) >= self.after:
-            self.failure = "it fell out"
-        return taken
-
-    def forced(self) -> list[int]:
-        return [] if self.failure else super().forced()
-
-    def allowed(self) -> NDArray[np.bool_]:
-        return np.zeros(VOCABULARY, dtype=np.bool_) if self.failure else super().allowed()
-
-
 @pytest.mark.parametrize("after", [0, 5, CANVAS + 2])
 def test_an_answer_that_can_no_longer_be_held_to_its_format_is_cut_with_the_reason(model: Any, after: int) -> None:
-    reader = Failing(24, after)
+    reader = Fixed(24, fails_after=after)
     events = list(perform_all(model, decode(Run.from_ids(model, PROMPT, CONFIG, 4, answer=reader))))
     last = end_of(events)
     assert (last.reason, last.why) == ("length", "it fell out")

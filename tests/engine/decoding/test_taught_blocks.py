@@ -12,8 +12,7 @@ from engine import GenerationConfig
 from engine.decoding import sub_blocks
 from engine.layers.kv_cache import KVCache
 from engine.models.causal.network import CausalNetwork
-from tests.engine import bd3lm, fast_dllm, rewriting, sdar
-from tests.engine.bidirectional import is_right
+from tests.engine import bd3lm, fast_dllm, sdar
 from tests.engine.decoding.seen import end_of
 from tests.engine.decoding.test_block_causal import decoded
 from tests.engine.taught import taught
@@ -27,33 +26,6 @@ def answered(
     """An answer with its end, and the passes that it took."""
     last = end_of(decoded(decoder, network, text, config, 0, kept or network.new_cache()))
     return [*last.tokens.tolist(), *config.eos_token_ids], last.steps
-
-
-def rewritten(**changes: object) -> tuple[int, int]:
-    """Count the right ones of 12 answers, in six chats of two turns, and the passes that they took."""
-    config = GenerationConfig(max_new_tokens=rewriting.BLOCK, eos_token_ids=(rewriting.END,)).replace(**changes)
-    rng, right, passes, network = random.Random(1), 0, 0, network_of("rewriting")
-    for _ in range(6):
-        text, kept = list[int](), network.new_cache()
-        for _ in range(rewriting.TURNS):
-            asked = rewriting.question(rng)
-            text += asked
-            found, steps = answered(network, text, config, "block_causal", kept)
-            is_fitting = is_right(asked, found[:-1])
-            right, passes = right + is_fitting, passes + steps
-            text += [*(found[:-1] if is_fitting else asked[1:-1]), rewriting.END, rewriting.END]
-    return right, passes
-
-
-def test_rewriting_repairs_what_was_written_at_once() -> None:
-    """All masks of a block are written in its first pass, without regard to one another; the letters have to agree."""
-    assert rewritten(max_denoising_steps=1)[0] <= 2
-    one_by_one, most = rewritten(remasking="low_confidence_static", max_denoising_steps=8)
-    right, passes = rewritten(max_denoising_steps=1, edit_probability=0.0)
-    assert min(one_by_one, right) >= 11
-    assert passes < most / 2
-    for changes in ({"accept_probability": 0.7, "edit_probability": 0.5}, {"accept_probability": 0.5}):
-        assert rewritten(**changes)[0] >= 11  # for quality, and without edits
 
 
 def letters(decoder: str, chats: int) -> int:

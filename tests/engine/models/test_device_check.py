@@ -57,7 +57,7 @@ def test_one_that_is_right_is_used_and_remembered(
     assert model.placement.reason == f"{NAME} is experimental: Safelight was never tried on one"
     as_a_new_process(monkeypatch)
     monkeypatch.setattr(device_check, "why_not", no_check)
-    assert str(load_model(MINI).device) == "fake:0"
+    assert str(choose().device) == "fake:0"
     monkeypatch.setattr(torch, "__version__", "99")  # another torch is another device
     assert experimental.verdict(torch.device("fake", 0)) is None
 

@@ -36,7 +36,6 @@ def answer(model: Model, prompt: str) -> str:
 def test_it_is_loaded_as_it_is_and_answers_in_english(talk: Model) -> None:
     assert (talk.name, talk.precision) == (TALK.id, Precision(attention=UINT4, dense=UINT4, embedding=INT8_G32))
     assert answer(talk, "What is the capital of France?") == "The capital of France is Paris."
-    assert answer(talk, "hi").startswith("Hello")
 
 
 @needs_talk
