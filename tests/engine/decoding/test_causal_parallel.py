@@ -140,15 +140,6 @@ def plain_run(
         )
 
 
-def plain_left_to_right(network: CausalNetwork, prompt: list[int], config: GenerationConfig) -> list[int]:
-    """Greedy: the text and a mask behind it are read, and the mask's likeliest token is the next one."""
-    text: list[int] = []
-    while len(text) < config.max_new_tokens and not (text and text[-1] in config.eos_token_ids):
-        ids = [*prompt, *text, MASK]
-        text.append(int(plain_logits(network, ids, list(range(len(ids))))[-1].argmax()))
-    return text
-
-
 # --- runs --------------------------------------------------------------------------------------------------------
 
 
@@ -244,8 +235,6 @@ def test_runs_against_the_definition(runs: int, monkeypatch: pytest.MonkeyPatch)
             for layer in range(2):
                 for found, wanted in zip(cache.buffers(layer), fresh.buffers(layer), strict=True):
                     assert (found - wanted)[:, :, : cache.length].abs().max() < 1e-5
-        if window == 1 and config.sampling_temperature == 0 and not crowded:
-            assert text == plain_left_to_right(network, prompt, config)
 
         seen |= {reason, f"window {window}", f"room {crowded}"}
         most_written = max(most_written, len(expected[0].written))

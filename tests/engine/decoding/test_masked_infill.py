@@ -61,7 +61,7 @@ def plain(network: CausalNetwork, prompt: list[int], text: list[int], marks: Seq
     return text[:end]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_spans_are_written_as_the_definition_says_and_all_else_stays(seed: int) -> None:
     rng = random.Random(seed)
     network = masked_network(seed, 2.0, shifts_masks=seed % 2 == 1)

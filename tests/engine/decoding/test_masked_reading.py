@@ -18,6 +18,7 @@ from engine.tasks.decisions.layout import NOISE, Layout, Slot
 from tests.engine.causal import masked_network
 from tests.engine.decoding.seen import end_of
 from tests.engine.decoding.test_bidirectional import logits_of
+from tests.engine.decoding.test_block_causal import block_logits
 
 MASK, END, PAD = 8, 7, 0
 SINGLE = Layout((NOISE, END, *[PAD] * 14), (Slot(0, ((1,), (2,))),))
@@ -46,8 +47,7 @@ def test_slots_are_read_in_one_step(layout: Layout, decoder: str, shape: dict[st
         logits = logits_of(network, ids)
         rows = [length + place - network.config.shifts_masks for place in places]
     else:  # text in blocks sees nothing of the blocks behind
-        lead = -length % 4 if network.config.blocks_follow_prompt else 0
-        logits = block_logits_behind(network, ids, 4, lead)
+        logits = block_logits(network, ids, 4, length % 4 if network.config.blocks_follow_prompt else 0)
         rows = [length + place for place in places]
     wanted = logits[rows].double().log_softmax(-1)
     (slots,) = (event for event in events if isinstance(event, SlotsRead))
@@ -61,14 +61,6 @@ def test_slots_are_read_in_one_step(layout: Layout, decoder: str, shape: dict[st
     assert (last.reason, last.blocks) == ("eos", 1)  # it is not repeated
     for place, slot in zip(places, layout.slots, strict=True):
         assert last.tokens[place] in [label[0] for label in slot.labels]
-
-
-def block_logits_behind(network: CausalNetwork, ids: list[int], size: int, lead: int) -> torch.Tensor:
-    """Logits (T, V) of text in blocks, of which the first one lacks ``lead`` tokens."""
-    with torch.inference_mode():
-        block = (torch.arange(len(ids)) + lead) // size
-        seen = block[:, None] >= block
-        return network.head(network.run(torch.tensor([ids]), torch.arange(len(ids)), seen)[0])
 
 
 def test_a_cancelled_read_has_no_answer() -> None:

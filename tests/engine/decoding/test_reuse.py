@@ -87,12 +87,6 @@ def test_a_second_turn_reads_only_what_is_new(model: Counting) -> None:
     assert events[0].prompt_tokens == len(second)  # type: ignore[union-attr]
     assert_same(events, run(model, second, seed=5))
 
-    third = torch.cat([second, text(events), NEW])
-    model.read.clear()
-    events = run(model, third, cache, seed=6)
-    assert model.read[0] == CANVAS + len(NEW)
-    assert_same(events, run(model, third, seed=6))
-
 
 @pytest.mark.parametrize("place", [0, 11, 20])
 def test_an_edited_turn_is_read_from_the_edit_on(model: Counting, place: int) -> None:

@@ -288,41 +288,31 @@ WEATHER = {
         "city": {"type": "string", "maxLength": 20},
         "days": {"type": "integer", "minimum": 1, "maximum": 9},
         "unit": {"$ref": "#/$defs/unit"},
-        "when": {"anyOf": [{"type": "null"}, {"type": "object", "properties": {"a b": {"type": "boolean"}}}]},
-        "tags": {"type": "array", "items": {"type": "string", "pattern": "^[a-z]+$"}, "maxItems": 2},
     },
     "required": ["city", "unit"],
 }
 CALLS = OutputFormat("tool_calls", tools=({"name": "weather", "parameters": WEATHER}, {"name": "stop"}))
+STOP = "<|tool_call>call:stop{}<tool_call|>"
 
 
 @pytest.mark.parametrize(
-    ("text", "taken"),
+    ("text", "does_fit"),
     [
-        ('<|tool_call>call:stop{}<tool_call|>', None),
-        ('<|tool_call>call:weather{city:<|"|>Rom <3 "é", }<|"|>,unit:<|"|>C<|"|>}<tool_call|>'
-         "<|tool_call>call:stop{}<tool_call|>", None),
-        ('<|tool_call>call:weather{city:<|"|><|"|>,days:7,unit:<|"|>F<|"|>,when:{<|"|>a b<|"|>:true},'
-         'tags:[<|"|>th<|"|>]}<tool_call|>', None),
-        ('<|tool_call>call:weather{city:<|"|><|"|>,days:10', "7"),
-        ("<|tool_call>call:weather{unit", "{"),
-        ('<|tool_call>call:weather{city:<|"|>a<|b', "<"),
-        ('<|tool_call>call:walk', "call:"),
-        ("hello", ""),
+        (STOP, True),
+        (f'<|tool_call>call:weather{{city:<|"|>Rom <3 "é", }}<|"|>,days:7,unit:<|"|>C<|"|>}}<tool_call|>{STOP}', True),
+        ('<|tool_call>call:weather{city:<|"|><|"|>,days:10', False),
+        ("<|tool_call>call:weather{unit", False),
+        ('<|tool_call>call:weather{city:<|"|>a<|b', False),
+        ("hello", False),
     ],
-)  # fmt: skip
-def test_tool_calls_are_held_to_their_schemas(gemma: Tokenizer, text: str, taken: str | None) -> None:
-    ids = gemma.encode(text)
-    state = begun(gemma, CALLS, "hi<|channel>thought\n<channel|>")
+)
+def test_tool_calls_are_held_to_their_schemas(gemma: Tokenizer, text: str, does_fit: bool) -> None:
+    """Others, and text before them: ``text/test_text_or_calls``."""
+    ids, state = gemma.encode(text), begun(gemma, CALLS, "hi<|channel>thought\n<channel|>")
     count = state.take([*ids, 8])
-    assert state.has_ended == (taken is None)
-    if taken is None:
-        assert count == len(ids) + 1
-        calls = parse_output(text, schemas={"weather": WEATHER}).tool_calls
-        assert calls
-        assert not any(call.is_cut for call in calls)
-    else:
-        assert count < len(ids)
+    assert state.has_ended == does_fit
+    assert count == len(ids) + 1 if does_fit else count < len(ids)
+    assert not does_fit or not any(call.is_cut for call in parse_output(text, schemas={"weather": WEATHER}).tool_calls)
 
 
 NODE = {

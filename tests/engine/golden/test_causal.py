@@ -18,13 +18,14 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
-from engine import EMBEDDED, MASKED, WEDLM, GenerationFinished, SafelightError, generate, load_model
+from engine import EMBEDDED, MASKED, WEDLM, SafelightError, generate, load_model
 from engine.files import read_json, write_json
 from engine.models.causal.config import CausalConfig
 from engine.models.causal.network import CausalNetwork
 from engine.models.folder import ModelFolder
 from engine.models.registry import FAMILIES
 from engine.text.message import Message
+from tests.engine.decoding.seen import end_of
 from tests.engine.golden.causal_reference import (
     TOLERANCE,
     VOCABULARY,
@@ -251,8 +252,7 @@ def test_embedded_causal_models_are_read_by_transformers(
     assert reference.load_state_dict(tensors, strict=False) == (["lm_head.weight"], [])  # tied
     ids = torch.tensor(ours.chat_ids([{"role": "user", "content": "Count from 7 to 19."}]))
     config = ours.generation_defaults.replace(decoder="autoregressive", max_new_tokens=60)
-    *_, last = generate(ours, ids, config)
-    assert isinstance(last, GenerationFinished)
+    last = end_of(generate(ours, ids, config))
     whole = torch.cat([ids, torch.from_numpy(last.tokens)])
     causal = torch.ones(len(whole), len(whole), dtype=torch.bool).tril()
     expected = logits_of(reference, whole, torch.arange(len(whole)), causal)
@@ -290,8 +290,7 @@ def test_repetition_is_penalised_as_by_transformers(decoder: str, tmp_path: Path
         ids = torch.arange(7, 19)
         config = model.generation_defaults.replace(decoder=decoder, max_new_tokens=24)
         assert config.repetition_penalty == penalty
-        *_, last = generate(model, ids, config)
-        assert isinstance(last, GenerationFinished)
+        last = end_of(generate(model, ids, config))
         expected = theirs.generate(
             ids[None], max_new_tokens=24, do_sample=False, repetition_penalty=penalty, eos_token_id=None, pad_token_id=0
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine import SIGHT, GenerationFinished, Model, SafelightError, generate, load_model
+from engine import SIGHT, Model, SafelightError, generate, load_model
 from engine.layers.packed_linear import packed_weights
 from engine.models.folder import quantize
 from engine.models.prompt import Prompt, with_image_tokens
@@ -18,6 +18,7 @@ from engine.models.vision.tower import VisionTower
 from engine.pictures import pixels
 from engine.quant import PRECISIONS
 from engine.service.description import count_tokens
+from tests.engine.decoding.seen import end_of
 from tests.engine.packing import SHAPE, published
 from tests.engine.seeing import message, picture, seeing
 from tests.engine.tiny import VISION, change_weights, checkpoint
@@ -51,8 +52,7 @@ def test_each_image_is_where_its_message_says(model: Model) -> None:
         (at + 5 + first, at + 5 + first + second),
     ]
     assert [image.key for image in prompt.images] == [f"{TALL.digest}/70", f"{WIDE.digest}/70"]
-    events = list(generate(model, prompt, model.generation_defaults))
-    assert isinstance(events[-1], GenerationFinished)
+    end_of(generate(model, prompt, model.generation_defaults))
     assert model.with_images(plain, [{"role": "user", "content": "ab"}], (), 70) is plain
 
 
@@ -87,7 +87,7 @@ def test_packed_models_keep_the_tower(kind: str, tmp_path: Path) -> None:
     assert 0 < (packed - whole).abs().mean() < 0.03 * whole.abs().mean()  # eight bits
     said = message("a", WIDE)
     prompt = model.with_images(model.chat_ids([said], image_tokens=70), [said], (WIDE,), 70)
-    assert isinstance(list(generate(model, prompt, model.generation_defaults))[-1], GenerationFinished)
+    end_of(generate(model, prompt, model.generation_defaults))
     assert len(packed_weights(model.network.get_submodule("vision"))) == 7 * VISION.num_hidden_layers
 
 

