@@ -34,8 +34,6 @@ SHAPE = Shape(prompt_length=30)
 LAYERS = r"layers\.\d+\.(self_attn\.[qkvo]_proj|mlp\.(gate|up|down)_proj)"
 DECODER = rf"model\.decoder\.({LAYERS}|self_conditioning\.(gate|up|down)_proj)"
 ENCODER = rf"model\.encoder\.language_model\.{LAYERS}"
-NAME = "base_model.model.model.decoder.layers.0.self_attn.q_proj.lora_A.weight"
-OTHER = NAME.replace("lora_A", "lora_B")
 
 
 @pytest.fixture(scope="module")
