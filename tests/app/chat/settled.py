@@ -1,4 +1,4 @@
-"""Whether a text is drawn to its end, read from the parts that do the work."""
+"""Says if a text is drawn to its end, read from the parts that do the work."""
 
 from __future__ import annotations
 

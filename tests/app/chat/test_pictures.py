@@ -1,4 +1,4 @@
-"""Pictures in the chat: by every way in, sent, kept through edits, and what is said where they cannot be seen."""
+"""Pictures in the chat: attached, sent, kept through edits, and what is said where they cannot be seen."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QMimeData, Qt
 from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.composer.composer import Composer
@@ -62,12 +62,31 @@ def put(qtbot: QtBot, composer: Composer, *paths: str) -> None:
 
 
 def sent(chat: ChatController, qtbot: QtBot, act: Callable[[], object]) -> tuple[Picture, ...]:
-    """What the model is shown next."""
+    """Returns what the model is shown next."""
     act()
     qtbot.waitUntil(lambda: chat._session.active is None)
     run = chat._session.chat.turns[-1].answer.trace
     assert run is not None
     return run.pictures
+
+
+def ask(chat: ChatController, qtbot: QtBot, prompt: str) -> tuple[Picture, ...]:
+    """Sends a prompt, and returns the pictures that the model is shown."""
+    chat.page.composer.set_text(prompt)
+    return sent(chat, qtbot, chat.page.composer.send.click)
+
+
+def colour_of(widget: QWidget) -> str:
+    """Returns the colour of its middle."""
+    return widget.grab().toImage().pixelColor(widget.rect().center()).name()
+
+
+def forget_pictures(chat: ChatController) -> None:
+    """Empties every memory, so that pictures are read from the disk."""
+    store = chat._session.library.pictures
+    store._in_use.clear()
+    store._recent.clear()
+    chat._pictures._small.clear()
 
 
 def thumbs(chat: ChatController) -> list[PictureThumb]:
@@ -174,8 +193,7 @@ def test_the_model_is_shown_what_was_dropped(chat: ChatController, fake: FakeEng
     turn = chat._session.chat.turns[-1]
     assert sent(chat, qtbot, lambda: chat.commands.again(turn)) == (RED,)
     assert sent(chat, qtbot, lambda: chat.commands.edit(turn, "And now?")) == (RED,)
-    composer.set_text("Go on.")
-    assert sent(chat, qtbot, composer.send.click) == (RED,)
+    assert ask(chat, qtbot, "Go on.") == (RED,)
     first, last = chat._session.chat.turns
     assert [len(one.pictures) for one in (first, last)] == [1, 0]
 
@@ -188,35 +206,29 @@ def test_a_question_to_a_model_that_reads_no_history_takes_the_last_picture_alon
     blind = dataclasses.replace(model, reads_history=False, reads_system=False)
     monkeypatch.setattr(chat._context.slot, "state", Ready(blind))
     put(qtbot, chat.page.composer, red)
-    chat.page.composer.set_text("What is it?")
-    assert sent(chat, qtbot, chat.page.composer.send.click) == (RED,)
+    assert ask(chat, qtbot, "What is it?") == (RED,)
     assert [image_digests([message]) for message in chat._pending()] == [(), (), (RED.digest,)]
-    chat.page.composer.set_text("And now?")
-    assert sent(chat, qtbot, chat.page.composer.send.click) == (RED,)
+    assert ask(chat, qtbot, "And now?") == (RED,)
     qtbot.waitUntil(lambda: len(thumbs(chat)) == 2)
     (tmp_path / "blue.png").write_bytes(BLUE.data)
     put(qtbot, chat.page.composer, str(tmp_path / "blue.png"))
     for question in ("And this?", "And again?"):
-        chat.page.composer.set_text(question)
-        assert sent(chat, qtbot, chat.page.composer.send.click) == (BLUE,)
+        assert ask(chat, qtbot, question) == (BLUE,)
     assert [len(turn.pictures) for turn in chat._session.chat.turns] == [1, 1, 1, 1]
 
 
 def test_a_message_shows_its_picture_and_opens_it(chat: ChatController, red: str, qtbot: QtBot) -> None:
     put(qtbot, chat.page.composer, red)
-    chat.page.composer.set_text("What is it?")
-    sent(chat, qtbot, chat.page.composer.send.click)
+    ask(chat, qtbot, "What is it?")
     (thumb,) = thumbs(chat)
     qtbot.waitUntil(lambda: thumb.image is not None)
     assert thumb.accessibleName() == "Picture red.png, 60 × 20 pixels"
     assert thumb.image is not None
-    assert thumb.image.pixelColor(5, 5).name() == "#ff0000"
-    assert thumb.grab().toImage().pixelColor(thumb.width() // 2, thumb.height() // 2).name() == "#ff0000"
-    assert thumb in chat.page.scroller.findChildren(PictureThumb)
+    assert colour_of(thumb) == "#ff0000"
     qtbot.keyClick(thumb, Qt.Key.Key_Space)
     (window,) = (one for one in QApplication.topLevelWidgets() if isinstance(one, PictureWindow))
     qtbot.waitUntil(lambda: not window._loading.is_busy)
-    assert window.grab().toImage().pixelColor(window.width() // 2, window.height() // 2).name() == "#ff0000"
+    assert colour_of(window) == "#ff0000"
     qtbot.keyClick(window, Qt.Key.Key_Escape)
     qtbot.waitUntil(lambda: not window.isVisible())
     qtbot.keyClick(thumb, Qt.Key.Key_Space)
@@ -227,21 +239,17 @@ def test_a_message_shows_its_picture_and_opens_it(chat: ChatController, red: str
 
 def test_a_missing_picture_is_said_and_left_out(chat: ChatController, red: str, qtbot: QtBot) -> None:
     put(qtbot, chat.page.composer, red)
-    chat.page.composer.set_text("What is it?")
-    sent(chat, qtbot, chat.page.composer.send.click)
+    ask(chat, qtbot, "What is it?")
     conversation, library = chat._session.conversation, chat._session.library
     assert conversation is not None
     assert library.folder is not None
     (library.folder / "pictures" / RED.digest).write_bytes(BLUE.data)
-    library.pictures._in_use.clear()
-    library.pictures._recent.clear()
-    chat._pictures._small.clear()
+    forget_pictures(chat)
     chat._session.open_new()
     chat._session.open(conversation)
     qtbot.waitUntil(lambda: bool(thumbs(chat)) and thumbs(chat)[-1].is_missing)
     assert "missing or damaged" in thumbs(chat)[-1].accessibleName()
-    chat.page.composer.set_text("Go on.")
-    assert sent(chat, qtbot, chat.page.composer.send.click) == ()
+    assert ask(chat, qtbot, "Go on.") == ()
 
 
 def test_what_a_reopened_conversation_shows_is_read_in_the_background(
@@ -249,16 +257,13 @@ def test_what_a_reopened_conversation_shows_is_read_in_the_background(
 ) -> None:
     (tmp_path / "blue.png").write_bytes(BLUE.data)
     put(qtbot, chat.page.composer, red, str(tmp_path / "blue.png"))
-    chat.page.composer.set_text("What are they?")
-    sent(chat, qtbot, chat.page.composer.send.click)
-    session, store, readers = chat._session, chat._session.library.pictures, list[threading.Thread]()
+    ask(chat, qtbot, "What are they?")
+    session, readers = chat._session, list[threading.Thread]()
     conversation, read_bytes = session.conversation, pictures.read_bytes
     assert conversation is not None
     session.open_new()
     gc.collect()
-    store._in_use.clear()
-    store._recent.clear()
-    chat._pictures._small.clear()
+    forget_pictures(chat)
 
     def noted(*given: Any, **options: Any) -> bytes:
         readers.append(threading.current_thread())
@@ -268,8 +273,7 @@ def test_what_a_reopened_conversation_shows_is_read_in_the_background(
     monkeypatch.setattr(pictures, "RECENT_BYTES", 1)
     session.open(conversation)
     qtbot.waitUntil(lambda: not session._fetching.is_busy and not any(thumb._loading.is_busy for thumb in thumbs(chat)))
-    chat.page.composer.set_text("Go on.")
-    assert sent(chat, qtbot, chat.page.composer.send.click) == (RED, BLUE)
+    assert ask(chat, qtbot, "Go on.") == (RED, BLUE)
     assert readers
     assert threading.main_thread() not in readers
 

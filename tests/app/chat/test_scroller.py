@@ -55,7 +55,7 @@ def scroller(qtbot: QtBot) -> Scroller:
 
 
 def tops(scroller: Scroller) -> dict[int, int]:
-    """Where the parts in sight stand on the screen."""
+    """Returns the tops of the parts in sight, on the screen."""
     page = scroller.viewport().height()
     found = {}
     for view in scroller.views.values():
@@ -83,10 +83,10 @@ def test_heights_find_their_places() -> None:
 
 
 def test_only_what_is_near_has_widgets(qtbot: QtBot, scroller: Scroller) -> None:
-    scroller.set_items(range(500), follow=True)
+    scroller.set_items(range(200), follow=True)
     assert scroller._at_end
     assert set(tops(scroller)) <= set(scroller.views)
-    assert 499 in scroller.views
+    assert 199 in scroller.views
     idle(qtbot, scroller)
     assert len(scroller.views) < 40
     bar = scroller.verticalScrollBar()
@@ -94,7 +94,7 @@ def test_only_what_is_near_has_widgets(qtbot: QtBot, scroller: Scroller) -> None
         bar.setValue(value)
         idle(qtbot, scroller)
     assert len(scroller.views) <= max(40, FEW_WIDGETS)
-    assert 499 in scroller.views  # the last part always has its widget
+    assert 199 in scroller.views  # the last part always has its widget
 
 
 def test_a_part_that_grows_above_moves_nothing_in_sight(qtbot: QtBot, scroller: Scroller) -> None:

@@ -37,12 +37,12 @@ def wait(qtbot: QtBot, helper: SideProcess) -> None:
 
 
 def test_what_comes_back_is_what_would_be_made_here(qtbot: QtBot, helper: SideProcess) -> None:
-    told: set[object] = set()
-    helper.done.connect(told.update)
+    made: set[object] = set()
+    helper.done.connect(made.update)
     assert [helper.ask(job) for job in HEADS] == [None] * 4
     assert all(helper.is_pending(job) for job in HEADS)
     wait(qtbot, helper)
-    assert told == set(HEADS)
+    assert made == set(HEADS)
     assert [helper.ask(job) for job in HEADS] == [
         typeset("a^2", False), parts("def f(): pass", "python"), None, typeset("b", True)
     ]  # fmt: skip

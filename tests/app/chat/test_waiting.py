@@ -11,10 +11,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.chat.controller import ChatController, build
-from app.context import AppContext
+from app.chat.controller import ChatController
 from app.window.main_window import MainWindow
 from engine import MINI, SUDOKU
+from tests.app.chat.asking import answered, enter
 from tests.fake_engine import FakeEngine
 
 HINT = "Enter sends, Shift+Enter starts a new line"
@@ -41,21 +41,11 @@ def slow(fake: FakeEngine) -> Iterator[Slow]:
 
 
 @pytest.fixture
-def chat(qtbot: QtBot, open_context: Callable[..., AppContext], slow: Slow) -> Iterator[ChatController]:
-    context = open_context(None)
-    made = build(context)
-    context.said.connect(made.notice.show_message)
-    qtbot.addWidget(made.widget)
-    made.widget.resize(1000, 700)
-    made.widget.show()
-    context.load(MINI)
+def chat(open_chat: Callable[..., ChatController], slow: Slow) -> Iterator[ChatController]:
+    made = open_chat(None)
+    made._context.load(MINI)
     yield made
     slow.gate.release(100)  # before the context waits for its thread
-
-
-def enter(qtbot: QtBot, chat: ChatController, text: str) -> None:
-    chat.page.composer.edit.setPlainText(text)
-    qtbot.keyClick(chat.page.composer.edit, Qt.Key.Key_Return)
 
 
 def line(chat: ChatController) -> str:
@@ -72,10 +62,6 @@ def loaded(qtbot: QtBot, chat: ChatController) -> None:
     QApplication.processEvents()
 
 
-def answered(qtbot: QtBot, chat: ChatController) -> None:
-    qtbot.waitUntil(lambda: bool(prompts(chat)) and chat._session.active is None, timeout=30_000)
-
-
 # ---------------------------------------------------------------- while the model loads
 
 
@@ -87,7 +73,7 @@ def test_a_prompt_waits_for_the_model_and_is_sent(qtbot: QtBot, chat: ChatContro
     composer.caution("often wrong.")
     height = composer.sizeHint().height()
     enter(qtbot, chat, "hello")
-    assert not composer.larger.isVisible()  # leaves its room to the line beside it
+    assert not composer.larger.isVisible()  # leaves its room to the line
     assert composer.sizeHint().height() == height
     assert prompts(chat) == []
     assert composer.text == "hello"
@@ -116,7 +102,7 @@ def test_what_waits_is_taken_back_by_button_key_and_typing(qtbot: QtBot, chat: C
     slow.gate.release()
     loaded(qtbot, chat)
     assert prompts(chat) == []
-    assert composer.text == "!hello"
+    assert composer.text == "hello!"
 
 
 def test_a_model_that_does_not_load_leaves_the_prompt_in_the_composer(
@@ -214,7 +200,7 @@ def test_a_line_about_an_answer_goes_with_the_answer(qtbot: QtBot, ready: ChatCo
     assert line(ready).startswith("Stop the answer first")
     slow.fake.hold = False
     slow.fake.gate.release(10)
-    qtbot.waitUntil(lambda: ready._session.active is None)
+    answered(qtbot, ready, 2)
     assert line(ready) == HINT
 
 
@@ -233,10 +219,9 @@ def test_esc_with_nothing_to_stop_says_nothing(
     assert line(chat) == "There is no answer yet"  # other keys say why they do nothing, where it is seen
     fake.hold = True
     enter(qtbot, chat, "hello")
-    qtbot.waitUntil(lambda: chat._session.active is not None)
     qtbot.keyClick(composer.edit, Qt.Key.Key_R, Qt.KeyboardModifier.ControlModifier)
     qtbot.keyClick(composer.edit, Qt.Key.Key_Escape)
     fake.gate.release(10)
-    qtbot.waitUntil(lambda: chat._session.active is None)
-    assert chat._session.chat.turns[0].answer.status == "stopped"
+    [answer] = answered(qtbot, chat)
+    assert answer.status == "stopped"
     assert line(chat) == HINT

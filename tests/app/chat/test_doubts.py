@@ -1,4 +1,4 @@
-"""What is said of a small model's answer that cannot be relied on."""
+"""Remarks on a small model's answer that cannot be relied on."""
 
 from __future__ import annotations
 
@@ -62,7 +62,6 @@ def test_sums_and_sorts_of_talk_are_checked_and_the_one_that_learned_them_is_nam
 
 def test_of_other_models_and_of_running_answers_nothing_is_said() -> None:
     assert doubt("Wie geht es dir heute?", answered("x", "/models/large")) is None
-    assert doubt("Say hi", answered("x", "/models/large")) is None
     assert doubt("0" * 81, answered("x", SUDOKU)) is None
     assert doubt("0" * 81, answered("x", BASE, "sudoku-lora")) is None
     assert doubt("What time is it in Rome?", answered("It is 14:05 in Rome.", MINI)) is None
@@ -70,7 +69,6 @@ def test_of_other_models_and_of_running_answers_nothing_is_said() -> None:
     assert off is not None
     assert "adds the example tools" in off.text
     assert doubt("Reverse the word fig.", answered("gfi", MINI)) is not None
-    assert doubt("What is 47 + 5?", answered("77", MINI)) is not None
-    under_way = answered("")
-    under_way.status = "developing"
-    assert doubt("Say hi", under_way) is None
+    running = answered("")
+    running.status = "developing"
+    assert doubt("Say hi", running) is None
