@@ -166,18 +166,20 @@ def test_what_fails_at_the_end_keeps_nothing_else_from_ending(open_window: Open)
 
 
 @posix
-def test_ctrl_c_while_the_window_is_being_made_closes_it_in_order() -> None:
+def test_ctrl_c_closes_the_window_in_order_also_while_it_is_being_made() -> None:
     code = (
         "import os, signal, app.main as m; make = m.MainWindow\n"
         "def interrupted(*given):\n"
         "    os.kill(os.getpid(), signal.SIGINT); window = make(*given); os.kill(os.getpid(), signal.SIGINT)\n"
         "    return window\n"
-        "m.MainWindow = interrupted; print('ended', m.run())"
+        "m.MainWindow = interrupted; print('ended', m.run())\n"
+        "from PySide6.QtCore import QTimer; m.MainWindow = make\n"
+        "QTimer.singleShot(0, lambda: os.kill(os.getpid(), signal.SIGINT)); print('ended', m.run())"
     )
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=120, check=False
     )
-    assert (done.stdout, done.returncode) == ("ended 0\n", 0), done.stderr
+    assert (done.stdout, done.returncode) == ("ended 0\nended 0\n", 0), done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -1,4 +1,4 @@
-"""What comes back after a restart: the window's place and page, the model and the adapter on it."""
+"""After a restart the window's place and page come back, the model and the adapter on it."""
 
 from __future__ import annotations
 
@@ -55,6 +55,29 @@ def test_place_page_model_and_adapter_come_back(qtbot: QtBot, open_window: Open,
     qtbot.waitUntil(lambda: again.context.slot.choice == ModelChoice(BASE, "sudoku-lora"))
 
 
+@pytest.mark.parametrize(
+    ("stored", "model", "title"),
+    [
+        ("", SMALL, "Small models"),
+        ("safelight-auto", SMALL, "Small models"),
+        (PUZZLES, PUZZLES, "Safelight Sudoku"),
+        ("safelight-skills", MINI, "Safelight Mini"),  # which took its place
+    ],
+)
+def test_the_last_model_or_what_took_its_place_is_loaded(
+    qtbot: QtBot, open_window: Open, settings: QSettings, stored: str, model: str, title: str
+) -> None:
+    if stored:
+        store.write_model(settings, stored, None)
+    window = open_window(None)
+    window.reopening.expect_model()
+    assert window.topbar.chooser.currentText() == title
+    window.reopening.load_model()
+    qtbot.waitUntil(lambda: window.context.slot.choice == ModelChoice(model))
+    assert window.topbar.chooser.currentText() == window.status.text("model") == title
+    assert store.read_model(settings) == (model, None)
+
+
 @pytest.mark.parametrize("page", [INSPECTOR, "none"])
 def test_each_page_may_be_the_first(open_window: Open, settings: QSettings, page: str) -> None:
     store.write_page(settings, page)
@@ -91,7 +114,7 @@ def test_a_model_whose_loading_ended_the_app_is_not_loaded_again_by_itself(
 
 
 def shown(window: MainWindow) -> tuple[object, list[str], str]:
-    """What the selector has, the rows of the models page that are marked, and what the Sudoku page's button says."""
+    """Returns the selector's model, the marked rows of the models page, and the text of the Sudoku page's button."""
     rows = window.pages.models().page.rows.items()
     marked = [f"{row.status.text()[0]} {key}" for key, row in rows if row.status.text()[0] in "●○"]
     return window.topbar.chooser.currentData(), marked, window.pages[SUDOKU].page.column.solve.text()
@@ -104,17 +127,8 @@ def test_every_place_has_the_same_model_at_every_moment(
     window.show_page(MODELS)  # which has no rows before
     window.show_page(SUDOKU)
     assert shown(window) == (MINI, [f"● {MINI}"], "Solve")
-    down, none = QPoint(0, -120), QPoint()
-    over = QWheelEvent(
-        down,
-        down,
-        none,
-        down,
-        Qt.MouseButton.NoButton,
-        Qt.KeyboardModifier.NoModifier,
-        Qt.ScrollPhase.NoScrollPhase,
-        False,
-    )
+    down, no_button, no_key = QPoint(0, -120), Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier
+    over = QWheelEvent(down, down, QPoint(), down, no_button, no_key, Qt.ScrollPhase.NoScrollPhase, False)
     QApplication.sendEvent(window.topbar.chooser, over)  # scrolling over it chooses nothing
     assert shown(window) == (MINI, [f"● {MINI}"], "Solve")
     window.topbar.chooser.model_chosen.emit(PUZZLES)

@@ -1,26 +1,34 @@
-"""The run that an empty conversation plays once, on the real window."""
+"""The run that an empty conversation plays once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QSettings
+import pytest
 from pytestqt.qtbot import QtBot
 
-from app.chat.welcome import RUN, SPEED, FirstRun
-from app.window.main_window import MainWindow
-from engine import MINI, gallery, open_trace
+from app.chat.controller import ChatController
+from app.chat.welcome import SPEED, FirstRun
+from app.context import AppContext
+from app.design import motion
 from engine.tasks import skills
 
-Open = Callable[..., MainWindow]
+
+@pytest.fixture
+def chat(qtbot: QtBot, open_context: Callable[..., AppContext]) -> ChatController:
+    made = ChatController(open_context())
+    qtbot.addWidget(made.widget)
+    made.widget.resize(1000, 700)
+    made.widget.show()
+    return made
 
 
-def opened(qtbot: QtBot, open_window: Open) -> tuple[MainWindow, FirstRun]:
-    window = open_window(MINI)
-    found = window.findChild(FirstRun)
+@pytest.fixture
+def shown(qtbot: QtBot, chat: ChatController) -> FirstRun:
+    found = chat.page.findChild(FirstRun)
     assert found is not None
     qtbot.waitUntil(lambda: found.is_read)
-    return window, found
+    return found
 
 
 def now(shown: FirstRun) -> list[str]:
@@ -32,10 +40,12 @@ def is_at_its_end(shown: FirstRun) -> bool:
     return replay is not None and not shown.player.is_playing and shown.player.place == len(replay.frames) - 1
 
 
-def test_it_plays_real_steps_with_captions_once_and_again_when_asked(qtbot: QtBot, open_window: Open) -> None:
-    window, shown = opened(qtbot, open_window)
+def test_it_plays_real_steps_with_captions_once_and_again_when_asked(
+    qtbot: QtBot, chat: ChatController, shown: FirstRun
+) -> None:
     player, replay = shown.player, shown.player.replay
     assert replay is not None
+    assert skills.check(player.trace.prompt, player.trace.text)
     assert player.is_playing
     qtbot.waitUntil(lambda: shown.canvas is not None and shown.canvas.isVisible())
     assert now(shown) == ["It begins as noise."]
@@ -51,7 +61,7 @@ def test_it_plays_real_steps_with_captions_once_and_again_when_asked(qtbot: QtBo
     assert (doubt, ink) == ("Tokens are tried, doubted, taken back.", "Sure ones stay.")
     shown.stop()
     assert shown.figures.text() == "Done in 20 steps · 4 taken back"
-    window.context.session.open_new()  # another empty conversation
+    chat._session.open_new()  # another empty conversation
     assert is_at_its_end(shown)
     assert shown.again.isVisible()
     shown.again.click()
@@ -62,33 +72,25 @@ def test_it_plays_real_steps_with_captions_once_and_again_when_asked(qtbot: QtBo
     assert (player.place, player.speed) == (0, SPEED)
 
 
-def test_typing_sending_and_another_page_stop_it(qtbot: QtBot, open_window: Open) -> None:
-    window, shown = opened(qtbot, open_window)
-    chat = window.pages.chat()
+def test_typing_sending_and_another_page_stop_it(qtbot: QtBot, chat: ChatController, shown: FirstRun) -> None:
     qtbot.keyClicks(chat.page.composer.edit, "S")
     assert is_at_its_end(shown)
     shown.play()
-    window.show_page("models")
+    chat.widget.hide()
     assert is_at_its_end(shown)
-    window.show_page("chat")
+    chat.widget.show()
     shown.play()
     chat.sending.pick(skills.suggestions()[0])
     assert is_at_its_end(shown)
-    assert not shown.isVisible()  # not beside messages
-    qtbot.waitUntil(lambda: window.context.session.active is None)
+    assert not shown.isVisible()  # not next to messages
+    qtbot.waitUntil(lambda: chat._session.active is None)
 
 
-def test_under_reduced_motion_its_last_frame_is_there_at_once(
-    qtbot: QtBot, open_window: Open, settings: QSettings
-) -> None:
-    settings.setValue("canvas/reduced_motion", True)
-    _, shown = opened(qtbot, open_window)
+def test_under_reduced_motion_its_last_frame_is_there_at_once(qtbot: QtBot) -> None:
+    motion.set_reduced(True)
+    shown = FirstRun()
+    qtbot.addWidget(shown)
+    shown.show()
+    qtbot.waitUntil(lambda: shown.is_read)
     assert is_at_its_end(shown)
     assert shown.again.isVisible()
-
-
-def test_the_run_has_what_the_captions_say() -> None:
-    trace = open_trace(next(one.path for one in gallery() if one.path.stem == RUN))
-    assert skills.check(trace.prompt, trace.text)
-    assert len(trace.steps) >= 12
-    assert trace.text.count("\n") >= 5

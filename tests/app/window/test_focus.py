@@ -1,4 +1,4 @@
-"""What keys do after a click in the list of chats."""
+"""Keys after a click in the list of chats."""
 
 from __future__ import annotations
 

@@ -8,9 +8,8 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from app.context import CHAT
 from app.inspector.guide.guide import Guide
-from app.inspector.guide.scene import CELL, COUNTED
+from app.inspector.guide.scene import CELL
 from app.player.player import NOTHING
 from app.window.main_window import MainWindow
 from engine import MINI, gallery
@@ -41,9 +40,7 @@ def go_on(qtbot: QtBot, guide: Guide, place: int) -> None:
         qtbot.waitUntil(lambda before=before: guide.course.place > before)  # type: ignore[misc]
 
 
-@pytest.mark.parametrize(
-    ("place", "by_key"), [(0, False), (2, True), pytest.param(4, False, marks=pytest.mark.slow)]
-)  # Esc at each: tests/e2e
+@pytest.mark.parametrize(("place", "by_key"), [(0, False), (2, True)])
 def test_leaving_brings_back_the_page(qtbot: QtBot, window: MainWindow, place: int, by_key: bool) -> None:
     guide = begin(window)
     go_on(qtbot, guide, place)
@@ -61,28 +58,21 @@ def test_leaving_brings_back_the_page(qtbot: QtBot, window: MainWindow, place: i
     assert guide.ring.isHidden()
 
 
-def test_an_open_run_comes_back_at_its_step_and_cell(qtbot: QtBot, window: MainWindow) -> None:
+def test_an_open_run_comes_back_at_its_step_and_cell_and_another_run_ends_it(qtbot: QtBot, window: MainWindow) -> None:
     inspector = window.pages.inspector()
-    page = inspector.page
-    path = next(one.path for one in gallery() if one.path.stem == "sudoku-hard")
-    inspector.open_key(str(path), 5)
-    page.player.select(12)
+    player = inspector.page.player
+    hard, other = (next(one.path for one in gallery() if one.path.stem == name) for name in ("sudoku-hard", "reverse"))
+    inspector.open_key(str(hard), 5)
+    player.select(12)
     guide = begin(window)
     go_on(qtbot, guide, 2)
     guide.leave()
-    assert page.player.trace is not None
-    assert (page.player.trace.path, page.player.place, page.player.selection) == (path, 5, 12)
-
-
-def test_another_run_ends_it_and_stays(qtbot: QtBot, window: MainWindow) -> None:
-    guide = begin(window)
-    inspector = window.pages.inspector()
-    path = next(one.path for one in gallery() if one.path.stem == "reverse")
-    inspector.open_key(str(path))
+    assert player.trace is not None
+    assert (player.trace.path, player.place, player.selection) == (hard, 5, 12)
+    begin(window)
+    inspector.open_key(str(other))
     qtbot.waitUntil(lambda: not guide.is_on)
-    trace = inspector.page.player.trace
-    assert trace is not None
-    assert trace.path == path
+    assert player.trace.path == other
     assert guide.card.isHidden()
 
 
@@ -115,14 +105,3 @@ def test_back_undoes_what_a_step_did(qtbot: QtBot, window: MainWindow) -> None:
     page.canvas.board.select_position(CELL)
     page.player.select(CELL)  # by the user
     qtbot.waitUntil(lambda: guide.course.place == 2)
-
-
-def test_the_last_button_leads_to_the_chat(window: MainWindow) -> None:
-    guide = begin(window)
-    guide.course.place = COUNTED
-    guide._begin_step()
-    assert guide.card.next.text() == "Try it with your own prompt"
-    guide.card.next.click()
-    assert not guide.is_on
-    assert window.pages.current is window.pages[CHAT]
-    assert window.pages.chat().page.composer.edit.hasFocus()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +20,6 @@ from app.inspector.controller import InspectorController
 from app.window.main_window import MainWindow
 from engine import SUDOKU, gallery
 from engine.catalog import SMALL
-from engine.trace import Trace
 
 KEY = Qt.ItemDataRole.UserRole
 Open = Callable[..., MainWindow]
@@ -29,7 +27,7 @@ Open = Callable[..., MainWindow]
 
 @pytest.fixture
 def window(qtbot: QtBot, open_window: Open) -> MainWindow:
-    """With one answer, which is open in the inspector."""
+    """A window with one answer, which is open in the inspector."""
     made = open_window()
     context = made.context
     assert context.model is not None
@@ -48,7 +46,7 @@ def fork(qtbot: QtBot, inspector: InspectorController, seed: int) -> None:
 
 
 def chain(inspector: InspectorController) -> list[str]:
-    """From the root of the tree to the run on show."""
+    """Returns the tree's items from the root to the open run."""
     found: list[str] = []
     item: QTreeWidgetItem | None = inspector.forks.tree.currentItem()
     while item is not None:
@@ -74,24 +72,6 @@ def test_a_fork_of_a_fork_keeps_its_chain_when_what_it_came_from_is_closed(qtbot
     assert chain(inspector) == whole
 
 
-def test_in_a_comparison_the_original_is_at_the_left(qtbot: QtBot, window: MainWindow) -> None:
-    inspector = window.pages.inspector()
-    original = inspector.page.player.trace
-    inspector.page.player.go(2)
-    fork(qtbot, inspector, 8)
-    inspector.page.show_view(1)
-    compare, snapshot = inspector.compare, inspector.page.player.snapshot
-    assert original is not None
-    assert snapshot is not None
-    assert compare.trace is not None
-    assert compare.trace.header.id == original.header.id
-    left, right = compare.left.view.block, compare.right.view.block
-    assert left is not None
-    assert right is not None
-    assert right.shown.tolist() == snapshot.shown.tolist() != left.shown.tolist()
-    assert compare.asked.text().endswith("The right run goes on from the left one at block 1, step 3: seed 8.")
-
-
 def test_one_click_loads_the_model_of_the_run_and_forks(qtbot: QtBot, window: MainWindow) -> None:
     context, inspector = window.context, window.pages.inspector()
     assert context.model is not None
@@ -106,26 +86,12 @@ def test_one_click_loads_the_model_of_the_run_and_forks(qtbot: QtBot, window: Ma
     inspector.forks.seed.setValue(8)
     run.click()
     assert not run.isEnabled()
-    qtbot.waitUntil(
-        lambda: inspector.page.player.trace is not None and inspector.page.player.trace.header.changes != ()
-    )
+    player = inspector.page.player
+    qtbot.waitUntil(lambda: player.trace is not None and player.trace.header.changes != ())
     qtbot.waitUntil(lambda: not inspector.continuations.is_forking)
-    assert context.model is not None
-    assert context.model.path_or_id == SMALL
+    assert context.slot.present == SMALL
     assert run.text() == "Run with this change"
     assert inspector.forks.reason.text() == ""
-
-
-def test_a_run_of_a_model_that_is_not_here_is_not_promised_one(window: MainWindow) -> None:
-    context, inspector = window.context, window.pages.inspector()
-    trace = inspector.page.player.trace
-    assert trace is not None
-    identity = dataclasses.replace(trace.header.model, path="/nowhere/else", title="Else", fingerprint="of other files")
-    inspector.inspect(Trace(header=dataclasses.replace(trace.header, model=identity), piece=str, is_special=bool))
-    assert inspector.forks.run.text() == "Run with this change"
-    assert not inspector.forks.run.isEnabled()
-    assert inspector.forks.run.toolTip() == "This run is by Else; load that model to change it."
-    assert context.model is not None
 
 
 def number(text: str) -> int:

@@ -52,7 +52,7 @@ def shown_lines(section: Section) -> list[str]:
 
 
 def rows(view: CanvasView, answer: Answer) -> list[str]:
-    """What stands in each row of a canvas, without end tokens."""
+    """Returns the text of each row of a canvas, without end tokens."""
     grid, block = view.grid, view.block
     assert block is not None
     assert answer.trace is not None

@@ -72,8 +72,8 @@ def test_a_folder_is_described_by_its_place(listed: ModelList) -> None:
 
 def test_a_choice_is_reported_and_links_to_more_choose_nothing(qtbot: QtBot, listed: ModelList) -> None:
     listed.show_model(MINI, "Safelight Mini")
-    told: list[str] = []
-    listed.model_chosen.connect(told.append)
+    chosen: list[str] = []
+    listed.model_chosen.connect(chosen.append)
     for data, signal in ((MANAGE, listed.manage_asked), (OPEN_FOLDER, listed.folder_asked)):
         with qtbot.waitSignal(signal):
             listed.setCurrentIndex(listed.findData(data))
@@ -81,4 +81,4 @@ def test_a_choice_is_reported_and_links_to_more_choose_nothing(qtbot: QtBot, lis
         assert listed.currentData() == MINI
     listed.activated.emit(listed.findData(MINI))  # the one that is loaded
     listed.activated.emit(listed.findData(HOSTED))
-    assert told == [HOSTED]
+    assert chosen == [HOSTED]

@@ -1,17 +1,14 @@
-"""How long a run is on show in the real window, by a clock that the test turns."""
+"""Runs that are computed and still being shown, by a clock that the test turns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from PySide6.QtCore import QSettings, Qt
 from pytestqt.qtbot import QtBot
 
-from app.canvas.view import CanvasView
-from app.state.run.pace import LONGEST_SECONDS, NOISE_SECONDS, SHORTEST_SECONDS
 from app.window.main_window import MainWindow
-from engine import MINI
 from engine.service import RunEnded
 from tests.app.state.test_pace import Hands
 from tests.fake_engine import FakeEngine
@@ -26,67 +23,21 @@ def hands() -> Hands:
 
 
 @pytest.fixture
-def open_paced(open_window: Open, settings: QSettings, hands: Hands) -> Open:
-    """Opens the window at a pace, with a clock that stands still."""
-
-    def open_one(pace: str = "1", model: str = MINI) -> MainWindow:
-        settings.setValue("canvas/pace", pace)
-        return open_window(model, now=hands)
-
-    return open_one
+def window(open_window: Open, settings: QSettings, hands: Hands) -> MainWindow:
+    """A window with a clock that does not move."""
+    settings.setValue("canvas/pace", "1")
+    return open_window(now=hands)
 
 
 def ask(qtbot: QtBot, window: MainWindow) -> None:
     """Ask, and wait until all of the answer is computed."""
-    composer = window.pages.chat().page.composer
-    composer.edit.setPlainText("hello")
-    qtbot.keyClick(composer.edit, Qt.Key.Key_Return)
-    await_end(qtbot, window)
-
-
-def await_end(qtbot: QtBot, window: MainWindow) -> None:
-    """Wait until all of the run is computed."""
+    window.pages.chat().sending.send("hello")
     held = window.context.backend.pacing._held
     qtbot.waitUntil(lambda: bool(held) and isinstance(held[-1][1], RunEnded))
 
 
-def turned(window: MainWindow, hands: Hands, busy: Callable[[], bool]) -> Iterator[float]:
-    """Turn the clock as long as something is under way; the seconds that have passed."""
-    start = hands.time
-    while busy():
-        yield hands.time - start
-        assert hands.time - start < 100
-        hands.time += TURN
-        window.context.backend.pacing.drain()
-    yield hands.time - start
-
-
-def canvases(window: MainWindow) -> list[CanvasView]:
-    return window.pages.chat().page.turns[-1].answer.canvases
-
-
-@pytest.mark.parametrize(("steps", "pace"), [(1, "1"), (48, "1"), pytest.param(6, "0.25", marks=pytest.mark.slow)])
-def test_a_block_in_the_chat_takes_its_time(
-    qtbot: QtBot, open_paced: Open, fake: FakeEngine, hands: Hands, steps: int, pace: str
-) -> None:
-    fake.steps, fake.blocks = steps, 2
-    window = open_paced(pace)
-    ask(qtbot, window)
-    session, noise, committed = window.context.session, [], []
-    for time in turned(window, hands, lambda: session.active is not None):
-        blocks = [view.block for view in canvases(window) if view.block is not None]
-        noise += [time] * (len(blocks) == 1 and blocks[0].steps == 0)
-        committed += [time] * (len(committed) < sum(block.committed for block in blocks))
-    speed = float(pace)
-    assert noise[-1] == pytest.approx(NOISE_SECONDS / speed, abs=2 * TURN)
-    for took in (committed[0], committed[1] - committed[0]):
-        assert SHORTEST_SECONDS / speed - 2 * TURN <= took <= LONGEST_SECONDS / speed + 2 * TURN
-    assert session.chat.turns[0].answer.status == "done"
-
-
-def test_what_was_computed_is_there_when_one_stops(qtbot: QtBot, open_paced: Open, fake: FakeEngine) -> None:
+def test_what_was_computed_is_there_when_one_stops(qtbot: QtBot, window: MainWindow, fake: FakeEngine) -> None:
     fake.blocks = 3
-    window = open_paced()
     ask(qtbot, window)
     [turn] = window.context.session.chat.turns
     assert turn.answer.figures.steps == 0
@@ -98,8 +49,7 @@ def test_what_was_computed_is_there_when_one_stops(qtbot: QtBot, open_paced: Ope
     assert len(turn.answer.trace.steps) == 3 * fake.steps
 
 
-def test_what_was_computed_is_kept_when_the_window_closes(qtbot: QtBot, open_paced: Open) -> None:
-    window = open_paced()
+def test_what_was_computed_is_kept_when_the_window_closes(qtbot: QtBot, window: MainWindow) -> None:
     ask(qtbot, window)
     [turn] = window.context.session.chat.turns
     window.close()
@@ -108,17 +58,15 @@ def test_what_was_computed_is_kept_when_the_window_closes(qtbot: QtBot, open_pac
     assert turn.answer.text
 
 
-def test_the_inspector_sees_no_more_of_a_run_than_the_chat(
-    qtbot: QtBot, open_paced: Open, fake: FakeEngine, hands: Hands
-) -> None:
-    fake.steps = 3
-    window = open_paced()
+def test_the_inspector_sees_no_more_of_a_run_than_the_chat(qtbot: QtBot, window: MainWindow, hands: Hands) -> None:
     ask(qtbot, window)
     window.pages.chat().commands.inspect(window.context.session.chat.turns[-1].answer, 0)
     page = window.pages.inspector().page
     answer = window.context.session.chat.turns[0].answer
     accepted = set()
-    for _ in turned(window, hands, lambda: window.context.session.active is not None):
+    while window.context.session.active is not None:
+        hands.time += TURN
+        window.context.backend.pacing.drain()
         if page.player.replay is None:
             continue
         page._take_in()  # as its timer would

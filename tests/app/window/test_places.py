@@ -1,4 +1,4 @@
-"""The four places: what the frame shows around each page, and the ways between them."""
+"""The four places: the frame around each page, and how they are reached."""
 
 from __future__ import annotations
 
@@ -22,11 +22,6 @@ def lit(window: MainWindow) -> list[str]:
     return [name for name, tool in window.topbar.places.items() if tool.isChecked()]
 
 
-def ask(qtbot: QtBot, window: MainWindow, text: str) -> None:
-    window.pages.chat().sending.send(text)
-    qtbot.waitUntil(lambda: window.context.session.active is None)
-
-
 def test_the_top_bar_has_four_places_and_keys_reach_every_page(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
     assert [entry.name for entry in PLACES] == [CHAT, INSPECTOR, SUDOKU, RACE]
@@ -37,20 +32,15 @@ def test_the_top_bar_has_four_places_and_keys_reach_every_page(qtbot: QtBot, ope
         assert lit(window) == places.get(entry.name, [entry.name])
 
 
-def test_the_pages_of_the_lab_are_tabs(open_window: Open) -> None:
-    window = open_window()
-    bar = window.place_bar
-    assert not bar.isVisible()
-    window.topbar.places[RACE].click()
-    assert window.pages.current is window.pages[RACE]
-    assert [bar.tabs.tabText(place) for place in range(bar.tabs.count())] == ["Race", "Decisions"]
-    bar.tabs.setCurrentIndex(1)
-    assert window.pages.current is window.pages[DECISIONS]
-
-
-def test_models_and_server_are_tabs_behind_the_model_list(qtbot: QtBot, open_window: Open) -> None:
+def test_the_pages_of_a_place_are_tabs(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
     chooser, tabs = window.topbar.chooser, window.place_bar.tabs
+    assert not window.place_bar.isVisible()
+    window.topbar.places[RACE].click()
+    assert window.pages.current is window.pages[RACE]
+    assert [tabs.tabText(place) for place in range(tabs.count())] == ["Race", "Decisions"]
+    tabs.setCurrentIndex(1)
+    assert window.pages.current is window.pages[DECISIONS]
     chooser.activated.emit(chooser.findData(MANAGE))
     assert window.pages.current is window.pages[MODELS]
     assert [tabs.tabText(place) for place in range(tabs.count())] == ["Models", "Server"]

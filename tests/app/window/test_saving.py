@@ -1,4 +1,4 @@
-"""What the window says of a library that cannot be written, and when it closes nevertheless."""
+"""The window says if the library cannot be written, and closes only at the second request."""
 
 from __future__ import annotations
 

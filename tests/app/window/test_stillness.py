@@ -1,4 +1,4 @@
-"""Nothing moves under the pointer: a message stands over the page."""
+"""A message is over the page, so that no part of the page moves under the pointer."""
 
 from __future__ import annotations
 
