@@ -1,6 +1,6 @@
 """A window in a process of its own, to be killed or to be forbidden the network. Prints a line of JSON for each fact.
 
-``developing``: asks a long prompt, tells every draft that is on screen, and hangs at the fifth, the run still going.
+``developing``: asks a long prompt, reports every draft that is on screen, and hangs at the fifth, the run still going.
 ``offline``: switches offline on, forbids every use of a network, loads, asks, and looks at the models.
 """
 
@@ -12,7 +12,7 @@ import sys
 FORBIDDEN = ("socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto")
 
 
-def tell(**facts: object) -> None:
+def report(**facts: object) -> None:
     print(json.dumps(facts), flush=True)
 
 
@@ -53,21 +53,16 @@ def main(mode: str) -> None:
             window.pages.models().page.small.fold.click()
             rows = window.pages.models().page.rows.values()
             actions = [a for row in rows for a, b in row.buttons.items() if b.isVisible() and b.isEnabled()]
-            tell(answer=window.context.session.chat.turns[0].answer.text, actions=actions, used=used)
+            report(answer=window.context.session.chat.turns[0].answer.text, actions=actions, used=used)
             window.close()
             app.quit()
 
     def progressed() -> None:
         nonlocal drafts
         answer = window.context.session.chat.active
-        if (
-            mode == "developing"
-            and answer is not None
-            and answer.stats.total_steps
-            and window.context.model is not None
-        ):
+        if mode == "developing" and answer and answer.stats.total_steps and window.context.model:
             drafts += 1
-            tell(draft=answer.draft(window.context.model.decode).text, steps=answer.stats.total_steps)
+            report(draft=answer.draft(window.context.model.decode).text, steps=answer.stats.total_steps)
             if drafts == 5:
                 import time
 

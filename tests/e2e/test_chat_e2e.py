@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
+from PySide6.QtWidgets import QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.page import ChatPage
+from app.state.chat.conversation import Answer
 from app.window.main_window import MainWindow
-from engine import MINI
+from engine import MINI, StepFinished
+from tests.e2e.asking import RUN_MS, enter, focused, idle
 
-RUN_MS = 120_000
 CONTROL = Qt.KeyboardModifier.ControlModifier
 SHIFT = Qt.KeyboardModifier.ShiftModifier
 Key = Qt.Key
@@ -33,12 +34,6 @@ def page(window: MainWindow) -> ChatPage:
     return window.pages.chat().page
 
 
-def focused() -> QWidget:
-    widget = QApplication.focusWidget()
-    assert widget is not None
-    return widget
-
-
 def tab_to(qtbot: QtBot, name: str, *, back: bool = False) -> QWidget:
     """Go on with Tab until a control of that name has the keyboard."""
     for _ in range(200):
@@ -48,15 +43,11 @@ def tab_to(qtbot: QtBot, name: str, *, back: bool = False) -> QWidget:
     raise AssertionError(f"Tab does not reach {name!r}")
 
 
-def ask(qtbot: QtBot, window: MainWindow, text: str) -> None:
+def type_prompt(qtbot: QtBot, window: MainWindow, text: str) -> Answer:
     qtbot.keyClick(window, Key.Key_L, CONTROL)
     qtbot.keyClicks(focused(), text)
     qtbot.keyClick(focused(), Key.Key_Return)
-    idle(qtbot, window)
-
-
-def idle(qtbot: QtBot, window: MainWindow) -> None:
-    qtbot.waitUntil(lambda: window.context.session.active is None, timeout=RUN_MS)
+    return idle(qtbot, window)
 
 
 def prompts(window: MainWindow) -> list[str]:
@@ -72,10 +63,9 @@ def titles(window: MainWindow) -> list[str]:
 def test_from_first_launch_to_branches(qtbot: QtBot, window: MainWindow, page: ChatPage) -> None:
     assert page.welcome.isVisible()
     assert window.sidebar.nothing_yet.isVisible()
-    ask(qtbot, window, "Reverse the word robot.")
-    assert window.context.session.chat.turns[0].answer.text == "tobor"
+    assert type_prompt(qtbot, window, "Reverse the word robot.").text == "tobor"
     assert titles(window) == ["Reverse the word robot."]
-    ask(qtbot, window, "What is 47 + 5?")
+    type_prompt(qtbot, window, "What is 47 + 5?")
 
     # regenerate, and go through the versions
     qtbot.keyClick(window, Key.Key_R, CONTROL)
@@ -96,19 +86,57 @@ def test_from_first_launch_to_branches(qtbot: QtBot, window: MainWindow, page: C
     qtbot.keyClick(focused(), Key.Key_A, CONTROL)
     qtbot.keyClicks(focused(), "Reverse the word stone.")
     qtbot.keyClick(focused(), Key.Key_Return)
-    idle(qtbot, window)
+    assert idle(qtbot, window).text == "enots"
     assert prompts(window) == ["Reverse the word stone."]
-    assert window.context.session.chat.turns[0].answer.text == "enots"
     before = page.turns[0].prompt.versions.before
     before.setFocus()
     qtbot.keyClick(before, Key.Key_Space)
     assert prompts(window) == ["Reverse the word robot.", "What is 47 + 5?"]
 
+    # delete a turn, and undo that
+    page.turns[1].prompt.delete.click()
+    assert prompts(window) == ["Reverse the word robot."]
+    page.notice.undo.click()
+    assert prompts(window) == ["Reverse the word robot.", "What is 47 + 5?"]
+    assert not page.notice.isVisible()
+
+
+def test_stop_one_answer_and_finish_another(qtbot: QtBot, window: MainWindow, page: ChatPage) -> None:
+    slow = {"max_new_tokens": 64, "entropy_bound": 0.0, "t_max": 5.0}  # one token a step, of even chances
+    window.context.values.overrides |= slow
+    window.context.apply_values()
+    enter(qtbot, window, "Reverse the word robot.")
+    stopped = window.context.session.chat.turns[0].answer
+    qtbot.waitUntil(lambda: stopped.stats.total_steps > 0, timeout=RUN_MS)
+    qtbot.keyClick(page.composer.edit, Key.Key_Escape)
+    idle(qtbot, window)
+    assert stopped.trace is not None
+    assert stopped.trace.result is not None
+    assert stopped.trace.result.reason == "cancelled"
+    assert 0 < len(stopped.trace.steps) < 48
+    view = page.turns[0].answer
+    assert view.canvases[0].isVisible()
+    assert view.canvases[0].block is not None
+    assert view.canvases[0].block.step == stopped.trace.steps[-1].step
+    assert view.status.line.text().startswith("Stopped after")
+
+    finished = type_prompt(qtbot, window, "What is 47 + 5?")
+    assert (finished.status, page.turns[1].answer.text.text()) == ("done", finished.text)
+    assert finished.trace is not None
+    assert finished.trace.result is not None
+    assert window.context.model is not None
+    assert finished.text == window.context.model.decode(finished.trace.result.tokens).text
+    steps = [event for event in finished.trace.events if isinstance(event, StepFinished)]
+    assert len(steps) > 8
+    assert any(step.accepted_mask.any() for step in steps)
+    assert any((~step.accepted_mask).any() for step in steps)
+    assert f"{len(steps)} steps" in page.turns[1].answer.status.line.text()
+
 
 def test_the_library_by_keyboard(qtbot: QtBot, window: MainWindow, page: ChatPage, tmp_path: Path) -> None:
     for prompt in ("Reverse the word robot.", "What is 47 + 5?"):
         qtbot.keyClick(window, Key.Key_N, CONTROL)
-        ask(qtbot, window, prompt)
+        type_prompt(qtbot, window, prompt)
     assert titles(window) == ["What is 47 + 5?", "Reverse the word robot."]
 
     # search by what an answer says
@@ -157,13 +185,3 @@ def test_the_library_by_keyboard(qtbot: QtBot, window: MainWindow, page: ChatPag
     window.actions_by_name.run("import")
     qtbot.waitUntil(page.notice.isVisible)
     assert titles(window).count("Sums") == 2
-
-
-def test_a_deleted_turn_comes_back(qtbot: QtBot, window: MainWindow, page: ChatPage) -> None:
-    ask(qtbot, window, "Reverse the word robot.")
-    ask(qtbot, window, "What is 47 + 5?")
-    page.turns[1].prompt.delete.click()
-    assert prompts(window) == ["Reverse the word robot."]
-    page.notice.undo.click()
-    assert prompts(window) == ["Reverse the word robot.", "What is 47 + 5?"]
-    assert not page.notice.isVisible()

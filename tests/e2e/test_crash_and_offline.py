@@ -51,8 +51,8 @@ def facts(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
 @pytest.mark.slow  # a killed writer and a killed conversion have shorter tests
 def test_a_kill_in_the_middle_of_an_answer_loses_nothing_that_was_on_screen(qtbot: QtBot, child: Any) -> None:
     process = child("developing")
-    told = facts(process)
-    last = [next(told) for _ in range(5)][-1]
+    lines = facts(process)
+    last = [next(lines) for _ in range(5)][-1]
     process.send_signal(signal.SIGKILL)
     process.wait(PATIENCE)
     written = Path(os.environ["XDG_CONFIG_HOME"]) / "Safelight" / "Safelight.conf"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
 from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
@@ -20,13 +19,6 @@ MAX_MS = 60_000
 LEFT = Qt.MouseButton.LeftButton
 
 
-@pytest.fixture
-def window(window_with: Callable[[str], MainWindow]) -> MainWindow:
-    made = window_with(MINI)
-    made.resize(1280, 800)
-    return made
-
-
 def at(qtbot: QtBot, guide: Guide, place: int) -> None:
     qtbot.waitUntil(lambda: guide.course.place == place, timeout=MAX_MS)
 
@@ -39,20 +31,20 @@ def close_export(qtbot: QtBot, window: MainWindow) -> None:
     window.activateWindow()  # the window system's part, without one
 
 
-def is_told(guide: Guide) -> bool:
-    """True if the card has the figures of the changed run."""
+def has_figures(guide: Guide) -> bool:
+    """Says if the card has the figures of the changed run."""
     said = guide.card.sentence.text()
     return said.startswith("With the pin it took ") and " not 48, and 0 other" not in said
 
 
-def test_by_keys(qtbot: QtBot, window: MainWindow) -> None:
+def walk_by_keys(qtbot: QtBot, window: MainWindow) -> None:
     qtbot.keyClick(window, Qt.Key.Key_F1, Qt.KeyboardModifier.ShiftModifier)
     guide = window.pages.inspector().guide()
     for place in range(COUNTED):
         at(qtbot, guide, place)
         qtbot.waitUntil(guide.card.next.hasFocus)
         if place == COUNTED - 1:
-            qtbot.waitUntil(lambda: is_told(guide))
+            qtbot.waitUntil(lambda: has_figures(guide))
         qtbot.keyClick(QApplication.focusWidget(), Qt.Key.Key_Space)
         if place == 0:
             qtbot.keyClick(QApplication.focusWidget(), Qt.Key.Key_Space)  # skips to the end of the run
@@ -62,10 +54,11 @@ def test_by_keys(qtbot: QtBot, window: MainWindow) -> None:
     qtbot.keyClick(QApplication.focusWidget(), Qt.Key.Key_Space)
     assert not guide.is_on
     assert window.pages.current is window.pages.chat()
+    assert window.pages.chat().page.composer.edit.hasFocus()
     assert window.context.slot.present == SMALL  # which the run needed
 
 
-def test_by_the_user_s_own_clicks(qtbot: QtBot, window: MainWindow) -> None:
+def walk_by_clicks(qtbot: QtBot, window: MainWindow) -> None:
     qtbot.mouseClick(window.pages.chat().page.welcome.guide, LEFT)
     inspector = window.pages.inspector()
     page, guide = inspector.page, inspector.guide()
@@ -81,7 +74,7 @@ def test_by_the_user_s_own_clicks(qtbot: QtBot, window: MainWindow) -> None:
     at(qtbot, guide, 4)
     qtbot.mouseClick(page.change.forks.run, LEFT)
     at(qtbot, guide, 5)
-    qtbot.waitUntil(lambda: is_told(guide))
+    qtbot.waitUntil(lambda: has_figures(guide))
     trace = page.player.trace
     assert trace is not None
     assert trace.header.changes[-1].pinned[0][0] == CELL
@@ -90,3 +83,12 @@ def test_by_the_user_s_own_clicks(qtbot: QtBot, window: MainWindow) -> None:
     at(qtbot, guide, COUNTED)
     guide.card.leave.click()
     assert page.player.trace is None
+
+
+def test_the_guided_minute_by_keys_and_by_the_user_s_own_clicks(
+    qtbot: QtBot, window_with: Callable[[str], MainWindow]
+) -> None:
+    window = window_with(MINI)
+    window.resize(1280, 800)
+    walk_by_keys(qtbot, window)
+    walk_by_clicks(qtbot, window)

@@ -11,28 +11,46 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.inspector.controller import InspectorController
+from app.player.player import Player
+from app.state.chat.conversation import Answer
 from app.state.run.canvas import CanvasState
 from app.window.main_window import MainWindow
-from engine import MINI, CanvasCommitted, StepFinished, load_model
+from engine import MINI, CanvasCommitted, CanvasStarted, StepFinished, load_model
+from tests.e2e.asking import RUN_MS, ask
 
-RUN_MS = 120_000
+WORD = "Reverse the word robot."
 CONTROL = Qt.KeyboardModifier.ControlModifier
 
 
-@pytest.fixture
-def window(window_with: Callable[[str], MainWindow]) -> MainWindow:
-    return window_with(MINI)
+def inspect(window: MainWindow, answer: Answer) -> Any:
+    """Opens the run of an answer in the inspector, and returns its record."""
+    window.pages.chat().commands.inspect(answer)
+    return answer.trace
 
 
-@pytest.fixture
-def inspector(window: MainWindow) -> InspectorController:
-    return window.pages.inspector()
+def shows(player: Player, frames: list[Any]) -> bool:
+    """Says if each frame of the open run has these tokens."""
+    replay = player.replay
+    assert replay is not None
+    assert len(replay.frames) == len(frames)
+    return all(np.array_equal(replay.snapshot(at).tokens(calm=False), frame) for at, frame in enumerate(frames))
 
 
-def ask(qtbot: QtBot, window: MainWindow, text: str) -> Any:
-    window.pages.chat().sending.send(text)
-    qtbot.waitUntil(lambda: window.context.session.active is None, timeout=RUN_MS)
-    return window.context.session.chat.turns[-1].answer.trace
+def open_it(qtbot: QtBot, window: MainWindow, answer: Answer) -> None:
+    """The inspector shows what was shown, from memory and from the file."""
+    inspector, trace = window.pages.inspector(), answer.trace
+    qtbot.keyClick(window, Qt.Key.Key_I, CONTROL)
+    assert window.pages.stack.currentWidget() is inspector.page
+    live, shown = CanvasState(), []
+    assert trace is not None
+    for event in trace.events:
+        live.fold(event)
+        if isinstance(event, CanvasStarted | StepFinished | CanvasCommitted) and live.current is not None:
+            shown.append(live.current.tokens(calm=False).copy())
+    assert shows(inspector.page.player, shown)
+    assert trace.path is not None
+    inspector.open_key(str(trace.path))  # without a model
+    assert shows(inspector.page.player, shown)
 
 
 def steps(trace: Any) -> list[StepFinished]:
@@ -50,83 +68,47 @@ def run_fork(qtbot: QtBot, inspector: InspectorController) -> Any:
     return inspector.page.player.trace
 
 
-def test_an_answer_is_opened_and_shows_what_was_shown(
-    qtbot: QtBot, window: MainWindow, inspector: InspectorController
-) -> None:
-    trace = ask(qtbot, window, "Count from 4 to 43.")
-    qtbot.keyClick(window, Qt.Key.Key_I, CONTROL)
-    page = inspector.page
-    assert window.pages.stack.currentWidget() is page
-    live = CanvasState()
-    shown = []
-    for event in trace.events:
-        live.fold(event)
-        if type(event).__name__ in ("CanvasStarted", "StepFinished", "CanvasCommitted") and live.current is not None:
-            shown.append(live.current.tokens(calm=False).copy())
-    replay = page.player.replay
-    assert replay is not None
-    assert len(shown) == len(replay.frames)
-    assert all(np.array_equal(replay.snapshot(i).tokens(calm=False), tokens) for i, tokens in enumerate(shown))
-    path = trace.path
-    assert path is not None
-    inspector.open_key(str(path))  # and from its file, without a model
-    kept = page.player.replay
-    assert kept is not None
-    assert all(np.array_equal(kept.snapshot(i).tokens(calm=False), tokens) for i, tokens in enumerate(shown))
-
-
-def test_a_fork_without_a_change_is_the_run_itself(
-    qtbot: QtBot, window: MainWindow, inspector: InspectorController
-) -> None:
-    trace = ask(qtbot, window, "Count from 4 to 43.")
-    window.pages.chat().commands.inspect(window.context.session.chat.turns[-1].answer)
+def fork_without_a_change(qtbot: QtBot, window: MainWindow, answer: Answer) -> None:
+    """The fork is the run itself, bit for bit."""
+    inspector, trace = window.pages.inspector(), inspect(window, answer)
     player = inspector.page.player
     assert player.replay is not None
     player.go(player.replay.first_of(1) + 1)
     fork = run_fork(qtbot, inspector)
     assert fork.header.parent.id == trace.header.id
-    pairs = list(zip(steps(trace), steps(fork), strict=True))
-    for was, now in pairs:
+    for was, now in zip(steps(trace), steps(fork), strict=True):
         assert np.array_equal(was.next_canvas, now.next_canvas)
         assert np.array_equal(was.entropy, now.entropy)
     inspector.page.show_view(1)
     qtbot.waitUntil(lambda: "same throughout" in inspector.compare.facts.text())
     assert "The right run goes on from the left one at block 2, step 2" in inspector.compare.asked.text()
-    tree = inspector.forks.tree
-    assert tree.topLevelItemCount() >= 1
-    root = tree.topLevelItem(0)
+    root = inspector.forks.tree.topLevelItem(0)
     assert root is not None
     assert root.childCount() == 1
 
 
-def test_a_pinned_cell_and_a_banned_token(qtbot: QtBot, window: MainWindow, inspector: InspectorController) -> None:
-    ask(qtbot, window, "Reverse the word robot.")
-    window.pages.chat().commands.inspect(window.context.session.chat.turns[-1].answer)
-    player, forks = inspector.page.player, inspector.forks
+def pin_a_cell_and_ban_a_token(qtbot: QtBot, window: MainWindow, answer: Answer) -> None:
+    inspector = window.pages.inspector()
+    inspect(window, answer)
+    player, forks, model = inspector.page.player, inspector.forks, window.context.model
+    assert model is not None
     player.go(0)
     player.select(0)
     forks.token.setEditText("x")
     forks.pin.click()
     forks.token.setEditText("o")
     forks.ban.click()
-    assert window.context.model is not None
-    (pinned,), (banned,) = window.context.model.encode("x"), window.context.model.encode("o")
+    (pinned,), (banned,) = model.encode("x"), model.encode("o")
     fork = run_fork(qtbot, inspector)
     for step in steps(fork):
         assert step.argmax_canvas[0] == step.next_canvas[0] == pinned
         assert banned not in step.next_canvas
         assert banned not in step.argmax_canvas
-    assert "o" not in window.context.model.decode(fork.result.tokens).text
-    forks.token.setEditText("two tokens")
-    forks.ban.click()
-    assert "must be one" in forks.problem.text()
+    assert "o" not in model.decode(fork.result.tokens).text
 
 
-def test_spans_are_written_anew_and_the_rest_stays(
-    qtbot: QtBot, window: MainWindow, inspector: InspectorController
-) -> None:
-    trace = ask(qtbot, window, "Count from 4 to 43.")
-    window.pages.chat().commands.inspect(window.context.session.chat.turns[-1].answer)
+def write_spans_again(qtbot: QtBot, window: MainWindow, answer: Answer) -> None:
+    inspector, trace = window.pages.inspector(), inspect(window, answer)
     player, forks = inspector.page.player, inspector.forks
     player.go_to_block(1)
     for first, last in ((4, 6), (8, 9)):
@@ -135,22 +117,20 @@ def test_spans_are_written_anew_and_the_rest_stays(
         forks.spans.add.click()
     forks.spans.run.click()
     qtbot.waitUntil(lambda: not inspector.continuations.is_forking and player.trace is not trace, timeout=RUN_MS)
-    (before,) = [e for e in trace.events if isinstance(e, CanvasCommitted) and e.block_index == 1]
-    first, after, last = [e for e in player.trace.events if isinstance(e, CanvasCommitted)]
-    old = [e for e in trace.events if isinstance(e, CanvasCommitted)]
-    assert np.array_equal(first.tokens, old[0].tokens)
-    assert np.array_equal(last.tokens, old[2].tokens)
-    kept = np.r_[0:4, 7, 10 : len(before.tokens)]
-    assert np.array_equal(before.tokens[kept], after.tokens[kept])
+    old, new = ([event.tokens for event in run.committed] for run in (trace, player.trace))
+    assert np.array_equal(new[0], old[0])
+    assert np.array_equal(new[2], old[2])
+    kept = np.r_[0:4, 7, 10 : len(old[1])]
+    assert np.array_equal(new[1][kept], old[1][kept])
     qtbot.waitUntil(lambda: player.replay is not None and player.replay.blocks == 3)
     player.go_to_block(1)
     forks.run.click()
     assert "rewritten" in forks.problem.text()
 
 
-def test_a_second_opinion_on_a_finished_text(qtbot: QtBot, window: MainWindow, inspector: InspectorController) -> None:
-    trace = ask(qtbot, window, "Reverse the word stone.")
-    qtbot.keyClick(window, Qt.Key.Key_I, CONTROL)
+def read_it_once_more(qtbot: QtBot, window: MainWindow, answer: Answer) -> None:
+    """The second opinion is what the model says of the finished text by itself."""
+    inspector, trace = window.pages.inspector(), inspect(window, answer)
     page = inspector.page
     assert page.player.block.causal is None
     page.change.opinion.read.click()
@@ -171,9 +151,9 @@ def test_a_second_opinion_on_a_finished_text(qtbot: QtBot, window: MainWindow, i
     assert "Causal probability" in page.cell.history.accessibleDescription()
 
 
-def test_influence_is_measured(qtbot: QtBot, window: MainWindow, inspector: InspectorController) -> None:
-    ask(qtbot, window, "Reverse the word robot.")
-    window.pages.chat().commands.inspect(window.context.session.chat.turns[-1].answer)
+def measure_influence(qtbot: QtBot, window: MainWindow, answer: Answer) -> None:
+    inspector = window.pages.inspector()
+    inspect(window, answer)
     player, view = inspector.page.player, inspector.page.change.influence
     assert player.replay is not None
     player.go(len(player.replay.frames) - 1)
@@ -189,31 +169,36 @@ def test_influence_is_measured(qtbot: QtBot, window: MainWindow, inspector: Insp
     assert view.influence.kl.max() > 0
 
 
-def test_two_seeds_of_a_prompt_are_compared_in_two_clicks(
-    qtbot: QtBot, window: MainWindow, inspector: InspectorController
-) -> None:
-    first = ask(qtbot, window, "Reverse the word robot.")
+def compare_two_seeds(qtbot: QtBot, window: MainWindow, first: Answer) -> None:
     window.sidebar.new_asked.emit()
     window.context.values.seed = 4
-    ask(qtbot, window, "Reverse the word robot.")
-    window.pages.chat().commands.inspect(window.context.session.chat.turns[-1].answer)
-    page, compare = inspector.page, inspector.compare
-    page.view_buttons[1].click()
+    inspect(window, ask(qtbot, window, WORD))
+    inspector = window.pages.inspector()
+    compare = inspector.compare
+    inspector.page.view_buttons[1].click()
     qtbot.waitUntil(lambda: any("seed 3" in card.offer.title for card in compare.chooser.runs.cards))
     (card,) = [card for card in compare.chooser.runs.cards if "seed 3" in card.offer.title]
     assert card.offer.section == "The same prompt"
     card.click()
     assert compare.currentWidget() is compare.both
     assert "seed: 4 and 3" in compare.asked.text()
-    assert compare.trace.header.id == first.header.id
+    assert compare.trace is not None
+    assert first.trace is not None
+    assert compare.trace.header.id == first.trace.header.id
 
 
-def test_a_damaged_file_is_said(window: MainWindow, inspector: InspectorController, tmp_path: Any) -> None:
-    foreign = tmp_path / "foreign.sltrace"
-    foreign.write_bytes(b"no trace at all")
-    window.show_page("inspector")
-    inspector.open_key(str(foreign))
-    assert window.notices.notice.isVisible()
-    assert "foreign.sltrace" in window.notices.notice.message.text()
-    window.show_page("chat")
-    assert not window.notices.notice.isVisible()
+@pytest.mark.parametrize(
+    ("prompt", "walks"),
+    [
+        ("Count from 4 to 43.", (open_it, fork_without_a_change, write_spans_again)),
+        (WORD, (compare_two_seeds, pin_a_cell_and_ban_a_token, measure_influence, read_it_once_more)),
+    ],
+    ids=["blocks", "word"],
+)
+def test_an_answer_is_opened_changed_measured_and_compared(
+    qtbot: QtBot, window_with: Callable[[str], MainWindow], prompt: str, walks: tuple[Callable[..., None], ...]
+) -> None:
+    window = window_with(MINI)
+    answer = ask(qtbot, window, prompt)
+    for walk in walks:
+        walk(qtbot, window, answer)

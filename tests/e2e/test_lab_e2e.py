@@ -1,4 +1,4 @@
-"""The Race page in the real window with a real embedded model: a race from its prompt to its replay and its runs."""
+"""The pages Race and Decisions in the real window with the real embedded model."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from app.context import INSPECTOR, RACE
+from app.context import DECISIONS, INSPECTOR, RACE
+from app.decisions.controller import DecisionsController
 from app.inspector.export_dialog import ExportDialog
 from app.race.controller import RaceController
+from app.state.decisions.drafts import samples
 from app.state.race.prompts import LaneSpec
 from app.window.main_window import MainWindow
 from engine import MINI, open_trace
@@ -19,35 +21,19 @@ RUN_MS = 180_000
 PROMPT = "Reverse the word robot."
 
 
-@pytest.fixture
-def window(window_with: Callable[[str], MainWindow]) -> MainWindow:
-    window = window_with(MINI)
+def race_replay_compare_and_export(qtbot: QtBot, window: MainWindow) -> None:
     window.context.values.reduced_motion = True  # nothing plays by itself
     window.context.apply_values()
     window.show_page(RACE)
-    return window
-
-
-@pytest.fixture
-def page(window: MainWindow) -> RaceController:
-    found = window.pages[RACE]
-    assert isinstance(found, RaceController)
-    return found
-
-
-def idle(qtbot: QtBot, page: RaceController) -> None:
-    one = page.page
-    qtbot.waitUntil(lambda: not page.is_busy and not one.reader.is_busy, timeout=RUN_MS)
-
-
-def test_a_race_is_run_replayed_compared_and_exported(qtbot: QtBot, window: MainWindow, page: RaceController) -> None:
+    page = window.pages[RACE]
+    assert isinstance(page, RaceController)
     one = page.page
     page.lanes.change(1, LaneSpec(MINI, "autoregressive", {"max_new_tokens": 12}))
     one.field.setPlainText(PROMPT)
     qtbot.keyClick(one.field, Qt.Key.Key_Return)
     assert page.is_busy
     assert one.stop.isVisible()
-    idle(qtbot, page)
+    qtbot.waitUntil(lambda: not page.is_busy and not one.reader.is_busy, timeout=RUN_MS)
     first, second = one.cards
     assert (first.text.toPlainText(), first.verdict.text()) == ("tobor", "✓ right")
     assert len(second.text.toPlainText()) == 12
@@ -92,3 +78,58 @@ def test_a_race_is_run_replayed_compared_and_exported(qtbot: QtBot, window: Main
     first.inspect.click()
     assert window.pages.current is window.pages[INSPECTOR]
     assert inspector.page.player.trace is lanes[0].trace
+
+
+def decide_singly_and_jointly_and_inspect(qtbot: QtBot, window: MainWindow) -> None:
+    window.show_page(DECISIONS)
+    page = window.pages[DECISIONS]
+    assert isinstance(page, DecisionsController)
+
+    def idle() -> None:
+        qtbot.waitUntil(lambda: not page.is_busy, timeout=RUN_MS)
+
+    one = page.page
+    assert one.column.state.toPlainText() == samples()[0].state
+    one.column.joint.setChecked(False)
+    one.questions.show_drafts(one.questions.drafts[:1])
+    qtbot.keyClick(one.column.state, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
+    idle()
+    (card,) = one.questions.cards
+    assert card.answer is not None
+    assert sum(card.answer.probabilities) == pytest.approx(1.0)
+    assert card.facts.text() != ""
+    assert list(one.strip.slots) == [0]  # a single question's is the first token
+    assert one.strip.canvas.block is not None
+    assert one.strip.canvas.block.length == 16
+
+    one.column.examples.activated.emit(0)
+    one.column.joint.setChecked(True)
+    assert card.answer is None
+    one.decide.click()
+    idle()
+    first = [card.answer for card in one.questions.cards]
+    assert [answer is not None for answer in first] == [True] * 3
+    assert sorted(one.strip.slots.values()) == [1, 2, 3]
+    one.strip.canvas.selected = next(position for position, number in one.strip.slots.items() if number == 2)
+    assert [bool(card.property("chosen")) for card in one.questions.cards] == [False, True, False]
+    one.decide.click()
+    idle()
+    assert [card.answer for card in one.questions.cards] == first  # same request, same answer
+
+    one.strip.inspect.click()
+    inspector = window.pages.inspector().page
+    assert window.pages.stack.currentWidget() is inspector
+    assert inspector.player.trace is not None
+    assert len(inspector.player.trace.header.slots) == 3
+    window.show_page(DECISIONS)
+    one.questions.show_drafts([draft.as_kind("choice") for draft in one.questions.drafts])
+    one.decide.click()
+    assert not page.is_busy
+    assert one.questions.cards[1].editor is not None
+    assert not one.questions.cards[1].editor.problem.isHidden()
+
+
+def test_a_race_is_run_and_a_text_is_decided(qtbot: QtBot, window_with: Callable[[str], MainWindow]) -> None:
+    window = window_with(MINI)
+    race_replay_compare_and_export(qtbot, window)
+    decide_singly_and_jointly_and_inspect(qtbot, window)
