@@ -1,4 +1,4 @@
-"""A session with a stand-in engine and no window, what it has told, and what is stored of it."""
+"""A session with a stand-in engine and no window, what it has reported, and what is stored of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from engine.service import LoadedModel
 
 
 class Desk(QObject):
-    """What the window does for a session, without one."""
+    """Does for a session what the window does."""
 
     def __init__(self, fake: Any, library: Library, **link: Any) -> None:
         super().__init__()

@@ -60,7 +60,7 @@ def _has_words(text: str, data: Collection[str]) -> bool:
 
 
 def texts(part: QWidget) -> Iterator[tuple[str, str]]:
-    """What a widget shows or tells, with where."""
+    """Yields what a widget shows or says to a screen reader, and where."""
     internal = part.objectName().startswith("qt_")
     yield "tip", part.toolTip()
     yield "name", part.accessibleName()

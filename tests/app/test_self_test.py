@@ -48,35 +48,31 @@ def test_the_answer_is_printed_and_the_window_closes(
     assert capsys.readouterr().out == f"{turn.answer.text}\n"
 
 
-def test_a_model_that_does_not_load_fails_it(
-    qtbot: QtBot, window: MainWindow, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("model", "changes", "said"),
+    [
+        ("missing", {}, "there is no model at missing"),
+        ("model", {"fail_at": 1}, "the graphics card fell out"),
+        ("model", {"text_length": 0}, "the answer is done: empty"),
+    ],
+    ids=["not loaded", "raised", "empty"],
+)
+def test_a_model_or_a_run_that_fails_and_an_empty_answer_fail_it(
+    qtbot: QtBot,
+    window: MainWindow,
+    fake: FakeEngine,
+    capsys: pytest.CaptureFixture[str],
+    model: str,
+    changes: dict[str, int],
+    said: str,
 ) -> None:
+    vars(fake).update(changes)
     test = SelfTest(window, "What is this?")
-    window.context.load("missing")
-    assert finish(qtbot, window, test) == 1
-    assert "there is no model at missing" in capsys.readouterr().err
-
-
-def test_a_run_that_raises_fails_it(
-    qtbot: QtBot, window: MainWindow, fake: FakeEngine, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fake.fail_at = 1
-    test = SelfTest(window, "What is this?")
-    window.context.load("model")
-    assert finish(qtbot, window, test) == 1
-    assert "the graphics card fell out" in capsys.readouterr().err
-
-
-def test_an_empty_answer_fails_it(
-    qtbot: QtBot, window: MainWindow, fake: FakeEngine, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fake.text_length = 0
-    test = SelfTest(window, "What is this?")
-    window.context.load("model")
+    window.context.load(model)
     assert finish(qtbot, window, test) == 1
     out, err = capsys.readouterr()
     assert out == ""
-    assert "the answer is done: empty" in err
+    assert said in err
 
 
 def test_a_window_closed_before_the_answer_has_failed(qtbot: QtBot, window: MainWindow) -> None:

@@ -1,4 +1,4 @@
-"""What each page says at first sight, whole: a change of words is seen in one place, and read as a difference.
+"""All texts of each page at first sight: a change of words is seen in one place, and read as a difference.
 
 Where words are meant to change, write the files anew: ``SNAPSHOTS=write python -m pytest tests/app/test_texts.py``.
 Tests of what a page does need not repeat them.
@@ -28,8 +28,8 @@ from tests.app.marked import texts
 SNAPSHOTS = Path(__file__).with_name("snapshots")
 
 
-def told(page: QWidget) -> str:
-    """A line for each text that a page shows or tells, in the order of its widgets; what differs by machine is cut."""
+def texts_of(page: QWidget) -> str:
+    """A line for each text of a page, in the order of its widgets; what differs by machine is cut."""
     page.window().grab()  # lays out what is not on screen
     bars = [bar for bar in page.findChildren(SuggestionBar) if bar.isVisibleTo(page)]
     chips = [chip for bar in bars for chip in bar.chips]  # how many of them fit hangs on the font
@@ -64,7 +64,7 @@ def pages(qtbot: QtBot, open_context: Callable[..., AppContext], monkeypatch: py
 @pytest.mark.parametrize("name", [entry.name for entry in PAGES])
 def test_a_page_at_first_sight(pages: Pages, name: str) -> None:
     pages.show(name)
-    assert_as_stored(name, told(pages[name].widget))
+    assert_as_stored(name, texts_of(pages[name].widget))
 
 
 def test_a_conversation(qtbot: QtBot, pages: Pages) -> None:
@@ -72,17 +72,17 @@ def test_a_conversation(qtbot: QtBot, pages: Pages) -> None:
     pages.chat().sending.send("Repeat the word robot.")
     qtbot.waitUntil(lambda: bool(pages.chat().page.turns) and pages.chat().page.turns[-1].turn.answer.status == "done")
     qtbot.waitUntil(lambda: not pages.chat().page.composer.meter.is_counting)
-    assert_as_stored("chat_answer", told(pages.chat().widget))
+    assert_as_stored("chat_answer", texts_of(pages.chat().widget))
 
 
 def test_a_run_in_the_inspector(pages: Pages) -> None:
     pages.show(INSPECTOR)
     pages.inspector().inspect(Recorded(run()))
-    assert_as_stored("inspector_run", told(pages.inspector().widget))
+    assert_as_stored("inspector_run", texts_of(pages.inspector().widget))
 
 
 def test_the_settings(qtbot: QtBot, settings: QSettings) -> None:
     dialog = SettingsDialog(Preferences(), SettingsValues(), settings)
     qtbot.addWidget(dialog)
     sections = [dialog.pages.widget(place) for place in range(dialog.pages.count())]
-    assert_as_stored("settings", "".join(map(told, sections)))
+    assert_as_stored("settings", "".join(map(texts_of, sections)))

@@ -84,8 +84,8 @@ def test_it_is_kept_and_sent_bit_for_bit(tmp_path: Path, name: str) -> None:
     assert len(file.events) == len(trace.events)
     assert OPENING.unpack((tmp_path / "run.sltrace").read_bytes()[: OPENING.size])[1] == 2
     records = [frame(*Codec.for_header(trace.header).encode(event)) for event in trace.events]
-    told = ReplyReader().feed(b"".join([frame(b"HEAD", trace.header.to_bytes()), *records]))
-    assert all(map(same, told[1:], trace.events))
+    replies = ReplyReader().feed(b"".join([frame(b"HEAD", trace.header.to_bytes()), *records]))
+    assert all(map(same, replies[1:], trace.events))
 
 
 def test_block_diffusion_is_still_written_as_before() -> None:
@@ -104,10 +104,8 @@ def test_block_diffusion_is_still_written_as_before() -> None:
 @pytest.mark.parametrize("filler", [b"", struct.pack("<i", 64), struct.pack("<i", -1), b"\0\0", bytes(8)])
 def test_a_filler_is_a_token(filler: bytes) -> None:
     trace = written_trace(RUNS["one by one"])
-    codec, started = (
-        Codec.for_header(trace.header),
-        next(event for event in trace.events if isinstance(event, CanvasStarted)),
-    )
+    codec = Codec.for_header(trace.header)
+    started = next(event for event in trace.events if isinstance(event, CanvasStarted))
     _, payload, block, step = codec.encode(dataclasses.replace(started, filler=None))
     if not filler:
         assert codec.decode(b"CANV", payload, block, step).filler is None
@@ -173,7 +171,6 @@ def test_figures_and_words_say_what_passes_wrote() -> None:
 
 
 def test_text_that_grows_has_no_block_to_fill() -> None:
-    """Its words count tokens, and what was written for good is not left in doubt."""
     events = RUNS["one by one"]
     for decoder, grows in (("autoregressive", True), ("masked_diffusion", False)):
         trace = written_trace(events, decoder)
