@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QDialog, QLabel, QPlainTextEdit, QPushButton
+from PySide6.QtCore import QEvent, QPointF
+from PySide6.QtGui import QEnterEvent, QGuiApplication
+from PySide6.QtWidgets import QApplication, QDialog, QLabel, QPlainTextEdit, QPushButton
 from pytestqt.qtbot import QtBot
 
 from app.chat.controller import ChatController
@@ -216,3 +217,20 @@ def test_the_loaded_model_answers_again_whoever_wrote_the_answer(qtbot: QtBot, o
         context.load(chosen)
         qtbot.waitUntil(lambda chosen=chosen: context.slot.choice == ModelChoice(chosen))
     assert len(turn.answers) == 2
+
+
+def test_actions_of_a_message_are_seen_under_the_pointer_or_the_keyboard(qtbot: QtBot, open_chat: Open) -> None:
+    chat = open_chat()
+    for count, prompt in enumerate(("one", "two"), 1):
+        enter(qtbot, chat, prompt)
+        answered(qtbot, chat, count)
+    first, last = chat.page.turns
+    assert (first.prompt.acts.is_seen, first.answer.acts.is_seen, last.answer.acts.is_seen) == (False, False, True)
+    here = QPointF(1, 1)
+    QApplication.sendEvent(first.prompt, QEnterEvent(here, here, here))
+    assert (first.prompt.acts.is_seen, first.answer.acts.is_seen) == (True, False)
+    QApplication.sendEvent(first.prompt, QEvent(QEvent.Type.Leave))
+    assert not first.prompt.acts.is_seen
+    chat.widget.activateWindow()
+    first.answer.copy.setFocus()
+    assert first.answer.acts.is_seen

@@ -11,7 +11,7 @@ from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.context import CHAT, INSPECTOR, MODELS, SUDOKU
+from app.context import CHAT, MODELS, SUDOKU
 from app.session.model_slot import ModelChoice
 from app.settings import store
 from app.window.main_window import MainWindow
@@ -34,8 +34,9 @@ def said(window: MainWindow) -> str:
 
 
 def test_place_page_model_and_adapter_come_back(qtbot: QtBot, open_window: Open, settings: QSettings) -> None:
+    store.write_page(settings, "none")
     window = open_window(None)
-    assert not window.frameGeometry().isEmpty()
+    assert window.pages.current is window.pages[CHAT]
     window.setGeometry(30, 40, 700, 650)
     window.context.load(BASE, "sudoku-lora")
     qtbot.waitUntil(lambda: window.context.slot.choice == ModelChoice(BASE, "sudoku-lora"))
@@ -76,13 +77,6 @@ def test_the_last_model_or_what_took_its_place_is_loaded(
     qtbot.waitUntil(lambda: window.context.slot.choice == ModelChoice(model))
     assert window.topbar.chooser.currentText() == window.status.text("model") == title
     assert store.read_model(settings) == (model, None)
-
-
-@pytest.mark.parametrize("page", [INSPECTOR, "none"])
-def test_each_page_may_be_the_first(open_window: Open, settings: QSettings, page: str) -> None:
-    store.write_page(settings, page)
-    window = open_window(None)
-    assert window.pages.current is window.pages[CHAT if page == "none" else page]
 
 
 def test_a_remembered_model_that_is_gone_is_replaced_and_said(

@@ -88,10 +88,3 @@ def test_a_hit_beyond_what_is_shown_of_a_long_text_is_shown(qtbot: QtBot, window
     turn = window.context.session.chat.turns[0]
     qtbot.waitUntil(lambda: in_sight(window, page.view_of(turn).answer.text), timeout=20_000)
     assert marked(page.view_of(turn).answer.text) == ["zanzibar"]
-
-
-def test_a_hit_in_the_title_alone_opens_the_chat_as_ever(window: MainWindow) -> None:
-    conversation = written(window, "A prompt", "An answer")
-    search(window, "diary")
-    assert window.context.session.conversation == conversation
-    assert not any(marked(view.answer.text) for view in window.pages.chat().page._views())

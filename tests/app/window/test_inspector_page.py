@@ -1,8 +1,7 @@
-"""The inspector in the window: forks and what they were made from, keys, steps that are counted alike everywhere."""
+"""The inspector in the window: forks and what they were made from, and a file that is no run."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,14 +10,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QTreeWidgetItem
 from pytestqt.qtbot import QtBot
 
-from app.cli.main import main
-from app.design import themes
-from app.design.tokens import DARKROOM, PAPER
-from app.export.pictures import PictureSheet, PictureStyle
-from app.export.run import Options, export, parse_steps
+from app.context import AppContext
 from app.inspector.controller import InspectorController
 from app.window.main_window import MainWindow
-from engine import SUDOKU, gallery
+from engine import SUDOKU
 from engine.catalog import SMALL
 
 KEY = Qt.ItemDataRole.UserRole
@@ -94,54 +89,11 @@ def test_one_click_loads_the_model_of_the_run_and_forks(qtbot: QtBot, window: Ma
     assert inspector.forks.reason.text() == ""
 
 
-def number(text: str) -> int:
-    """The step that a text names."""
-    found = re.search(r"\bstep (\d+)", text, re.IGNORECASE)
-    assert found is not None, text
-    return int(found[1])
-
-
-def test_board_inspector_and_export_count_a_step_alike(window: MainWindow, tmp_path: Path) -> None:
-    inspector = window.pages.inspector()
-    page = inspector.page
-    path = next(one.path for one in gallery() if one.path.stem == "sudoku-hard")
-    inspector.open_key(str(path))
-    page.overview.finish()
-    replay, trace = page.player.replay, page.player.trace
-    assert replay is not None
-    assert trace is not None
-    (place,) = parse_steps("6", replay, 0)
-    page.player.go(place)
-    sheet = PictureSheet(trace, replay, [place], PictureStyle(DARKROOM))
-    for _ in sheet.measure():
-        pass
-    seen = [
-        page.transport.frame.accessibleName(),
-        page.captions.text.accessibleName(),
-        page.canvas.board.accessibleDescription(),
-        page.canvas.view.accessibleDescription(),
-        page.transport.timeline.words_at(place),
-        page.answer.plots.area.words_at(5),
-        sheet.caption(place),
-    ]
-    assert [number(text) for text in seen] == [6] * len(seen)
-    assert main(["export", str(path), str(tmp_path / "six.png"), "--steps", "6"]) == 0
-    list(export(trace, tmp_path / "place.png", Options(format="png", frames=(place,))))
-    assert (tmp_path / "six.png").read_bytes() == (tmp_path / "place.png").read_bytes()
-
-
-def test_a_run_of_the_gallery_has_a_picture_and_keeps_its_title(qtbot: QtBot, window: MainWindow) -> None:
-    inspector = window.pages.inspector()
-    page = inspector.page
-    page.close_button.click()
-    cards = [card for card in page.welcome.runs.cards if card.offer.section == "Gallery"]
-    qtbot.waitUntil(lambda: all(card.picture.picture is not None for card in cards))
-    hard = next(card for card in cards if card.offer.title.startswith("A hard Sudoku"))
-    assert hard.picture.picture is not None
-    assert hard.picture.picture.board is not None
-    shown = hard.picture.grab().toImage()
-    themes.publish(PAPER)
-    assert hard.picture.grab().toImage() != shown
-    hard.click()
-    assert page.title.accessibleName() == hard.offer.title
-    assert page.facts.accessibleName().endswith("Sudoku, 25 givens")
+def test_a_damaged_file_is_said(qtbot: QtBot, open_context: Callable[..., AppContext], tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign.sltrace"
+    foreign.write_bytes(b"no trace at all")
+    inspector = InspectorController(open_context())
+    qtbot.addWidget(inspector.widget)
+    with qtbot.waitSignal(inspector._context.said) as said:
+        inspector.open_key(str(foreign))
+    assert "foreign.sltrace" in said.args[0]

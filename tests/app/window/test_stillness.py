@@ -8,7 +8,7 @@ from PySide6.QtCore import QPoint
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
-from app.context import DECISIONS, INSPECTOR
+from app.context import CHAT, DECISIONS, INSPECTOR
 from app.window.main_window import MainWindow
 
 Open = Callable[..., MainWindow]
@@ -42,3 +42,5 @@ def test_a_message_is_over_the_page(qtbot: QtBot, open_window: Open) -> None:
     assert shown is notice or notice.isAncestorOf(shown)
     window.resize(window.width() - 60, window.height() - 40)
     qtbot.waitUntil(lambda: notice.width() == window.pages.stack.width())
+    window.show_page(CHAT)
+    assert not notice.isVisible()
