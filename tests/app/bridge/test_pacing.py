@@ -43,14 +43,14 @@ class Paced(QObject):
         self.run: RunHandle
         self.follow(is_paced=False)
         self.pacing.set_speed(speed, is_smooth=is_smooth)
-        self.told: list[Any] = []
+        self.delivered: list[Any] = []
         self.times: list[float] = []  # of the frames among them, since the start
         self.start = self.hands.time
 
     @Slot(object)
     def _take(self, replies: list[ServiceReply]) -> None:
         for reply in replies:
-            self.told.append(reply.event if isinstance(reply, RunAdvanced) else reply)
+            self.delivered.append(reply.event if isinstance(reply, RunAdvanced) else reply)
             self.times += [self.hands.time - self.start] * isinstance(reply, RunAdvanced)
 
     def follow(self, request: RunRequest = REQUEST, *, is_paced: bool = True) -> None:
@@ -73,16 +73,21 @@ class Paced(QObject):
 
 
 def replies(events: list[Event], request: RunRequest = REQUEST, **trace: Any) -> list[RunReply]:
-    told = [RunAdvanced(request.run_id, event) for event in events]
-    return [RunStarted(request.run_id, Recorded(events, **trace)), *told, RunEnded(request.run_id)]
+    advanced = [RunAdvanced(request.run_id, event) for event in events]
+    return [RunStarted(request.run_id, Recorded(events, **trace)), *advanced, RunEnded(request.run_id)]
 
 
-def test_a_run_that_is_there_at_once_is_shown_in_its_time() -> None:
-    paced = Paced()
-    paced.follow()
+@pytest.fixture
+def paced() -> Paced:
+    made = Paced()
+    made.follow()
+    return made
+
+
+def test_a_run_that_is_there_at_once_is_shown_in_its_time(paced: Paced) -> None:
     paced.put(*replies(run(2)), ModelUnloaded())
-    view = paced.told[0].trace
-    assert (len(paced.told), len(view.entries)) == (2, 1)  # the noise
+    view = paced.delivered[0].trace
+    assert (len(paced.delivered), len(view.entries)) == (2, 1)  # the noise
     paced.turn(NOISE_SECONDS + 0.02)
     assert len(view.entries) == 2
     paced.turn(2 * block_seconds(STEPS))
@@ -90,28 +95,24 @@ def test_a_run_that_is_there_at_once_is_shown_in_its_time() -> None:
     assert paced.times[1] == pytest.approx(NOISE_SECONDS, abs=0.02)
     assert paced.times[STEPS + 1] == pytest.approx(block_seconds(STEPS), abs=0.02)
     assert paced.times[-1] == pytest.approx(2 * block_seconds(STEPS), abs=0.1)
-    assert isinstance(paced.told[-1], ModelUnloaded)  # all in order
-    assert [one for one in paced.told if not isinstance(one, RunStarted | RunEnded | ModelUnloaded)] == list(
+    assert isinstance(paced.delivered[-1], ModelUnloaded)  # all in order
+    assert [one for one in paced.delivered if not isinstance(one, RunStarted | RunEnded | ModelUnloaded)] == list(
         view.events
     )
     assert not paced.pacing._held
 
 
-def test_what_a_round_pins_comes_with_the_step_behind_it() -> None:
-    paced = Paced()
-    paced.follow()
+def test_what_a_round_pins_comes_with_the_step_behind_it(paced: Paced) -> None:
     events = list(structured())
     paced.put(*replies(events))
     paced.turn(block_seconds(3) + 0.1)
-    when = dict(zip(map(id, (one for one in paced.told if isinstance(one, Event))), paced.times, strict=True))
+    when = dict(zip(map(id, (one for one in paced.delivered if isinstance(one, Event))), paced.times, strict=True))
     for place, event in enumerate(events):
         if isinstance(event, PrefixPinned):
             assert when[id(event)] == when[id(events[place + 1])] > when[id(events[place - 1])]
 
 
-def test_what_comes_late_is_delivered_when_it_comes() -> None:
-    paced = Paced()
-    paced.follow()
+def test_what_comes_late_is_delivered_when_it_comes(paced: Paced) -> None:
     arrivals = []
     for reply in replies(run(1)):
         paced.put(reply)
@@ -127,7 +128,7 @@ def test_text_from_left_to_right_is_shown_as_it_comes(decoder: str) -> None:
     paced.follow(request)
     *most, end = replies(written_run([5, 6, 7, 8, 9, 10], 4), request)
     paced.put(*most)
-    assert paced.told[1:] == [reply.event for reply in most[1:] if isinstance(reply, RunAdvanced)]
+    assert paced.delivered[1:] == [reply.event for reply in most[1:] if isinstance(reply, RunAdvanced)]
     assert (paced.run.share, paced.pacing.is_computed) == (1.0, False)
     paced.put(end)
     assert not paced.pacing._held
@@ -146,10 +147,8 @@ def test_of_a_mixed_run_only_the_blocks_of_noise_are_paced() -> None:
     assert paced.times[-len(grown)] == paced.times[-1] >= paced.times[0] + block_seconds(STEPS)
 
 
-def test_a_share_of_a_step_is_shown_until_the_next() -> None:
+def test_a_share_of_a_step_is_shown_until_the_next(paced: Paced) -> None:
     shares: list[float] = []
-    paced = Paced()
-    paced.follow()
     paced.run.revealed.connect(shares.append)
     paced.put(*replies(run(1)))
     paced.turn(NOISE_SECONDS + 0.3)
@@ -159,17 +158,15 @@ def test_a_share_of_a_step_is_shown_until_the_next() -> None:
     assert paced.run.share == 1
 
 
-def test_stop_delivers_what_was_computed() -> None:
-    paced = Paced()
-    paced.follow()
+def test_stop_delivers_what_was_computed(paced: Paced) -> None:
     *computed, end = replies(run(2))
     paced.put(*computed[:-2])
     paced.run.stop()
-    assert len(paced.told) == len(computed) - 2
+    assert len(paced.delivered) == len(computed) - 2
     assert paced.run.share == 1
     paced.put(*computed[-2:], end)  # and what comes after, at once
-    assert paced.told[-1] == end
-    assert paced.told[0].trace.result is None
+    assert paced.delivered[-1] == end
+    assert paced.delivered[0].trace.result is None
     another = ChatRun(GenerationConfig(), 1, REQUEST.messages)
     paced.follow(another)
     paced.put(*replies(run(1), another))
@@ -178,19 +175,18 @@ def test_stop_delivers_what_was_computed() -> None:
 
 def test_it_is_known_that_a_run_is_computed_and_only_shown() -> None:
     paced = Paced()
-    told: list[bool] = []
-    paced.pacing.delivered.connect(lambda: told.append(paced.pacing.is_computed))
-    told_anew = lambda: [now for now, before in zip(told, [False, *told], strict=False) if now != before]  # noqa: E731
+    states: list[bool] = []
+    paced.pacing.delivered.connect(lambda: states.append(paced.pacing.is_computed))
     for ends in (lambda: paced.run.stop(), lambda: paced.turn(60.0)):
         paced.follow()
         *developing, end = replies(run(1))
         paced.put(*developing)
-        assert told_anew() == []  # it may still be stopped
+        assert not any(states)  # it may still be stopped
         paced.put(end)
-        assert told_anew() == [True]
+        assert states[-1]
         ends()
-        assert told_anew() == [True, False]
-        told.clear()
+        assert not states[-1]
+        states.clear()
 
 
 def test_full_speed_lets_go_of_what_is_held() -> None:
@@ -198,7 +194,7 @@ def test_full_speed_lets_go_of_what_is_held() -> None:
     paced.follow()
     paced.put(*replies(run(1)))
     paced.pacing.set_speed(FULL_SPEED)
-    assert paced.told[-1] == RunEnded(REQUEST.run_id)
+    assert paced.delivered[-1] == RunEnded(REQUEST.run_id)
 
 
 def test_an_unwatched_run_and_an_infill_are_not_paced() -> None:
@@ -207,7 +203,7 @@ def test_an_unwatched_run_and_an_infill_are_not_paced() -> None:
         if watched is not None:
             paced.follow(watched)
         paced.put(*replies(run(1), watched or REQUEST))
-        assert isinstance(paced.told[-1], RunEnded)
+        assert isinstance(paced.delivered[-1], RunEnded)
 
 
 def test_a_fork_shows_what_it_has_of_its_source_from_the_start() -> None:
@@ -217,9 +213,9 @@ def test_a_fork_shows_what_it_has_of_its_source_from_the_start() -> None:
     copied = STEPS + 2
     paced = Paced()
     paced.follow(request)
-    started, *told = replies(list(source.events), request, header=header)
-    paced.put(started, *told[copied:])
-    view = paced.told[0].trace
+    started, *others = replies(list(source.events), request, header=header)
+    paced.put(started, *others[copied:])
+    view = paced.delivered[0].trace
     assert len(view.entries) == copied + 1  # and the noise of its own block
     paced.turn(10)
     assert list(view.events) == list(source.events)

@@ -1,4 +1,4 @@
-"""The player: frames, playing both ways, selection, and a run that grows."""
+"""The player: frames, playing, selection, and a run that grows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from app.design import motion
 from app.player.player import SPEEDS, Player
 from app.state.run.pace import FULL_SPEED, block_seconds
 from app.state.run.replay import Frame
-from engine import CanvasCommitted, CanvasStarted, Event, StepFinished, Trace
+from engine import CanvasCommitted, CanvasStarted, Event, StepFinished
+from tests.app.inspector.made_up import Recorded
 from tests.app.state.test_pace import Hands
 
 pytestmark = pytest.mark.usefixtures("qapp")
@@ -33,13 +34,6 @@ def run(blocks: int = 2, steps: int = 3) -> list[Event]:
     return events
 
 
-def recorded(events: list[Event]) -> Trace:
-    trace = Trace(piece=lambda token: chr(97 + token % 26))
-    for event in events:
-        trace.append(event)
-    return trace
-
-
 @pytest.fixture
 def hands() -> Hands:
     return Hands()
@@ -56,7 +50,7 @@ def turn(player: Player, hands: Hands, seconds: float) -> None:
 @pytest.fixture
 def player(hands: Hands) -> Player:
     made = Player(now=hands)
-    made.open(recorded(run()))
+    made.open(Recorded(run()))
     return made
 
 
@@ -75,39 +69,38 @@ def test_without_a_run_nothing_moves():
 
 def test_opens_at_the_end_or_at_a_given_place(player):
     assert player.frame == Frame(1, 3)
-    told: list[int] = []
-    player.placed.connect(told.append)
-    player.open(recorded(run()), 2)
-    assert (player.frame, told) == (Frame(0, 1), [2])
-    player.open(recorded(run()), 99)
+    places: list[int] = []
+    player.placed.connect(places.append)
+    player.open(Recorded(run()), 2)
+    assert (player.frame, places) == (Frame(0, 1), [2])
+    player.open(Recorded(run()), 99)
     assert player.place == 9
     player.open(None)
-    assert player.replay is None
-    assert player.place == 0
+    assert (player.replay, player.place) == (None, 0)
 
 
 def test_going_stops_at_the_ends(player):
-    player.go(-5)
-    assert player.frame == Frame(0, -1)
-    player.step(-1)
-    assert player.place == 0
-    player.step(4)
-    assert player.frame == Frame(0, 3)
-    player.go_to_block(1)
-    assert player.frame == Frame(1, 3)
-    player.go_to_block(0)
-    assert player.frame == Frame(0, 3)
-    player.go_to_block(7)
-    assert player.frame == Frame(0, 3)
+    for go, frame in (
+        (lambda: player.go(-5), Frame(0, -1)),
+        (lambda: player.step(-1), Frame(0, -1)),
+        (lambda: player.step(4), Frame(0, 3)),
+        (lambda: player.go_to_block(1), Frame(1, 3)),
+        (lambda: player.go_to_block(0), Frame(0, 3)),
+        (lambda: player.go_to_block(7), Frame(0, 3)),
+    ):
+        go()
+        assert player.frame == frame
 
 
-def test_plays_to_the_end_and_stops(player, hands):
+@pytest.mark.parametrize(("speed", "seconds"), [(1.0, 4), (FULL_SPEED, 0.04)])  # or a frame each tick
+def test_plays_to_the_end_and_stops(player, hands, speed, seconds):
     player.go(6)
     seen: list[int] = []
     player.placed.connect(seen.append)
+    player.set_speed(speed)
     player.toggle()
     assert player.is_playing
-    turn(player, hands, 4)
+    turn(player, hands, seconds)
     assert not player.is_playing
     assert seen == [7, 8, 9]
 
@@ -142,16 +135,6 @@ def test_a_step_that_is_played_is_shown_by_and_by(player, hands):
     player.pause()
 
 
-def test_at_full_speed_each_tick_shows_a_frame(player):
-    player.set_speed(FULL_SPEED)
-    player.toggle()
-    for place in range(1, 10):
-        player._tick()
-        assert player.place == place
-    player._tick()
-    assert not player.is_playing
-
-
 def test_speed_has_bounds_and_holds_while_playing(player):
     player.go(0)
     player.toggle()
@@ -178,13 +161,11 @@ def test_next_change_of_the_selected_cell(player):
 
 
 def test_follows_a_run_that_grows_from_nothing():
-    events = run()
-    trace = recorded([])
-    player = Player()
+    trace, player = Recorded([]), Player()
     player.open(trace)
     placed: list[int] = []
     player.placed.connect(placed.append)
-    for event in events:
+    for event in run():
         trace.append(event)
         player.refresh()
     assert placed == list(range(10))
@@ -192,13 +173,10 @@ def test_follows_a_run_that_grows_from_nothing():
 
 
 def test_who_looks_back_stays_there_while_the_run_grows():
-    events = run()
-    trace = recorded(events[:4])
-    player = Player()
+    trace, player = Recorded(run()[:4]), Player()
     player.open(trace)
     player.go(1)
-    for event in events[4:]:
-        trace.append(event)
+    trace.grow(run()[4:])
     grown: list[bool] = []
     player.grown.connect(lambda: grown.append(True))
     player.refresh()

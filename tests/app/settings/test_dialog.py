@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import TypeVar
@@ -20,6 +21,7 @@ from app.system.folders import default_data_folder
 from engine import GenerationConfig
 from engine.decoders import ACCEPTANCE as RULES
 
+defaults = GenerationConfig()
 T = TypeVar("T", bound=QWidget)
 
 
@@ -147,64 +149,81 @@ def test_what_cannot_be_read_is_left_out(settings: QSettings, key: str, value: o
     assert store.read_preferences(settings) == Preferences()
 
 
-def test_the_strip_shows_what_the_chosen_decoder_goes_by(qtbot: QtBot, settings: QSettings) -> None:
-    values, defaults = SettingsValues(), GenerationConfig()
-    strip = SettingsStrip(values)
-    qtbot.addWidget(strip)
+# ---------------------------------------------------------------- the strip
 
-    def shown() -> set[str]:
-        return {name for name, box in strip.boxes.items() if not box.parentWidget().isHidden()}
 
+Make = Callable[..., SettingsStrip]
+
+
+@pytest.fixture
+def make(qtbot: QtBot) -> Make:
+    """Makes a strip for a model with these decoders."""
+
+    def make_one(*decoders: str) -> SettingsStrip:
+        strip = SettingsStrip(SettingsValues(decoders=decoders) if decoders else SettingsValues())
+        qtbot.addWidget(strip)
+        return strip
+
+    return make_one
+
+
+def shown(strip: SettingsStrip) -> set[str]:
+    return {name for name, box in strip.boxes.items() if not box.parentWidget().isHidden()}
+
+
+def stored(settings: QSettings, strip: SettingsStrip) -> SettingsValues:
+    """Returns the strip's values as the next start reads them."""
+    store.write_values(settings, strip._values, False, keep_seed=False)
+    return store.read_values(settings, False)
+
+
+def test_the_strip_shows_what_the_chosen_decoder_goes_by(make: Make, settings: QSettings) -> None:
+    strip = make()
+    values = strip._values
     assert strip.decoder.parentWidget().isHidden()
-    assert shown() == settings_of("block_diffusion") | {"entropy_bound"}
+    assert shown(strip) == settings_of("block_diffusion") | {"entropy_bound"}
     values.decoders = ("causal_parallel", "autoregressive", "block_diffusion", "of a newer engine")
     strip.show_values(defaults)
     assert [strip.decoder.itemText(place) for place in range(4)] == [
         *("Causal parallel (WeDLM)", "Autoregressive", "Block diffusion", "Of a newer engine")
     ]
     assert not strip.decoder.parentWidget().isHidden()
-    assert shown() == {"sampling_temperature", "max_new_tokens"}
+    assert shown(strip) == {"sampling_temperature", "max_new_tokens"}
     strip.decoder.setCurrentIndex(1)
-    assert shown() == {"sampling_temperature", "sampling_top_p", "thinking_tokens", "max_new_tokens"}
+    assert shown(strip) == {"sampling_temperature", "sampling_top_p", "thinking_tokens", "max_new_tokens"}
     assert strip.about_decoder.text().startswith("One token at a time")
     strip.boxes["sampling_temperature"].setValue(0.7)
     assert values.config(defaults) == defaults.replace(decoder="autoregressive", sampling_temperature=0.7)
-    store.write_values(settings, values, False, keep_seed=False)
-    read = store.read_values(settings, False)
+    read = stored(settings, strip)
     assert (read.decoding, read.overrides) == (DecodingChoice("autoregressive"), {"sampling_temperature": 0.7})
     assert read.config(defaults) == defaults  # of a model that has it not
     strip.decoder.setCurrentIndex(0)
     assert values.config(defaults) == defaults.replace(decoder="causal_parallel", sampling_temperature=0.7)
     strip.decoder.setCurrentIndex(3)
-    assert shown() == set(SAMPLER)
+    assert shown(strip) == set(SAMPLER)
 
 
-def test_the_strip_bounds_thoughts_where_the_decoder_can(qtbot: QtBot, settings: QSettings) -> None:
-    values, defaults = SettingsValues(decoders=("autoregressive", "block_diffusion")), GenerationConfig()
-    strip = SettingsStrip(values)
-    qtbot.addWidget(strip)
-    box = strip.boxes["thinking_tokens"]
+def test_the_strip_bounds_thoughts_where_the_decoder_can(make: Make, settings: QSettings) -> None:
+    strip = make("autoregressive", "block_diffusion")
+    values, box = strip._values, strip.boxes["thinking_tokens"]
     assert (box.text(), box.parentWidget().isHidden()) == ("No limit", False)
     box.stepUp()
     assert values.config(defaults) == defaults.replace(decoder="autoregressive", thinking_tokens=256)
-    store.write_values(settings, values, False, keep_seed=False)
-    assert store.read_values(settings, False).overrides == {"thinking_tokens": 256}
+    assert stored(settings, strip).overrides == {"thinking_tokens": 256}
     strip.decoder.setCurrentIndex(1)  # block diffusion
     assert box.parentWidget().isHidden()
     assert values.config(defaults).thinking_tokens is None
     strip.decoder.setCurrentIndex(0)
     box.stepDown()
     assert (box.text(), values.overrides) == ("No limit", {})
-    store.write_values(settings, values, False, keep_seed=False)
-    assert settings.value("sampler/thinking_tokens") is None
+    assert stored(settings, strip).overrides == {}
     settings.setValue("sampler/thinking_tokens", "0")
     assert store.read_values(settings, False).overrides == {}
 
 
-def test_the_strip_offers_the_rules_of_acceptance_and_their_settings(qtbot: QtBot, settings: QSettings) -> None:
-    values, defaults = SettingsValues(decoders=("block_diffusion", "autoregressive")), GenerationConfig()
-    strip = SettingsStrip(values)
-    qtbot.addWidget(strip)
+def test_the_strip_offers_the_rules_of_acceptance_and_their_settings(make: Make, settings: QSettings) -> None:
+    strip = make("block_diffusion", "autoregressive")
+    values = strip._values
     box, knobs = strip.acceptance, ("entropy_bound", "accept_probability")
     assert [box.itemData(place) for place in range(box.count())] == ["", *RULES]
     live = []
@@ -215,27 +234,29 @@ def test_the_strip_offers_the_rules_of_acceptance_and_their_settings(qtbot: QtBo
     box.setCurrentIndex(box.findData("confidence_threshold"))
     strip.boxes["accept_probability"].setValue(0.7)
     assert values.config(defaults) == defaults.replace(acceptance="confidence_threshold", accept_probability=0.7)
-    store.write_values(settings, values, False, keep_seed=False)
-    assert store.read_values(settings, False).decoding == values.decoding
+    assert stored(settings, strip).decoding == values.decoding
     strip.decoder.setCurrentIndex(1)
     assert box.parentWidget().isHidden()
     assert values.config(defaults).acceptance == "entropy_bound"
 
 
-def test_the_strip_lets_a_model_think_token_by_token(qtbot: QtBot, settings: QSettings) -> None:
-    values, defaults = SettingsValues(decoders=("block_diffusion", "autoregressive")), GenerationConfig()
-    strip = SettingsStrip(values)
-    qtbot.addWidget(strip)
-    flag, denoising = strip.token_thoughts, settings_of("block_diffusion") | {"entropy_bound"}
-
-    def shown() -> set[str]:
-        return {name for name, box in strip.boxes.items() if not box.parentWidget().isHidden()}
-
+def test_the_strip_lets_a_model_that_thinks_do_so_token_by_token(make: Make, settings: QSettings) -> None:
+    strip = make("block_diffusion", "autoregressive")
+    values, flag = strip._values, strip.token_thoughts
+    denoising = settings_of("block_diffusion") | {"entropy_bound"}
+    assert not flag.parentWidget().isHidden()
+    strip.allow(frozenset(SAMPLER) - {"thinking_tokens"})
+    assert flag.parentWidget().isHidden()
+    values.decoding = DecodingChoice(token_thoughts=True)  # by a preset
+    strip.refresh()
+    assert not flag.parentWidget().isHidden()
+    values.decoding = DecodingChoice()
+    strip.allow(frozenset(SAMPLER))
+    strip.refresh()
     flag.click()
-    assert shown() == denoising | {"sampling_temperature", "sampling_top_p"}
+    assert shown(strip) == denoising | {"sampling_temperature", "sampling_top_p"}
     assert values.config(defaults) == defaults.replace(token_thoughts=True)
-    store.write_values(settings, values, False, keep_seed=False)
-    assert store.read_values(settings, False).decoding == values.decoding
+    assert stored(settings, strip).decoding == values.decoding
     strip.decoder.setCurrentIndex(1)  # nothing is denoised any more
     assert flag.parentWidget().isHidden()
     assert values.config(defaults) == defaults.replace(decoder="autoregressive")
@@ -243,35 +264,21 @@ def test_the_strip_lets_a_model_think_token_by_token(qtbot: QtBot, settings: QSe
     strip.show_values(defaults)
     assert values.config(defaults) == defaults  # the choice waits for its model
     strip.reset.click()
-    store.write_values(settings, values, False, keep_seed=False)
+    stored(settings, strip)
     assert not [key for key in settings.allKeys() if "decoder" in key or "thoughts" in key]
 
 
-def test_how_thoughts_are_written_is_offered_to_models_that_think(qtbot: QtBot) -> None:
-    values = SettingsValues(decoders=("block_diffusion", "autoregressive"))
-    strip = SettingsStrip(values)
-    qtbot.addWidget(strip)
-    row = strip.token_thoughts.parentWidget()
-    assert not row.isHidden()
-    strip.allow(frozenset(SAMPLER) - {"thinking_tokens"})
-    assert row.isHidden()
-    values.decoding = DecodingChoice(token_thoughts=True)  # by a preset
-    strip.refresh()
-    assert not row.isHidden()
-
-
 @pytest.mark.parametrize(
-    ("stored", "read"),
+    ("raw", "read"),
     [
         ({"thought_decoder": "autoregressive"}, DecodingChoice(token_thoughts=True)),
         ({"thought_decoder": "autoregressive", "answer_decoder": "autoregressive"}, DecodingChoice("autoregressive")),
         ({"acceptance": "margin", "rescue": True, "decoder": "bidirectional"}, DecodingChoice("bidirectional")),
     ],
 )
-def test_the_decoding_that_earlier_versions_stored_is_read(stored: dict[str, object], read: DecodingChoice) -> None:
-    assert DecodingChoice.read(stored) == read
+def test_the_decoding_that_earlier_versions_stored_is_read(raw: dict[str, object], read: DecodingChoice) -> None:
+    assert DecodingChoice.read(raw) == read
 
 
 def test_a_temperature_below_that_of_the_end_lowers_both() -> None:
-    values, defaults = SettingsValues({"t_max": 0.2}), GenerationConfig()
-    assert values.config(defaults) == defaults.replace(t_max=0.2, t_min=0.2)
+    assert SettingsValues({"t_max": 0.2}).config(defaults) == defaults.replace(t_max=0.2, t_min=0.2)
