@@ -147,15 +147,6 @@ def test_what_was_sent_is_the_latest_and_appears_once() -> None:
     assert history.prompts == ("elsewhere", "two", "one")
 
 
-def test_prompts_that_arrive_during_a_walk_do_not_cost_the_draft() -> None:
-    history = PromptHistory()
-    history.set_conversation(["one"])
-    assert history.older("draft") == "one"
-    history.remember("three")
-    assert history.newer("one") == "draft"
-    assert history.older("draft") == "three"
-
-
 def test_arrows_walk_only_from_the_first_and_the_last_line(qtbot: QtBot, composer: Composer) -> None:
     composer.edit.history.set_conversation(["first\nof two lines", "second"])
     edit = composer.edit
@@ -415,20 +406,6 @@ def test_the_meter_says_what_will_be_left_out(qtbot: QtBot, composer: Composer) 
     assert composer.hint.text().endswith("Shorten the prompt, or remove a file or an image.")
     assert composer.meter.fit is not None
     assert composer.meter.fit.problem
-
-
-def test_a_count_of_a_model_that_went_is_not_shown(qtbot: QtBot, composer: Composer) -> None:
-    meter, words = composer.meter, Words()
-    words.gate.clear()
-    watch(composer, words)
-    meter.measure()
-    meter.set_model(None)
-    assert not meter.isVisible()
-    words.gate.set()
-    qtbot.waitUntil(lambda: len(words.counted) == 1)
-    qtbot.waitUntil(lambda: meter._counting._running is None)
-    assert meter.fit is None
-    assert meter.text == ""
 
 
 def test_a_count_that_fails_is_said(qtbot: QtBot, composer: Composer) -> None:

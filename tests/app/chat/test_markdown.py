@@ -21,7 +21,6 @@ from app.chat.markdown_view.blocks import (
     ThematicBreak,
     cut,
     flatten,
-    is_rtl,
     plain,
     safe,
     verbatim_rows,
@@ -161,13 +160,6 @@ def test_control_characters_and_turned_directions_are_made_visible() -> None:
     assert safe("a\r\nb\rc\u2028d") == "a\nb\nc\nd"
     assert safe("👩‍👩‍👧 é \u200f\t") == "👩‍👩‍👧 é \u200f\t"
     assert "\u202e" not in letters("**bold \u202e**")
-
-
-def test_the_first_letter_gives_the_direction() -> None:
-    assert is_rtl("123 שלום hello")
-    assert is_rtl("مرحبا")
-    assert not is_rtl("hello שלום")
-    assert not is_rtl("123")
 
 
 def test_a_very_long_paragraph_is_shown_as_it_is_and_its_neighbours_as_markdown() -> None:

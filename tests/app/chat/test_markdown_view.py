@@ -17,8 +17,6 @@ from app.chat.markdown_view.controls import OpenLink
 from app.chat.markdown_view.document import InertDocument
 from app.chat.markdown_view.sheet import MAX_IN_SECTION, MAX_LINES, MAX_SHOWN, shown_part
 from app.chat.markdown_view.widget import MarkdownView
-from app.design import themes
-from app.design.tokens import PAPER
 from tests.app.chat.settled import copy_buttons, is_settled
 
 RICH = """# Title
@@ -218,18 +216,6 @@ def test_nothing_is_loaded(prose: MarkdownView, monkeypatch: pytest.MonkeyPatch,
     draw(prose)
     assert all(found is None for found in asked)
     assert picture.as_uri() in shown(prose)
-
-
-def test_another_theme_recolours_code_and_formulas_and_keeps_the_height(qtbot: QtBot, prose: MarkdownView) -> None:
-    prose.set_text(RICH)
-    settle(qtbot, prose)
-    draw(prose)
-    height = prose.heightForWidth(480)
-    before = prose.grab().toImage()
-    themes.publish(PAPER)
-    assert is_settled(prose)  # nothing is drawn anew for another ink
-    assert prose.heightForWidth(480) == height
-    assert prose.grab().toImage() != before
 
 
 def test_a_source_is_shown_until_its_picture_is_there(qtbot: QtBot, prose: MarkdownView) -> None:

@@ -145,15 +145,6 @@ def test_a_picture_is_pasted_and_removed(composer: Composer, qtbot: QtBot) -> No
     assert composer.pictures.isHidden()
 
 
-def test_a_text_next_to_a_picture_goes_before_it(composer: Composer) -> None:
-    data = QMimeData()
-    data.setImageData(QImage(8, 4, QImage.Format.Format_RGB32))
-    data.setText("cells of a table")
-    composer.edit.insertFromMimeData(data)
-    assert composer.text == "cells of a table"
-    assert not composer.pictures.is_reading
-
-
 def test_twice_the_same_and_too_many_are_refused(composer: Composer, red: str, tmp_path: Path, qtbot: QtBot) -> None:
     put(qtbot, composer, red, red)
     assert "red.png is attached already" in composer.hint.text()

@@ -19,7 +19,7 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.controller import ChatController
 from app.chat.messages.turn import TurnView
-from app.design import motion, themes
+from app.design import themes
 from app.design.controls import usable
 from app.design.fonts import set_text_percent, text_percent
 from app.design.tokens import DARKROOM, PAPER
@@ -37,13 +37,11 @@ class Walk:
         self.session = controller._session
         self.random = random.Random(0)
         self.actions: list[tuple[Callable[[], None], int]] = [
-            (self.edit, 6),
-            (self.leave_editing, 1),
-            (self.version, 6),
-            (self.again, 3),
-            (self.change, 5),
+            (self.edit, 7),
+            (self.version, 7),
+            (self.again, 4),
+            (self.revise, 4),
             (self.delete, 3),
-            (self.delete_version, 2),
             (self.undo, 3),
             (self.ask, 3),
             (self.context.stop, 1),
@@ -51,9 +49,7 @@ class Walk:
             (self.scroll, 10),
             (self.key, 6),
             (self.resize, 4),
-            (self.theme, 2),
             (self.font, 2),
-            (self.motion, 1),
             (self.another_chat, 1),
         ]
         self.another_chat()
@@ -98,11 +94,6 @@ class Walk:
                 QApplication.processEvents()
             QTest.keyClick(editor.field, Qt.Key.Key_Return)
 
-    def leave_editing(self) -> None:
-        for view in self.page._views():
-            if view.prompt.editor is not None:
-                QTest.keyClick(view.prompt.editor.field, Qt.Key.Key_Escape)
-
     def version(self) -> None:
         """Walk to another version of a prompt or an answer."""
         arrows = [
@@ -120,36 +111,23 @@ class Walk:
         if view is not None:
             self.click(view.answer.again)
 
-    def change(self) -> None:
-        """Change a part of an answer or all of it, or decide on the changes of a revision."""
+    def revise(self) -> None:
+        """Revise an answer, or decide on the changes of a revision."""
         view = self.view()
         if view is None:
             return
-        changing, prose = view.answer.changing, view.answer.text
-        if changing.review is not None and changing.is_reviewing and self.random.random() < 0.7:
-            QTest.keyClick(changing.review.changes, Qt.Key.Key_Space)
+        changing = view.answer.changing
+        if changing.review is not None and changing.is_reviewing:
             self.click(self.random.choice((changing.review.use, changing.review.none, changing.review.all)))
             return
-        if self.random.random() < 0.5 and prose.isVisible():
-            prose.setFocus()
-            for _ in range(self.random.randint(1, 5)):
-                QTest.keyClick(prose, Qt.Key.Key_Right, Qt.KeyboardModifier.ShiftModifier)
-            QTest.keyClick(prose, Qt.Key.Key_Return)
-        else:
-            self.click(view.answer.revise)
-        panel = changing.panel
-        if panel is not None and panel.isVisible() and self.random.random() < 0.8:
-            self.click(self.random.choice((*panel.kinds, panel.revise, panel.cancel)))
+        self.click(view.answer.revise)
+        if changing.panel is not None and changing.panel.isVisible():
+            self.click(self.random.choice((changing.panel.revise, changing.panel.cancel)))
 
     def delete(self) -> None:
         view = self.view()
         if view is not None and self.session.chat.turns.index(view.turn) >= FEW_TURNS:
             self.click(view.prompt.delete)
-
-    def delete_version(self) -> None:
-        view = self.view()
-        if view is not None:
-            self.click(view.answer.delete)
 
     def undo(self) -> None:
         self.click(self.page.notice.undo)
@@ -187,17 +165,9 @@ class Walk:
     def resize(self) -> None:
         self.page.resize(self.random.randint(420, 1100), self.random.randint(300, 900))
 
-    def theme(self) -> None:
-        themes.publish(self.random.choice((DARKROOM, PAPER)))
-
     def font(self) -> None:
         set_text_percent(self.random.choice((80, 100, 130, 200)))
-        themes.publish(themes.current())
-        self.context.settings_changed.emit()
-
-    def motion(self) -> None:
-        self.context.values.reduced_motion = not self.context.values.reduced_motion
-        motion.set_reduced(self.context.values.reduced_motion)
+        themes.publish(self.random.choice((DARKROOM, PAPER)))
         self.context.settings_changed.emit()
 
     def another_chat(self) -> None:

@@ -217,6 +217,7 @@ def test_the_strip_bounds_thoughts_where_the_decoder_can(make: Make, settings: Q
     box.stepDown()
     assert (box.text(), values.overrides) == ("No limit", {})
     assert stored(settings, strip).overrides == {}
+    assert settings.value("sampler/thinking_tokens") is None
     settings.setValue("sampler/thinking_tokens", "0")
     assert store.read_values(settings, False).overrides == {}
 

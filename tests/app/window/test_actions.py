@@ -40,14 +40,6 @@ def test_a_pages_keys_are_its_own_and_come_first(qtbot: QtBot, ran: Ran) -> None
     assert [made.key().toString() for made in actions.bind(window, ran.ids.append)] == ["F1"]
 
 
-def test_what_cannot_be_done_says_why(ran: Ran) -> None:
-    actions = Actions([ran.action("one")])
-    assert actions.run("one") == ""
-    ran.reason = "No model is loaded."
-    assert actions.run("one") == "No model is loaded."
-    assert ran.ids == ["one"]
-
-
 @pytest.fixture
 def window(qtbot: QtBot, ran: Ran) -> QWidget:
     """A window with a key that is a letter and one that is not, and three kinds of fields."""

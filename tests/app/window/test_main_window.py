@@ -8,12 +8,11 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from PySide6.QtCore import QEvent, QObject, QSettings, Qt
+from PySide6.QtCore import QSettings, Qt
 from PySide6.QtWidgets import QAbstractScrollArea, QAbstractSpinBox, QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.window.main_window import MainWindow
-from app.window.pages import PAGES
 from engine import MINI, SUDOKU
 from tests.fake_engine import FakeEngine
 
@@ -163,30 +162,6 @@ def test_every_control_has_a_name_and_tab_reaches_it(qtbot: QtBot, open_window: 
     assert [name for name in dict.fromkeys(order) if name in (*middle, *below)] == [*middle, *below]
     missed = [widget.accessibleName() for widget in wanted - reached]
     assert not missed
-
-
-def test_no_part_of_a_page_is_a_window_of_its_own(qtbot: QtBot, open_window: Open) -> None:
-    window = open_window()
-    shown: list[str] = []
-
-    class Watch(QObject):
-        def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-            if event.type() == QEvent.Type.Show and isinstance(watched, QWidget) and watched.isWindow():
-                shown.append(type(watched).__name__)
-            return False
-
-    watch = Watch()
-    application = QApplication.instance()
-    assert application is not None
-    application.installEventFilter(watch)
-    for entry in PAGES:
-        window.context.navigator.show_page(entry.name)
-        QApplication.processEvents()
-    lanes = window.pages.race().lanes
-    qtbot.waitUntil(lanes.add.isEnabled, timeout=30_000)
-    lanes.add.click()  # a lane more, with a card of its own
-    application.removeEventFilter(watch)
-    assert shown == []
 
 
 LATER = (

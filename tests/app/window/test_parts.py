@@ -16,14 +16,15 @@ from pytestqt.qtbot import QtBot
 
 from app.design import themes
 from app.library import NewMessage
+from app.session import saving
 from app.settings.dialog import SettingsDialog
 from app.system import i18n
 from app.system.crash_handler import CrashHandler
-from app.system.folders import default_data_folder
 from app.window.main_window import MainWindow
 from app.window.palette import Palette, ShortcutSheet
-from engine import MINI, PUBLISHED, SUDOKU
+from engine import MINI, PUBLISHED, SUDOKU, SafelightError
 from engine.catalog import installed
+from tests.app.desk import Lock, stored
 from tests.app.marked import Brackets, unmarked
 from tests.app.window.asking import ask
 
@@ -175,17 +176,6 @@ def test_a_fault_anywhere_is_reported_and_the_app_goes_on(qtbot: QtBot, open_win
         faults.remove()
 
 
-def test_a_damaged_library_is_set_aside_and_said(qtbot: QtBot, open_window: Open) -> None:
-    folder = default_data_folder()
-    folder.mkdir(parents=True)
-    (folder / "library.sqlite").write_bytes(b"no database at all " * 100)
-    window = open_window()
-    assert window.pages.chat().page.notice.isVisible()
-    assert [path.name for path in folder.glob("library-damaged-*")]
-    ask(qtbot, window, "hello")
-    assert len(window.context.session.library.summaries()) == 1
-
-
 def test_the_window_can_be_closed_in_the_middle_of_an_answer(qtbot: QtBot, open_window: Open, fake: Any) -> None:
     window = open_window()
     page = window.pages.chat().page
@@ -220,3 +210,48 @@ def test_an_export_is_confirmed_by_a_notice_that_shows_the_file(
     notice.further.click()
     assert shown == [str(tmp_path)]
     assert not notice.isVisible()
+
+
+# ---------------------------------------------------------------- a library that cannot be written
+
+
+def test_the_window_says_as_long_as_something_is_not_saved(open_window: Open) -> None:
+    window = open_window()
+    folder = window.context.session.library.folder
+    assert folder is not None
+    lock = Lock(folder)
+    lock.hold()
+    window.pages.chat().sending.send("hello")
+    notice = window.pages.chat().page.notice
+    assert window.status.text("unsaved") == "Not saved yet"
+    assert "Safelight keeps trying" in notice.message.text()
+    notice.hide()
+    assert window.status.labels["unsaved"].isVisible()
+    lock.let_go()
+    window.context.session.saving.save()
+    assert window.status.text("unsaved") == "Everything is saved"
+    assert [summary.title for summary in window.context.session.library.summaries()] == ["hello"]
+    lock.close()
+
+
+def test_closing_is_put_off_once_where_nothing_can_be_saved(open_window: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saving, "CLOSING_SECONDS", 0.1)
+    window = open_window()
+    folder = window.context.session.library.folder
+    assert folder is not None
+
+    def full(path: Path, _text: str, *, private: bool) -> None:
+        raise SafelightError(f"the disk is full, so {path} was not written ({private})")
+
+    lock = Lock(folder)
+    lock.hold()
+    window.pages.chat().sending.send("hello")
+    notice = window.pages.chat().page.notice
+    with monkeypatch.context() as patched:
+        patched.setattr(saving, "write_text", full)
+        assert not window.close()
+        assert window.isVisible()
+        assert "if you close Safelight again, the rest is lost" in notice.message.text()
+    assert window.close()
+    lock.close()
+    assert list(stored(folder)) == ["hello"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.context import CHAT, DECISIONS, INSPECTOR, MODELS, RACE, SERVER, SUDOKU
@@ -22,14 +23,31 @@ def lit(window: MainWindow) -> list[str]:
     return [name for name, tool in window.topbar.places.items() if tool.isChecked()]
 
 
+class Watch(QObject):
+    """Notes each widget that is shown as a window: one shown before it has a parent flashes as such."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown: list[str] = []
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Show and isinstance(watched, QWidget) and watched.isWindow():
+            self.shown.append(type(watched).__name__)
+        return False
+
+
 def test_the_top_bar_has_four_places_and_keys_reach_every_page(qtbot: QtBot, open_window: Open) -> None:
-    window = open_window()
+    window, watch = open_window(), Watch()
+    QApplication.instance().installEventFilter(watch)
     assert [entry.name for entry in PLACES] == [CHAT, INSPECTOR, SUDOKU, RACE]
     places = {DECISIONS: [RACE], MODELS: [], SERVER: []}
     for number, entry in enumerate(PAGES, start=1):
         qtbot.keyClick(window, Qt.Key(Qt.Key.Key_0 + number), CONTROL)
         assert window.pages.current is window.pages[entry.name]
         assert lit(window) == places.get(entry.name, [entry.name])
+        QApplication.processEvents()
+    QApplication.instance().removeEventFilter(watch)
+    assert watch.shown == []
 
 
 def test_the_pages_of_a_place_are_tabs(qtbot: QtBot, open_window: Open) -> None:
@@ -105,3 +123,35 @@ def test_advanced_settings_stay_open(open_window: Open) -> None:
     window.strip.advanced.click()
     window.dialogs.sampler_asked.emit("accept_probability")  # from the palette
     assert window.focusWidget() is advanced
+
+
+def place(window: QWidget, widget: QWidget) -> tuple[QPoint, int, int]:
+    """The corner of a widget within its window, and its size."""
+    return widget.mapTo(window, QPoint()), widget.width(), widget.height()
+
+
+def test_a_message_is_over_the_page(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window()
+    window.show_page(INSPECTOR)
+    page, notice = window.pages.stack.currentWidget(), window.notices.notice
+    qtbot.wait(1)
+    before = place(window, page)
+    window.context.say("Something went wrong. " * 20)
+    qtbot.waitUntil(notice.isVisible)
+    assert place(window, page) == before
+    stack = place(window, window.pages.stack)
+    corner, width, height = place(window, notice)
+    assert (corner.x(), width) == (stack[0].x(), stack[1])
+    assert corner.y() + height == stack[0].y() + stack[2]
+    message = notice.message
+    assert message.height() >= message.heightForWidth(message.width()) > 0
+    window.show_page(DECISIONS)  # made now, so that it is the newest of the window's widgets
+    window.context.say("Something else.")
+    at = notice.mapTo(window, notice.rect().center())
+    shown = window.childAt(at)
+    assert shown is not None
+    assert shown is notice or notice.isAncestorOf(shown)
+    window.resize(window.width() - 60, window.height() - 40)
+    qtbot.waitUntil(lambda: notice.width() == window.pages.stack.width())
+    window.show_page(CHAT)
+    assert not notice.isVisible()
