@@ -1,4 +1,4 @@
-"""The start: whatever one part of it comes upon, the window opens, says so, and every thread ends."""
+"""The start: if a part of it fails, the window opens and says so, and every thread ends. And ``--self-test``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
@@ -18,16 +18,21 @@ from pytestqt.qtbot import QtBot
 
 import app.main
 import app.models.controller
+from app.bridge.engine_thread import EngineLink
+from app.cli import main as command_line
+from app.context import AppContext
 from app.library import Library, LibraryError, NewMessage
 from app.models.jobs import ModelJob
+from app.self_test import SelfTest
 from app.settings import store
 from app.settings.preferences import Preferences
 from app.settings.store import open_settings, user_settings
 from app.system import logs
-from app.system.folders import default_data_folder
+from app.system.folders import Folders, default_data_folder
 from app.window.main_window import MainWindow
 from engine import SafelightError
 from engine.errors import spoken
+from tests.fake_engine import FakeEngine
 
 Open = Callable[..., MainWindow]
 posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has other files and other rights")
@@ -307,3 +312,81 @@ def test_a_full_disk_neither_stops_the_end_nor_the_log(tmp_path: Path, monkeypat
     fill()
     logs.stop()
     assert logs.log.handlers == []
+
+
+# ---------------------------------------------------------------- --self-test, with an engine that needs no model
+
+
+@pytest.fixture
+def window(qtbot: QtBot, settings: QSettings, fake: FakeEngine, tmp_path: Path) -> Iterator[MainWindow]:
+    link = EngineLink(fake)
+    window = MainWindow(
+        AppContext(link, settings, Library.in_memory(), Folders(tmp_path, tmp_path, tmp_path, tmp_path), seed=3)
+    )
+    qtbot.addWidget(window)
+    with qtbot.waitExposed(window):
+        window.show()
+    yield window
+    link.shutdown()
+
+
+def finish(qtbot: QtBot, window: MainWindow, test: SelfTest) -> int:
+    qtbot.waitUntil(lambda: not window.isVisible())
+    return test.code
+
+
+def test_the_answer_is_printed_and_the_window_closes(
+    qtbot: QtBot, window: MainWindow, fake: FakeEngine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    test = SelfTest(window, "What is this?")
+    window.context.load("model")
+    assert finish(qtbot, window, test) == 0
+    [turn] = window.context.session.chat.turns
+    assert fake.prompts[-1][-1]["content"] == turn.prompt == "What is this?"
+    assert capsys.readouterr().out == f"{turn.answer.text}\n"
+
+
+@pytest.mark.parametrize(
+    ("model", "changes", "said"),
+    [
+        ("missing", {}, "there is no model at missing"),
+        ("model", {"fail_at": 1}, "the graphics card fell out"),
+        ("model", {"text_length": 0}, "the answer is done: empty"),
+    ],
+    ids=["not loaded", "raised", "empty"],
+)
+def test_a_model_or_a_run_that_fails_and_an_empty_answer_fail_it(
+    qtbot: QtBot,
+    window: MainWindow,
+    fake: FakeEngine,
+    capsys: pytest.CaptureFixture[str],
+    model: str,
+    changes: dict[str, int],
+    said: str,
+) -> None:
+    vars(fake).update(changes)
+    test = SelfTest(window, "What is this?")
+    window.context.load(model)
+    assert finish(qtbot, window, test) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err
+
+
+def test_a_window_closed_before_the_answer_has_failed(qtbot: QtBot, window: MainWindow) -> None:
+    test = SelfTest(window, "What is this?")
+    window.close()
+    assert finish(qtbot, window, test) == 1
+
+
+def test_a_data_folder_that_cannot_be_used_ends_it_before_a_window_opens(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr("app.main.MainWindow", lambda *_: pytest.fail("a window was opened"))
+    assert command_line.main(["--self-test", "What is this?"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(f"safelight: {tmp_path / 'file'}")
+    assert "cannot be used" in err

@@ -18,7 +18,7 @@ from app.state.run.pace import FULL_SPEED
 from app.state.sudoku.board import Board
 from app.window.main_window import MainWindow
 from engine import SUDOKU as MODEL
-from engine import StepFinished
+from engine import CanvasCommitted, CanvasStarted, StepFinished
 from engine.tasks import sudoku
 from tests.engine.small import photograph
 
@@ -65,17 +65,14 @@ def solve_a_typed_puzzle(qtbot: QtBot, window: MainWindow) -> None:
     canvases = []
     for event in trace.events:
         live.fold(event)
-        if type(event).__name__ in ("CanvasStarted", "StepFinished", "CanvasCommitted") and live.current is not None:
+        if isinstance(event, CanvasStarted | StepFinished | CanvasCommitted) and live.current is not None:
             canvases.append(live.current.tokens(calm=False).copy())
     assert one.scrub.frames == len(canvases)
-    for place in (*range(len(canvases) - 1, -1, -1), *range(len(canvases))):
+    for place in range(len(canvases) - 1, -1, -1):
         one.scrub.slider.setValue(place)
         snapshot = one.run.player.snapshot
         assert snapshot is not None
         assert np.array_equal(snapshot.tokens(calm=False), canvases[place])
-    steps = [event for event in trace.events if isinstance(event, StepFinished)]
-    assert steps[0].top_tokens is not None
-    assert steps[0].top_tokens.shape[1] >= 10
 
     column.inspect.click()
     inspector = window.pages.inspector().page

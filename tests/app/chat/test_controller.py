@@ -15,11 +15,13 @@ from app.chat.controller import ChatController
 from app.design.notice import DetailsDialog
 from app.session.model_slot import ModelChoice
 from app.settings.values import DecodingChoice
+from app.state.chat.rewriting import revision
 from app.state.run.pace import FULL_SPEED
-from engine import BASE, MINI, SUDOKU, WEDLM
+from engine import BASE, GAPS, MINI, SUDOKU, WEDLM, SafelightError
 from engine.catalog import SMALL
 from engine.service import PromptRead
 from engine.tasks import skills, sudoku
+from engine.text.outline import Hole
 from tests.app.chat.asking import answered, enter
 
 Open = Callable[..., ChatController]
@@ -234,3 +236,86 @@ def test_actions_of_a_message_are_seen_under_the_pointer_or_the_keyboard(qtbot: 
     chat.widget.activateWindow()
     first.answer.copy.setFocus()
     assert first.answer.acts.is_seen
+
+
+# ---------------------------------------------------------------- texts with gaps, and changed answers
+
+
+GAPPED = "The sea is [[…]] today."
+
+
+@pytest.fixture
+def gaps(open_chat: Open) -> ChatController:
+    return open_chat(GAPS)
+
+
+def test_what_is_above_the_line_is_the_prompt_and_files_go_with_it(
+    qtbot: QtBot, gaps: ChatController, fake: Any
+) -> None:
+    gaps.page.composer.attach_text("The file says blue.")
+    enter(qtbot, gaps, f"About the weather.\n---\n{GAPPED}")
+    answered(qtbot, gaps)
+    request = fake.requests[-1]
+    content = request.messages[-1]["content"]
+    assert "The file says blue." in content
+    assert content.endswith("About the weather.")
+    assert request.outline == ("The sea is ", Hole(), " today.")
+    assert request.config.max_new_tokens % 8 == 0
+    assert not request.think
+
+
+def test_too_long_a_gap_is_said_and_the_draft_stays(qtbot: QtBot, gaps: ChatController, fake: Any) -> None:
+    enter(qtbot, gaps, "A [[9999 words]] gap.")
+    composer = gaps.page.composer
+    assert composer.hint.text().startswith("a gap has 1 to 2,048 words or tokens")
+    assert composer.text == "A [[9999 words]] gap."
+    assert not fake.requests
+    assert not gaps._context.session.chat.turns
+
+
+def test_a_model_that_writes_word_by_word_gets_the_text_as_it_is(qtbot: QtBot, open_chat: Open, fake: Any) -> None:
+    fake.decoders = ("autoregressive",)
+    gaps = open_chat(GAPS)
+    gaps.page.composer.set_text(GAPPED)
+    assert "gap" not in gaps.page.composer.hint.text()
+    enter(qtbot, gaps, GAPPED)
+    answered(qtbot, gaps)
+    assert fake.requests[-1].outline == ()
+    assert fake.requests[-1].messages[-1]["content"] == GAPPED
+
+
+def test_again_writes_a_changed_answer_in_the_same_manner(qtbot: QtBot, gaps: ChatController, fake: Any) -> None:
+    enter(qtbot, gaps, "Hello.")
+    answered(qtbot, gaps)
+    session = gaps._context.session
+    (turn,) = session.chat.turns
+    first = turn.answer.text
+    gaps.commands.rewrite(turn, revision(first, 0.5))
+    answered(qtbot, gaps)
+    assert fake.requests[-1].outline == (first,)
+    gaps.commands.again(turn)
+    answered(qtbot, gaps)
+    assert (fake.requests[-1].outline, fake.requests[-1].noise) == ((first,), 0.5)
+    assert fake.seeds[-1] != fake.seeds[-2]
+    session.choose_answer(turn, 0)
+    gaps.commands.again(turn)
+    answered(qtbot, gaps)
+    assert fake.requests[-1].outline == ()
+
+
+def test_a_persons_own_version_needs_an_idle_conversation(qtbot: QtBot, gaps: ChatController, fake: Any) -> None:
+    enter(qtbot, gaps, "Hello.")
+    answered(qtbot, gaps)
+    session = gaps._context.session
+    (turn,) = session.chat.turns
+    fake.hold = True
+    gaps.commands.again(turn)
+    qtbot.waitUntil(lambda: session.active is not None)
+    with pytest.raises(SafelightError, match="being written"):
+        session.put(turn, "mine")
+    fake.hold = False
+    fake.gate.release(10)
+    answered(qtbot, gaps)
+    session.put(turn, "mine")
+    assert [answer.text for answer in turn.answers.items][-1] == "mine"
+    assert not turn.answer.has_trace

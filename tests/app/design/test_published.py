@@ -1,19 +1,17 @@
-"""The theme and reduced motion are read by widgets, in sight or not, from where they are published."""
+"""The theme and reduced motion are read by widgets, in sight or not, from where they are published; icons come late."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from PySide6.QtWidgets import QPushButton
+import pytest
+from PySide6.QtCore import QSize
+from PySide6.QtGui import QColor, QIcon
+from PySide6.QtWidgets import QApplication, QPushButton
+from pytestqt.qtbot import QtBot
 
 from app.chat.markdown_view.widget import MarkdownView
 from app.design import icons, motion, themes
 from app.design.stylesheet import apply_theme
-from app.design.tokens import PAPER
-
-if TYPE_CHECKING:
-    from PySide6.QtWidgets import QApplication
-    from pytestqt.qtbot import QtBot
+from app.design.tokens import DARKROOM, PAPER
 
 
 def test_a_theme_that_is_applied_is_published_before_what_measures_is_called(qapp: QApplication) -> None:
@@ -49,3 +47,25 @@ def test_motion_is_announced_when_it_changes() -> None:
         motion.set_reduced(reduced)
     motion.changed.disconnect(hearing)
     assert heard == [True, False]
+
+
+def shades(icon: QIcon) -> set[str]:
+    """The colours of all opaque pixels."""
+    image = icon.pixmap(QSize(32, 32)).toImage()
+    found = [image.pixelColor(x, y) for x in range(image.width()) for y in range(image.height())]
+    return {shade.name() for shade in found if shade.alpha() == 255}
+
+
+def test_a_button_waits_for_its_icon(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(icons, "_font", None)
+    button = QPushButton()
+    qtbot.addWidget(button)
+    icons.set_icon(button, "cog-outline")
+    size = button.sizeHint()
+    assert not icons.is_loaded()
+    assert shades(button.icon()) == set()
+    icons.load()
+    assert QColor(DARKROOM.ink).name() in shades(button.icon())
+    assert button.sizeHint() == size  # nothing moves when the icon comes
+    icons.set_icon(button, "cog-outline", "accent")
+    assert DARKROOM.accent in shades(button.icon())

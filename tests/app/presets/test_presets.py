@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QMimeData, Qt
+from PySide6.QtCore import QMimeData
 from pytestqt.qtbot import QtBot
 
 from app.design.text_field import LONGEST_LINE
@@ -49,11 +49,6 @@ def again(store: PresetStore) -> PresetStore:
     return PresetStore(store.path.parent)
 
 
-def names_beside(store: PresetStore) -> list[str]:
-    """What is in the data folder, but for the lock, which stays."""
-    return [path.name for path in store.path.parent.iterdir() if path.suffix != ".lock"]
-
-
 # ---------------------------------------------------------------- presets and their file
 
 
@@ -90,7 +85,13 @@ def test_presets_survive_a_restart(store: PresetStore) -> None:
     assert found.problem == ""
     assert found.find("2") == CLERK
     assert found.find("gone").id == DEFAULT
-    assert names_beside(store) == [FILE]
+    left = [path.name for path in store.path.parent.iterdir() if path.suffix != ".lock"]
+    assert left == [FILE]
+    letter = POET.replace(decoding=DecodingChoice("autoregressive", acceptance=""))
+    quick = CLERK.replace(decoding=DecodingChoice(token_thoughts=True, acceptance="confidence_threshold"))
+    store.put(letter)
+    store.put(quick)
+    assert (again(store).problem, again(store).own) == ("", (letter, quick))
 
 
 @pytest.mark.parametrize(
@@ -190,17 +191,13 @@ def test_windows_keep_each_others_presets(store: PresetStore) -> None:
     one.remove(POET.id)
     assert other.own[0] == POET
     other.put(POET)
-    assert again(store).own == (kind, singer.replace(think=True), scribe, POET)
-
-
-def test_a_file_that_has_gone_or_been_damaged_meanwhile_takes_nothing_along(store: PresetStore) -> None:
-    store.path.unlink()
-    store.put(POET.replace(name="Ours"))
-    assert again(store).own == (POET.replace(name="Ours"), CLERK)
-    store.path.write_text("{")
-    store.put(POET)
-    assert again(store).own == (POET, CLERK)
-    assert store.set_aside is not None
+    whole = (kind, singer.replace(think=True), scribe, POET)
+    assert again(store).own == whole
+    for damage in (lambda: other.path.unlink(), lambda: other.path.write_text("{")):
+        damage()
+        other.put(POET)  # what another window has lost is written again
+        assert again(store).own == whole
+    assert other.set_aside is not None
 
 
 def test_a_lock_that_another_window_holds_is_not_waited_for(store: PresetStore) -> None:
@@ -209,14 +206,6 @@ def test_a_lock_that_another_window_holds_is_not_waited_for(store: PresetStore) 
     assert again(store).own == (POET, CLERK)
     store.remove(POET.id)
     assert again(store).own == (CLERK,)
-
-
-def test_all_that_a_preset_sets_is_kept(store: PresetStore) -> None:
-    letter = POET.replace(decoding=DecodingChoice("autoregressive", acceptance=""))
-    quick = CLERK.replace(decoding=DecodingChoice(token_thoughts=True, acceptance="confidence_threshold"))
-    store.put(letter)
-    store.put(quick)
-    assert (again(store).problem, again(store).own) == ("", (letter, quick))
 
 
 # ---------------------------------------------------------------- the editor
@@ -298,7 +287,7 @@ def test_what_is_invalid_is_said_and_waits(qtbot: QtBot, editor: PresetEditor, s
     form.name.selectAll()
     qtbot.keyClicks(form.name, "clerk")
     form.system_prompt.setPlainText("Half a thought")
-    assert editor.message.text() == "There is another preset called “clerk”. Choose another name."
+    assert "another preset called “clerk”" in editor.message.text()
     assert not editor.list.isEnabled()
     editor.accept()
     assert editor.isVisible()
@@ -309,17 +298,14 @@ def test_what_is_invalid_is_said_and_waits(qtbot: QtBot, editor: PresetEditor, s
     assert editor.list.isEnabled()
     editor.accept()
     assert not editor.isVisible()
-    assert again(store).own[0] == POET.replace(name="Bard", system_prompt="Half a thought")
-
-
-def test_esc_drops_what_is_invalid(qtbot: QtBot, editor: PresetEditor, store: PresetStore) -> None:
-    editor.form.name.setFocus()
-    editor.form.name.selectAll()
-    qtbot.keyClick(editor.form.name, Qt.Key.Key_Delete)
-    assert editor.message.text() == "The preset has no name. Write one."
-    editor.reject()
-    assert not editor.isVisible()
-    assert again(store).own == (POET, CLERK)
+    bard = POET.replace(name="Bard", system_prompt="Half a thought")
+    assert again(store).own == (bard, CLERK)
+    editor.show()
+    form.name.clear()
+    form.name.textEdited.emit("")
+    assert "has no name" in editor.message.text()
+    editor.reject()  # drops what is invalid
+    assert (editor.isVisible(), again(store).own) == (False, (bard, CLERK))
 
 
 def confirm(editor: PresetEditor) -> None:
@@ -385,7 +371,7 @@ def picker(qtbot: QtBot, store: PresetStore) -> PresetPicker:
 
 
 def choose(picker: PresetPicker, id: str) -> None:
-    """As by a click or Enter in the list."""
+    """Acts as a click or Enter in the list does."""
     index = picker.findData(id)
     picker.setCurrentIndex(index)
     picker.activated.emit(index)

@@ -1,4 +1,4 @@
-"""Asking and keeping: what is on show is in the library, branches and all, whatever happens to the run."""
+"""Asking and keeping: all that is shown is in the library, branches too, whatever happens to the run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def ask(qtbot: QtBot, desk: Desk, prompt: str, files: tuple[Attachment, ...] = (
 
 
 def reopened(desk: Desk) -> ChatState:
-    """The conversation on show as the library has it."""
+    """Returns the shown conversation as the library has it."""
     other = Session(desk.session.library, desk.link, SettingsValues())
     assert desk.session.conversation is not None
     other.open(desk.session.conversation)
@@ -179,9 +179,9 @@ def test_nothing_is_counted_in_the_thread_of_the_window(
     threads: list[threading.Thread] = []
     rendered = fake.load_model(MINI).chat_template.render
 
-    def render(*told: Any, **options: Any) -> str:
+    def render(*given: Any, **options: Any) -> str:
         threads.append(threading.current_thread())
-        return str(rendered(*told, **options))
+        return str(rendered(*given, **options))
 
     noted = SimpleNamespace(render=render)
     monkeypatch.setattr(fake._model, "chat_template", noted)

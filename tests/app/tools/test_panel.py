@@ -43,8 +43,13 @@ def box(tmp_path: Path) -> Iterator[Toolbox]:
 
 
 @pytest.fixture
-def panel(qtbot: QtBot, box: Toolbox) -> ToolsPanel:
-    made = ToolsPanel(box)
+def model() -> SimpleNamespace:
+    return SimpleNamespace(title="Some", reads_tools=True)
+
+
+@pytest.fixture
+def panel(qtbot: QtBot, box: Toolbox, model: SimpleNamespace) -> ToolsPanel:
+    made = ToolsPanel(box, lambda: model)
     qtbot.addWidget(made)
     made.show()
     return made
@@ -142,11 +147,9 @@ def test_texts_are_read_as_guides_write_them() -> None:
             read_pasted(wrong)
 
 
-def test_a_server_is_shown_switched_and_removed(qtbot: QtBot, box: Toolbox, tmp_path: Path) -> None:
-    model = SimpleNamespace(title="Some", reads_tools=True)
-    panel = ToolsPanel(box, lambda: model)
-    qtbot.addWidget(panel)
-    panel.show()
+def test_a_server_is_shown_switched_and_removed(
+    qtbot: QtBot, panel: ToolsPanel, model: SimpleNamespace, box: Toolbox, tmp_path: Path
+) -> None:
     box.set_servers((running(tmp_path),))
     qtbot.waitUntil(lambda: "one" in panel.rows and panel.rows["one"].state.text() == "● Ready · 1 tool", timeout=SOON)
     row, (tool,) = panel.rows["one"], box.offered
