@@ -19,7 +19,7 @@ from app.settings import store
 from app.window.pages import PAGES
 from engine import MINI, SUDOKU
 from engine.catalog import SMALL
-from engine.service import LoadFailed, ModelLoaded
+from engine.service import LoadFailed
 
 Open = Callable[..., AppContext]
 
@@ -93,14 +93,6 @@ def test_a_model_that_cannot_be_loaded_leaves_the_one_before(qtbot: QtBot, open_
     assert crash.endswith("Safelight Sudoku is loaded instead.")
 
 
-def test_a_model_that_was_asked_for_twice_is_the_latter(open_context: Open) -> None:
-    context = open_context()
-    assert context.model is not None
-    again = dataclasses.replace(context.model)
-    context.slot._apply([ModelLoaded(again)])
-    assert context.model is again
-
-
 def test_without_a_model_before_the_small_ones_are_loaded(qtbot: QtBot, open_context: Open) -> None:
     context = open_context(None)
     said = messages(context)
@@ -143,20 +135,6 @@ def test_a_model_is_let_go_of(qtbot: QtBot, open_context: Open) -> None:
     context.slot.unload()  # goes back to the one before
     qtbot.waitUntil(lambda: context.loading is None)
     assert context.slot.choice == ModelChoice(MINI)
-
-
-def test_what_was_loaded_before_an_unloading_is_not_taken_for_what_is_loaded_after_it(
-    qtbot: QtBot, open_context: Open
-) -> None:
-    context = open_context()
-    first = context.model
-    assert first is not None
-    context.slot.unload()
-    context.load(MINI)
-    models: list[object] = []
-    context.slot.changed.connect(lambda: models.append(context.model))
-    qtbot.waitUntil(lambda: context.model is not None)
-    assert first not in models
 
 
 # ---------------------------------------------------------------- what is possible now

@@ -8,7 +8,6 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from app.bridge.engine_thread import EngineLink
 from app.cli import main as command_line
 from app.context import AppContext
 from app.library import Library, LibraryError, NewMessage
-from app.models.jobs import ModelJob
 from app.self_test import SelfTest
 from app.settings import store
 from app.settings.preferences import Preferences
@@ -151,19 +149,6 @@ def test_every_thread_ends_where_the_window_cannot_be_made(
     assert (signal.getsignal(signal.SIGINT), sys.excepthook) == before
 
 
-def test_what_fails_at_the_end_keeps_nothing_else_from_ending(open_window: Open) -> None:
-    window = open_window()
-    context, jobs = window.context, window.pages.models().jobs
-    jobs.submit(ModelJob("x", "plan", lambda _control: None))
-    context.at_end(fails(RuntimeError("two")))
-    context.at_end(fails(RuntimeError("one")))
-    with pytest.raises(RuntimeError, match="two"):
-        window.close()
-    assert not context.backend.is_alive
-    assert not jobs.is_alive
-    assert not context.library.is_open
-
-
 @posix
 def test_ctrl_c_closes_the_window_in_order_also_while_it_is_being_made() -> None:
     code = (
@@ -289,29 +274,6 @@ def test_the_app_runs_without_a_log(
         monkeypatch.undo()
         logs.stop()
     assert capfd.readouterr().err == ""
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux's file that is always full")
-def test_a_full_disk_neither_stops_the_end_nor_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = logs.start(tmp_path / "log")
-    (handler,) = logs.log.handlers
-    assert isinstance(handler, RotatingFileHandler)
-
-    def fill() -> None:
-        handler.stream.close()
-        with monkeypatch.context() as patch:
-            patch.setattr(handler, "baseFilename", "/dev/full")
-            handler.stream = handler._open()  # as the handler opens its own
-        logs.log.info("lost")
-
-    logs.log.info("written")
-    fill()
-    handler.doRollover()
-    logs.log.info("kept")
-    assert path.read_text(encoding="utf-8").rstrip().endswith("kept")
-    fill()
-    logs.stop()
-    assert logs.log.handlers == []
 
 
 # ---------------------------------------------------------------- --self-test, with an engine that needs no model

@@ -260,14 +260,3 @@ def test_a_view_takes_positions_that_are_not_there_yet() -> None:
     view.show_all()
     replay.refresh()
     assert len(replay.frames) == STEPS + 2
-
-
-def test_a_view_is_of_the_same_run() -> None:
-    trace = Recorded(run(1))
-    trace.fail("The disk was full.")
-    view = RunView(trace)
-    assert view.header is trace.header
-    assert (view.piece(7), view.is_special(1)) == (trace.piece(7), True)
-    assert (view.failure, view.notice) == (trace.failure, trace.notice)
-    assert view.reply() == trace.reply()
-    assert view.path is None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QEvent, QPointF
+from PySide6.QtCore import QEvent, QPointF, Qt
 from PySide6.QtGui import QEnterEvent, QGuiApplication
 from PySide6.QtWidgets import QApplication, QDialog, QLabel, QPlainTextEdit, QPushButton
 from pytestqt.qtbot import QtBot
@@ -16,7 +16,6 @@ from app.design.notice import DetailsDialog
 from app.session.model_slot import ModelChoice
 from app.settings.values import DecodingChoice
 from app.state.chat.rewriting import revision
-from app.state.run.pace import FULL_SPEED
 from engine import BASE, GAPS, MINI, SUDOKU, WEDLM, SafelightError
 from engine.catalog import SMALL
 from engine.service import PromptRead
@@ -81,50 +80,36 @@ def test_an_introduction_says_how_the_decoder_writes(
         assert introduction.text().startswith("One token at a time")
 
 
-def test_stop_is_skip_while_a_computed_answer_is_shown(qtbot: QtBot, open_chat: Open, fake: Any) -> None:
+def test_a_computed_answer_that_is_being_shown_is_skipped_by_stop_enter_and_send(
+    qtbot: QtBot, open_chat: Open, fake: Any
+) -> None:
     chat = open_chat()
-    pacing = chat._context.backend.pacing
+    composer, pacing = chat.page.composer, chat._context.backend.pacing
     fake.hold = True
     pacing.set_speed(0.001)
     enter(qtbot, chat, "hello")
     view = chat.page.turns[0].answer
     qtbot.waitUntil(view.stop.isVisible)
     assert view.stop.text() == "■ Stop"
+    enter(qtbot, chat, "and then")  # while it is written, which keeps the draft
+    assert (len(chat._session.chat.turns), composer.text) == (1, "and then")
+    fake.hold = False
     fake.gate.release(10)
-    qtbot.waitUntil(lambda: pacing.is_computed)
-    assert (view.stop.text(), view.stop.accessibleName()) == ("Skip", "Skip to the end")
-    assert chat.page.composer.hint.text() == "An answer is still being shown; Esc skips to its end"
-    view.stop.click()
-    [answer] = answered(qtbot, chat)
-    assert (answer.status, view.text.text()) == ("done", answer.text)
-
-
-def test_enter_skips_to_the_end_of_what_is_only_being_shown_and_sends(qtbot: QtBot, open_chat: Open) -> None:
-    chat = open_chat()
-    pacing = chat._context.backend.pacing
-    pacing.set_speed(0.001)
-    enter(qtbot, chat, "hello")
-    for number, send in enumerate((lambda: enter(qtbot, chat, "and then"), chat.page.composer.send.click), 1):
+    for number, send in enumerate((lambda: qtbot.keyClick(composer.edit, Qt.Key.Key_Return), composer.send.click), 1):
         qtbot.waitUntil(lambda: pacing.is_computed)
         answer = chat._session.chat.turns[-1].answer
         assert answer.status != "done"
-        chat.page.composer.set_text("and then")
+        composer.set_text("and then")
         send()
         assert answer.status == "done"
         assert answer.text
-        assert (len(chat._session.chat.turns), chat.page.composer.text) == (number + 1, "")
-    pacing.set_speed(FULL_SPEED)
-    answered(qtbot, chat, 3)
-
-
-def test_while_an_answer_is_being_written_enter_keeps_the_draft(qtbot: QtBot, open_chat: Open, fake: Any) -> None:
-    chat = open_chat()
-    fake.hold = True
-    enter(qtbot, chat, "hello")
-    enter(qtbot, chat, "and then")
-    assert (len(chat._session.chat.turns), chat.page.composer.text) == (1, "and then")
-    fake.gate.release(10)
-    answered(qtbot, chat)
+        assert (len(chat._session.chat.turns), composer.text) == (number + 1, "")
+    qtbot.waitUntil(lambda: pacing.is_computed)
+    stop = chat.page.turns[-1].answer.stop
+    assert (stop.text(), stop.accessibleName()) == ("Skip", "Skip to the end")
+    assert composer.hint.text() == "An answer is still being shown; Esc skips to its end"
+    stop.click()
+    assert answered(qtbot, chat, 3)[2].status == "done"
 
 
 def test_the_reading_of_a_long_prompt_is_a_bar_in_tokens(qtbot: QtBot, open_chat: Open, fake: Any) -> None:

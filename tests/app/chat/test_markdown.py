@@ -25,7 +25,7 @@ from app.chat.markdown_view.blocks import (
     safe,
     verbatim_rows,
 )
-from app.chat.markdown_view.parse import MAX_CELLS, MAX_IN_PARAGRAPH, Reading, opens, parse
+from app.chat.markdown_view.parse import MAX_CELLS, MAX_IN_PARAGRAPH, opens, parse
 from app.chat.markdown_view.slow import INK, MAX_NESTED, SIZE, may_be_drawn, parts, typeset
 
 
@@ -246,15 +246,6 @@ def test_a_formula_nested_deeper_than_anybody_writes_is_not_tried() -> None:
     for opener, closer in (("{", "}"), (r"\left(", r"\right)"), (r"\begin{matrix}", r"\end{matrix}")):
         deep = MAX_NESTED + 1
         assert not may_be_drawn(opener * deep + "x" + closer * deep)
-
-
-def test_a_long_text_is_read_part_by_part() -> None:
-    read = Reading("# One\n\n" + "*two*\n\n" * 100)
-    assert read.step()
-    assert read.blocks == [Heading(1, (Text("One"),))]
-    while read.step():
-        pass
-    assert len(read.blocks) == 101
 
 
 @pytest.mark.parametrize("table", ["|a|b|\n|-|-|\n" + "|1|2|\n" * 600, "|" + "a|" * 100 + "\n|" + "-|" * 100 + "\n"])

@@ -7,7 +7,6 @@ import gc
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PySide6.QtCore import QMimeData, Qt
@@ -18,7 +17,6 @@ from pytestqt.qtbot import QtBot
 from app.chat.composer.composer import Composer
 from app.chat.controller import ChatController, build
 from app.context import AppContext
-from app.library import pictures
 from app.pictures import bar
 from app.pictures.bar import PictureThumb, PictureWindow
 from app.session.model_slot import Ready
@@ -241,32 +239,6 @@ def test_a_missing_picture_is_said_and_left_out(chat: ChatController, red: str, 
     qtbot.waitUntil(lambda: bool(thumbs(chat)) and thumbs(chat)[-1].is_missing)
     assert "missing or damaged" in thumbs(chat)[-1].accessibleName()
     assert ask(chat, qtbot, "Go on.") == ()
-
-
-def test_what_a_reopened_conversation_shows_is_read_in_the_background(
-    chat: ChatController, red: str, tmp_path: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "blue.png").write_bytes(BLUE.data)
-    put(qtbot, chat.page.composer, red, str(tmp_path / "blue.png"))
-    ask(chat, qtbot, "What are they?")
-    session, readers = chat._session, list[threading.Thread]()
-    conversation, read_bytes = session.conversation, pictures.read_bytes
-    assert conversation is not None
-    session.open_new()
-    gc.collect()
-    forget_pictures(chat)
-
-    def noted(*given: Any, **options: Any) -> bytes:
-        readers.append(threading.current_thread())
-        return read_bytes(*given, **options)
-
-    monkeypatch.setattr(pictures, "read_bytes", noted)
-    monkeypatch.setattr(pictures, "RECENT_BYTES", 1)
-    session.open(conversation)
-    qtbot.waitUntil(lambda: not session._fetching.is_busy and not any(thumb._loading.is_busy for thumb in thumbs(chat)))
-    assert ask(chat, qtbot, "Go on.") == (RED, BLUE)
-    assert readers
-    assert threading.main_thread() not in readers
 
 
 def test_a_model_that_cannot_see_says_so_and_the_draft_stays(

@@ -14,7 +14,6 @@ from pytestqt.qtbot import QtBot
 
 from app.window.main_window import MainWindow
 from engine import MINI, SUDOKU
-from tests.fake_engine import FakeEngine
 
 Open = Callable[..., MainWindow]
 
@@ -28,8 +27,9 @@ def ask(qtbot: QtBot, window: MainWindow, text: str) -> None:
     qtbot.keyClick(window.pages.chat().page.composer.edit, Qt.Key.Key_Return)
 
 
-def test_sending_waits_for_the_model_and_says_so(qtbot: QtBot, open_window: Open) -> None:
+def test_sending_waits_for_the_model_whose_device_is_shown(qtbot: QtBot, open_window: Open, fake: Any) -> None:
     window = open_window(model=None)
+    fake.placement.is_news, fake.device = True, "mps:0"
     composer = window.pages.chat().page.composer
     assert not composer.send.isEnabled()
     assert composer.hint.text() == "No model is loaded. Choose one above"
@@ -43,20 +43,11 @@ def test_sending_waits_for_the_model_and_says_so(qtbot: QtBot, open_window: Open
     qtbot.waitUntil(lambda: window.context.model is not None)
     assert composer.send.isEnabled()
     assert not window.indicators.progress.isVisible()
-    assert window.topbar.facts.text() == "1.6 M parameters · CPU"
-
-
-def test_a_device_that_was_never_tried_is_said_to_be_experimental(
-    qtbot: QtBot, open_window: Open, fake: FakeEngine
-) -> None:
-    window = open_window(model=None)
-    fake.placement.is_news = True
-    for device, shown in (("mps:0", "MPS:0 · experimental"), ("cpu", "CPU")):
-        fake.device, fake.placement.reason = device, f"{device} is what it is"
-        window.context.load(MINI)
-        qtbot.waitUntil(lambda: window.topbar.facts.text().endswith(shown))  # noqa: B023
-        assert window.topbar.facts.text() == f"1.6 M parameters · {shown}"
-        assert f"Reason for this device: {device} is what it is." in window.status.labels["device"].toolTip()
+    assert window.topbar.facts.text() == "1.6 M parameters · MPS:0 · experimental"
+    fake.device, fake.placement.reason = "cpu", "cpu is what it is"
+    window.context.load(MINI)
+    qtbot.waitUntil(lambda: window.topbar.facts.text() == "1.6 M parameters · CPU")
+    assert "Reason for this device: cpu is what it is." in window.status.labels["device"].toolTip()
 
 
 def test_another_model_stops_the_answer_first(qtbot: QtBot, open_window: Open, fake: Any) -> None:

@@ -281,14 +281,6 @@ def test_escape_clears_the_search_at_once_and_is_the_windows_after(qtbot):
     assert pressed == ["search x", "search ", "window"]
 
 
-def test_from_the_search_into_the_list(sidebar, emitted):
-    sidebar.search.setText("talk")
-    QTest.keyClick(sidebar.search, Qt.Key.Key_Return)
-    QTest.keyClick(sidebar.search, Qt.Key.Key_Down)
-    assert sidebar.list.hasFocus()
-    assert emitted == [("searched", "talk"), ("opened", 1)]
-
-
 def test_empty_states_say_what_is_so(sidebar, emitted):
     sidebar.show_conversations([], None, NOW)
     assert sidebar.nothing_yet.isVisible()
