@@ -86,10 +86,10 @@ def test_a_library_that_cannot_be_purged_or_opened_is_left_alone(
     assert "conversations are not saved" in said(open_window(None))
 
 
+@pytest.mark.parametrize("error", [LibraryError("the disk sleeps"), RecursionError("too deep")])
 def test_a_part_that_fails_costs_that_part_and_is_said(
-    qtbot: QtBot, open_window: Open, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, open_window: Open, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    error = RecursionError("too deep")
     monkeypatch.setattr(Library, "summaries", fails(error))
     monkeypatch.setattr(app.models.controller, "entries", fails(OverflowError("of the models")))
     (default_data_folder() / "presets.json").mkdir(parents=True)
@@ -135,7 +135,7 @@ def test_a_data_folder_that_is_no_path_is_said(settings: QSettings, folder: obje
     assert "Choose it again" in store.unread(settings)
 
 
-# ---------------------------------------------------------------- every way out
+# ---------------------------------------------------------------- every exit
 
 
 def test_every_thread_ends_where_the_window_cannot_be_made(

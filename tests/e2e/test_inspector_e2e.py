@@ -191,7 +191,7 @@ def compare_two_seeds(qtbot: QtBot, window: MainWindow, first: Answer) -> None:
     ("prompt", "walks"),
     [
         ("Count from 4 to 43.", (open_it, fork_without_a_change, write_spans_again)),
-        (WORD, (compare_two_seeds, pin_a_cell_and_ban_a_token, measure_influence, read_it_once_more)),
+        (WORD, (measure_influence, compare_two_seeds, pin_a_cell_and_ban_a_token, read_it_once_more)),
     ],
     ids=["blocks", "word"],
 )

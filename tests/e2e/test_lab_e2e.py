@@ -120,6 +120,12 @@ def decide_singly_and_jointly_and_inspect(qtbot: QtBot, window: MainWindow) -> N
     assert window.pages.stack.currentWidget() is inspector
     assert inspector.player.trace is not None
     assert len(inspector.player.trace.header.slots) == 3
+    window.show_page(DECISIONS)
+    one.questions.show_drafts([draft.as_kind("choice") for draft in one.questions.drafts])
+    one.decide.click()
+    assert not page.is_busy
+    assert one.questions.cards[1].editor is not None
+    assert not one.questions.cards[1].editor.problem.isHidden()
 
 
 def test_a_race_is_run_and_a_text_is_decided(qtbot: QtBot, window_with: Callable[[str], MainWindow]) -> None:

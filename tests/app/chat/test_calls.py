@@ -32,7 +32,7 @@ def call(name: str, **arguments: int) -> str:
 
 @pytest.fixture
 def said(fake: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the model writes in its runs, one text a run; the last one again and again."""
+    """Texts that the model writes, one a run; the last one again and again."""
     texts: list[str] = []
     piece = FakeTokenizer.piece
 

@@ -17,6 +17,7 @@ from pytestqt.qtbot import QtBot
 from app.chat.composer.composer import Composer
 from app.chat.controller import ChatController, build
 from app.context import AppContext
+from app.library import pictures
 from app.pictures import bar
 from app.pictures.bar import PictureThumb, PictureWindow
 from app.session.model_slot import Ready
@@ -194,6 +195,7 @@ def test_a_question_to_a_model_that_reads_no_history_takes_the_last_picture_alon
     assert model is not None
     blind = dataclasses.replace(model, reads_history=False, reads_system=False)
     monkeypatch.setattr(chat._context.slot, "state", Ready(blind))
+    monkeypatch.setattr(pictures, "RECENT_BYTES", 1)  # so that they are read from the disk again
     put(qtbot, chat.page.composer, red)
     assert ask(chat, qtbot, "What is it?") == (RED,)
     assert [image_digests([message]) for message in chat._pending()] == [(), (), (RED.digest,)]

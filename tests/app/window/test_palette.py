@@ -59,10 +59,15 @@ def test_typing_filters_and_enter_runs(qtbot: QtBot, opened: Opened) -> None:
         ("new zebra", []),
     ],
 )
-def test_all_words_are_found_and_words_that_begin_so_come_first(opened: Opened, query: str, found: list[str]) -> None:
+def test_all_words_are_found_and_words_that_begin_so_come_first(
+    qtbot: QtBot, opened: Opened, query: str, found: list[str]
+) -> None:
     opened.palette.field.setText(query)
     assert opened.titles == found
     assert ("No match" in opened.palette.hint.text()) == (not found)
+    if not found:
+        qtbot.keyClick(opened.palette.field, Qt.Key.Key_Return)
+        assert opened.palette.isVisible()
 
 
 def test_arrows_move_while_the_field_keeps_the_keyboard(qtbot: QtBot, opened: Opened) -> None:

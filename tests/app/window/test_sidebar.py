@@ -41,7 +41,7 @@ def sidebar(qtbot):
 
 @pytest.fixture
 def emitted(sidebar) -> list[tuple[object, ...]]:
-    """All that the sidebar emits, in order."""
+    """Everything that the sidebar emits, in order."""
     found: list[tuple[object, ...]] = []
     for name in (
         *("new_asked", "opened", "renamed", "pin_asked", "delete_asked", "undo_asked"),
