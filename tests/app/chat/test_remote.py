@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator
 
@@ -18,7 +17,6 @@ from app.state.chat.conversation import Answer
 from app.state.run.stats import RunFigures
 from engine.service import BackendRouter
 from engine.service.remote import RemoteBackend
-from tests.app.chat.test_calls import SUMS
 from tests.engine.hub.rude_server import Request, Rude
 from tests.engine.service.remote.servers import SSE, chunk, events, models, serving
 from tests.fake_engine import FakeEngine
@@ -144,28 +142,3 @@ def test_a_server_that_dies_leaves_its_words_and_a_sentence(
     qtbot.waitUntil(lambda: context.session.active is None)
     assert (answer.status, answer.text) == ("failed", "It is **so**")
     assert "was lost" in chat.page.turns[0].answer.remarks.text()
-
-
-def test_a_model_elsewhere_calls_tools_that_run_here(
-    qtbot: QtBot, context: AppContext, slow: Slow, server: Rude
-) -> None:
-    function = {"name": "add", "arguments": '{"first": 2, "second": 40}'}
-    called = {"index": 0, "id": "call-1", "type": "function", "function": function}
-    slow.parts = [events(chunk({"content": "I ask. ", "tool_calls": [called]}), chunk({}, "tool_calls"))]
-    context.tools.set_servers((SUMS,))
-    qtbot.waitUntil(lambda: bool(context.tools.offered), timeout=20_000)
-    session, answer = context.session, ask(context, "What is 2 + 40?")
-    slow.gate.release()
-    qtbot.waitUntil(lambda: bool(answer.rounds), timeout=20_000)
-    [call] = answer.rounds[0].calls
-    qtbot.waitUntil(lambda: call.status == "asking")
-    slow.parts = [events(chunk({"content": "It is 42."}), chunk({}, "stop"))]
-    session.calls.decide(call, "once")
-    slow.gate.release()
-    qtbot.waitUntil(lambda: session.active is None, timeout=20_000)
-    assert (answer.rounds[0].text, call.result, answer.text, answer.status) == ("I ask.", "42", "It is 42.", "done")
-    first, second = (json.loads(request.body) for request in server.requests if b"max_tokens" in request.body)
-    assert {"add", "fail"} <= {tool["function"]["name"] for tool in first["tools"]}
-    assert [message["role"] for message in second["messages"]] == ["user", "assistant", "tool"]
-    assert json.loads(second["messages"][1]["tool_calls"][0]["function"]["arguments"]) == {"first": 2, "second": 40}
-    assert second["messages"][2]["content"] == "42"

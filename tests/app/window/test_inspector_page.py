@@ -1,11 +1,13 @@
-"""The inspector in the window: forks and what they were made from, and a file that is no run."""
+"""The inspector: forks and what they were made from, a file that is no run, lines, and what the backend can do."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
@@ -17,12 +19,15 @@ from app.canvas.view import CanvasView
 from app.context import AppContext
 from app.export.run import Options, export
 from app.inspector.controller import InspectorController
+from app.sudoku.controller import SudokuController
 from app.window.main_window import MainWindow
 from engine import SUDOKU, Recording, gallery, open_trace
 from engine.catalog import SMALL
+from tests.fake_engine import FakeEngine
 
 KEY = Qt.ItemDataRole.UserRole
 Open = Callable[..., MainWindow]
+OpenContext = Callable[..., AppContext]
 
 
 @pytest.fixture
@@ -94,7 +99,7 @@ def test_one_click_loads_the_model_of_the_run_and_forks(qtbot: QtBot, window: Ma
     assert inspector.forks.reason.text() == ""
 
 
-def test_a_damaged_file_is_said(qtbot: QtBot, open_context: Callable[..., AppContext], tmp_path: Path) -> None:
+def test_a_damaged_file_is_said(qtbot: QtBot, open_context: OpenContext, tmp_path: Path) -> None:
     foreign = tmp_path / "foreign.sltrace"
     foreign.write_bytes(b"no trace at all")
     inspector = InspectorController(open_context())
@@ -117,7 +122,7 @@ def rows(view: CanvasView, trace: Recording) -> list[str]:
     return [row for row in found if row]
 
 
-def test_a_times_table_keeps_its_lines(qtbot: QtBot, open_context: Callable[..., AppContext], tmp_path: Path) -> None:
+def test_a_times_table_keeps_its_lines(qtbot: QtBot, open_context: OpenContext, tmp_path: Path) -> None:
     trace = open_trace(next(one.path for one in gallery() if one.path.stem == "times-table"))
     inspector = InspectorController(open_context(None))
     qtbot.addWidget(inspector.widget)
@@ -147,3 +152,82 @@ def test_a_times_table_keeps_its_lines(qtbot: QtBot, open_context: Callable[...,
     starts = [sum(len(event.tokens) for event in trace.committed[:number]) for number in range(len(blocks))]
     ends = [start + end for start, block in zip(starts, blocks, strict=True) for end in block["lineEnds"]]
     assert ends == [place for place, letter in enumerate(trace.text) if letter == "\n"]
+
+
+# ---------------------------------------------------------------- what the backend can do
+
+
+REFUSED = "This cannot be done with Safelight Mini."
+
+
+def inspect_a_run(qtbot: QtBot, context: AppContext) -> InspectorController:
+    assert context.model is not None
+    context.session.ask("hello", (), context.model)
+    qtbot.waitUntil(lambda: context.session.active is None)
+    inspector = InspectorController(context)
+    qtbot.addWidget(inspector.widget)
+    inspector.widget.show()
+    inspector.inspect(context.session.chat.turns[-1].answer.trace, 0)
+    return inspector
+
+
+@pytest.mark.parametrize("able", [True, False])
+def test_a_run_is_forked_and_measured_where_both_can_be_done(
+    qtbot: QtBot, open_context: OpenContext, fake: FakeEngine, able: bool
+) -> None:
+    fake.able = dataclasses.replace(fake.able, forks=able, influence=able)
+    inspector = inspect_a_run(qtbot, open_context())
+    assert inspector.forks.run.isEnabled() == able
+    assert inspector.forks.reason.text() == ("" if able else REFUSED)
+    assert (inspector.page.change.influence.measure.toolTip() == REFUSED) == (not able)
+
+
+def test_a_run_over_masks_is_forked_by_what_applies_to_it(
+    qtbot: QtBot, open_context: OpenContext, fake: FakeEngine
+) -> None:
+    fake.decoders = ("masked_diffusion",)
+    fake.able = dataclasses.replace(fake.able, influence=False, infill=False)
+    inspector = inspect_a_run(qtbot, open_context())
+    forks, page = inspector.forks, inspector.page
+    source = page.player.trace
+    assert source is not None
+    page.show_view(3)
+    assert forks.run.isEnabled()
+    assert not forks.put.isVisibleTo(forks)
+    shown = {name for name, box in forks.boxes.items() if box.isVisibleTo(forks)}
+    assert shown == {"sampling_temperature", "accept_probability"}
+    assert "block diffusion" in page.change.influence.measure.toolTip()
+    page.player.go(len(source.entries))
+    forks.seed.setValue(9)
+    forks.run.click()
+    assert "go to an earlier one" in forks.problem.text()
+    page.player.go(1)
+    forks.run.click()
+    qtbot.waitUntil(lambda: not inspector.continuations.is_forking)
+    assert forks.problem.text() == ""
+    made = page.player.trace
+    assert made is not None
+    assert made.header.changes[-1].seed == 9
+    assert inspector.compare.trace is source
+
+
+def test_a_run_from_left_to_right_is_not_forked(qtbot: QtBot, open_context: OpenContext, fake: FakeEngine) -> None:
+    fake.decoders = ("block_diffusion", "autoregressive")
+    forks = inspect_a_run(qtbot, open_context()).forks
+    assert not forks.run.isEnabled()
+    assert "cannot be changed" in forks.reason.text()
+
+
+@pytest.mark.parametrize("able", [True, False])
+def test_a_puzzle_needs_steps_and_adapters_are_offered_where_there_can_be_some(
+    qtbot: QtBot, open_context: OpenContext, fake: FakeEngine, able: bool
+) -> None:
+    fake.able = dataclasses.replace(fake.able, steps=able, adapters=able)
+    controller: Any = SudokuController(open_context())
+    qtbot.addWidget(controller.widget)
+    controller.widget.show()
+    column = controller.page.column
+    assert ("no denoising steps" in column.reason.text()) == (not able)
+    assert not column.solve.isEnabled()  # Mini was not trained for puzzles
+    assert column.load.isVisible()
+    assert column.adapter.isEnabled() == able
