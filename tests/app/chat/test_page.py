@@ -245,7 +245,7 @@ def test_what_is_too_long_for_the_editor_is_refused_in_words(page: ChatPage) -> 
     assert "another version" in short.editor.hint.text()
 
 
-def test_escape_leaves_the_prompt_as_it_was_and_stops_nothing(qtbot: QtBot, page: ChatPage) -> None:
+def test_escape_and_an_unchanged_text_leave_the_prompt_as_it_was_and_stop_nothing(qtbot: QtBot, page: ChatPage) -> None:
     stopped: list[bool] = []
     QShortcut(QKeySequence("Escape"), page).activated.connect(lambda: stopped.append(True))
     editor, sent = open_editor(page)
@@ -254,6 +254,10 @@ def test_escape_leaves_the_prompt_as_it_was_and_stops_nothing(qtbot: QtBot, page
     qtbot.keyClick(editor.field, Qt.Key.Key_Escape)
     assert prompt.editor is None
     assert prompt.prose.text() == "Prompt 0"
+    prompt.edit.click()
+    assert prompt.editor is not None
+    qtbot.keyClick(prompt.editor.field, Qt.Key.Key_Return)  # unchanged
+    assert prompt.editor is None
     assert sent == stopped == []
     qtbot.waitUntil(prompt.edit.hasFocus)
 
