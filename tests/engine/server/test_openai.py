@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any, Literal
 
 import openai
 import pytest
-from openai.types import Decision
 from pydantic import BaseModel, Field
 
 from engine.catalog import BASE, GAPS, MINI, WEDLM
 from engine.service import LocalBackend
-from tests.engine.server.served import KEY, ScriptedEngine, serving
+from tests.engine.server.openai_client import client_of
+from tests.engine.server.served import ScriptedEngine, Served, serving
 
 QUESTION: Any = [{"role": "user", "content": "Reverse the word robot."}]
 COUNTING: Any = [{"role": "user", "content": "Count from 4 to 43."}]
@@ -27,13 +26,15 @@ SAYS = '<|channel>thought\nHm.<channel|>I look.<|tool_call>call:weather{city:<|"
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[openai.OpenAI]:
-    with serving(LocalBackend(), MINI) as served, _client(served.server.url) as client:
+def served() -> Iterator[Served]:
+    with serving(LocalBackend(), MINI) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def client(served: Served) -> Iterator[openai.OpenAI]:
+    with client_of(served) as client:
         yield client
-
-
-def _client(url: str, key: str = KEY) -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0, _strict_response_validation=True)
 
 
 def test_an_answer_comes_whole_or_streamed_and_its_seed_repeats_it(client: openai.OpenAI) -> None:
@@ -53,19 +54,6 @@ def test_an_answer_comes_whole_or_streamed_and_its_seed_repeats_it(client: opena
     assert chunks[-1].usage.prompt_tokens_details.cached_tokens == whole.usage.prompt_tokens
 
 
-def test_probabilities_repeat_with_the_seed(client: openai.OpenAI) -> None:
-    def told() -> list[tuple[str, float]]:
-        answer = client.chat.completions.create(model=MINI, messages=QUESTION, seed=5, logprobs=True, top_logprobs=20)
-        known = answer.choices[0].logprobs
-        assert known is not None
-        assert known.content is not None
-        assert all(len(entry.top_logprobs) == 20 for entry in known.content)
-        return [(entry.token, entry.logprob) for entry in known.content]
-
-    assert told() == told()
-    assert [token for token, _ in told()] == list("tobor")
-
-
 def test_completions_and_models(client: openai.OpenAI) -> None:
     prompt = f"<|turn>user\n{QUESTION[0]['content']}<turn|>\n<|turn>model\n"
     text = client.completions.create(model=MINI, prompt=prompt, max_tokens=64, seed=3, logprobs=2)
@@ -80,15 +68,11 @@ def test_completions_and_models(client: openai.OpenAI) -> None:
     assert chunks[-1].choices[0].finish_reason == "stop"
     assert [model.id for model in client.models.list()] == [MINI]
     assert client.models.retrieve(MINI).id == MINI
+    replaced = client.chat.completions.create(model="safelight-skills", messages=QUESTION, seed=3)
+    assert replaced.choices[0].message.content == "tobor"
 
 
-def test_the_name_of_a_model_that_it_took_the_place_of_leads_to_mini(client: openai.OpenAI) -> None:
-    names = (MINI, "safelight-skills", "safelight-tools", "safelight-decisions")
-    asked = [client.chat.completions.create(model=name, messages=QUESTION, seed=3) for name in names]
-    assert {answer.choices[0].message.content for answer in asked} == {"tobor"}
-
-
-def test_refusals_are_the_client_s_own_errors(client: openai.OpenAI) -> None:
+def test_refusals_are_the_client_s_own_errors(served: Served, client: openai.OpenAI) -> None:
     ask = client.chat.completions.create
     with pytest.raises(openai.BadRequestError) as refusal:
         ask(model=MINI, messages=QUESTION, modalities=["audio"])
@@ -100,42 +84,34 @@ def test_refusals_are_the_client_s_own_errors(client: openai.OpenAI) -> None:
     assert refusal.value.code == "context_length_exceeded"
     with pytest.raises(openai.InternalServerError, match="no embeddings"):
         client.embeddings.create(model=MINI, input="x")
-    with _client(str(client.base_url)[: -len("/v1/")], "wrong") as stranger, pytest.raises(openai.AuthenticationError):
+    with client_of(served, "wrong") as stranger, pytest.raises(openai.AuthenticationError):
         stranger.models.list()
 
 
 def test_a_model_whose_template_knows_no_tools_says_so() -> None:
     with (
         serving(LocalBackend(), GAPS) as served,
-        _client(served.server.url) as client,
+        client_of(served) as client,
         pytest.raises(openai.BadRequestError, match="does not support tools"),
     ):
         client.chat.completions.create(model=GAPS, messages=QUESTION, tools=[TOOL])
 
 
-def test_a_decision_is_the_same_each_time_and_next_to_others(client: openai.OpenAI) -> None:
+def test_a_decision_is_the_same_each_time(client: openai.OpenAI) -> None:
     questions: Any = [
         {"type": "predicate", "instructions": "Is 12 larger than 7?", "name": "larger"},
         {"type": "choice", "instructions": "Which is larger?", "choices": [{"value": "12"}, {"value": False}]},
         {"type": "score", "instructions": "How large is it?", "levels": [{"label": "small"}, {"label": "large"}]},
     ]
-
-    def decided(_: int) -> Decision:
-        return client.decisions.create(model=MINI, input="12 and 7", questions=questions)
-
-    first = decided(0)
+    first, again = (client.decisions.create(model=MINI, input="12 and 7", questions=questions) for _ in range(2))
     assert [answer.type for answer in first.answers] == ["predicate", "choice", "score"]
     assert first.answers[0].name == "larger"
-    with ThreadPoolExecutor(4) as pool:
-        assert all(decision.answers == first.answers for decision in pool.map(decided, range(6)))
-    assert decided(1).usage.input_tokens_details.cached_tokens > 0
-    with pytest.raises(openai.BadRequestError) as refusal:
-        client.decisions.create(model=MINI, input="12 and 7", questions=questions * 30)
-    assert refusal.value.param == "questions"
+    assert again.answers == first.answers
+    assert again.usage.input_tokens_details.cached_tokens > 0
 
 
 class Animal(BaseModel):
-    """What an answer is to be."""
+    """The schema of an answer."""
 
     model_config = {"extra": "forbid"}
     kind: Literal["cat", "dog"]
@@ -158,33 +134,23 @@ def test_an_answer_is_parsed_by_the_schema_that_it_was_held_to(client: openai.Op
     assert text.choices[0].text in ("abab", "ababab")
 
 
-def test_a_schema_that_no_answer_can_fit_is_refused(client: openai.OpenAI) -> None:
-    wanted: Any = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"$ref": "#"}}}
-    for is_streamed in (False, True):
-        with pytest.raises(openai.BadRequestError) as refusal:
-            client.chat.completions.create(model=MINI, messages=QUESTION, response_format=wanted, stream=is_streamed)
-        assert refusal.value.param == "response_format"
-        assert "\n" not in refusal.value.message
-
-
 def test_every_token_has_the_probability_by_which_it_was_written() -> None:
-    with serving(LocalBackend(), WEDLM) as served, _client(served.server.url) as client:
-        for decoder in ("causal_parallel", "autoregressive"):
-            asked: Any = {"model": WEDLM, "messages": COUNTING, "max_tokens": 40, "extra_body": {"decoder": decoder}}
-            known = client.chat.completions.create(**asked, logprobs=True, top_logprobs=2).choices[0].logprobs
-            assert known is not None
-            assert known.content is not None
-            assert len(known.content) == 40  # more than two blocks
-            for entry in known.content:
-                likeliest, other = entry.top_logprobs
-                assert (entry.token, entry.logprob) == (likeliest.token, likeliest.logprob)
-                assert 0 >= likeliest.logprob > other.logprob
+    with serving(LocalBackend(), WEDLM) as served, client_of(served) as client:
+        asked: Any = {"model": WEDLM, "messages": COUNTING, "max_tokens": 40}
+        known = client.chat.completions.create(**asked, logprobs=True, top_logprobs=2).choices[0].logprobs
+        assert known is not None
+        assert known.content is not None
+        assert len(known.content) == 40  # more than two blocks
+        for entry in known.content:
+            likeliest, other = entry.top_logprobs
+            assert (entry.token, entry.logprob) == (likeliest.token, likeliest.logprob)
+            assert 0 >= likeliest.logprob > other.logprob
 
 
 def test_tools_and_thoughts_pass_its_checks_and_its_accumulator() -> None:
     engine = ScriptedEngine()
     engine.says = SAYS
-    with serving(engine) as served, _client(served.server.url) as client:
+    with serving(engine) as served, client_of(served) as client:
         with client.chat.completions.stream(model="scripted", messages=QUESTION, tools=[TOOL]) as stream:
             streamed = stream.get_final_completion()
         whole = client.chat.completions.create(model="scripted", messages=QUESTION, tools=[TOOL])
@@ -202,7 +168,7 @@ def test_tools_and_thoughts_pass_its_checks_and_its_accumulator() -> None:
 
 
 def test_an_adapter_goes_by_its_name_behind_the_model_s() -> None:
-    with serving(LocalBackend(), BASE) as served, _client(served.server.url) as client:
+    with serving(LocalBackend(), BASE) as served, client_of(served) as client:
         assert [model.id for model in client.models.list()] == [BASE, f"{BASE}:sudoku-lora"]
         answer = client.chat.completions.create(model=f"{BASE}:sudoku-lora", messages=QUESTION, extra_body=BRIEF)
         assert answer.model == f"{BASE}:sudoku-lora"

@@ -7,33 +7,29 @@ from typing import Any, cast
 
 import openai
 import pytest
-from openai.types.responses import Response, ResponseStreamEvent
-from pydantic import TypeAdapter
+from openai.types.responses import Response
 
-from engine import GenerationConfig
-from engine.server.answer import AnswerSettings, ServedAnswer
 from engine.server.errors import ApiError
 from engine.server.kept import KeptResponses
 from engine.server.messages import read_messages
-from engine.server.planning import RunPlan
-from engine.server.responses import ResponsesWriter
 from engine.server.responses_request import ResponsesRequest, chat_of
 from engine.server.strict import Ignored
-from engine.service import ChatRun
-from engine.service.wire import model_from_json
-from tests.engine.server.served import KEY, NO_IMAGES, ScriptedEngine, Served, serving
-from tests.engine.service.wire.test_wire import some_model
+from tests.engine.server.openai_client import client_of
+from tests.engine.server.served import NO_IMAGES, ScriptedEngine, Served, serving
 
 TASK = "Count from 3 to 9."
-EVENTS: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 
 
 @pytest.fixture(scope="module")
 def client(served: Served) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(
-        base_url=f"{served.server.url}/v1", api_key=KEY, max_retries=0, _strict_response_validation=True
-    ) as client:
+    with client_of(served) as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def scripted() -> Iterator[Served]:
+    with serving(ScriptedEngine()) as served:
+        yield served
 
 
 def test_the_official_client_gets_an_answer_and_the_same_one_streamed(client: openai.OpenAI) -> None:
@@ -53,10 +49,9 @@ def test_the_official_client_gets_an_answer_and_the_same_one_streamed(client: op
     assert "".join(texts) == whole.output_text == events[-1].response.output_text
 
 
-def test_what_clients_always_send_is_passed_over(client: openai.OpenAI) -> None:
-    """Codex, agents and bridges send all of these without being asked."""
+def test_fields_that_clients_always_send_are_passed_over(client: openai.OpenAI) -> None:
     search: Any = {"type": "web_search"}
-    said = client.responses.with_raw_response.create(
+    raw = client.responses.with_raw_response.create(
         model="safelight-mini",
         input=TASK,
         store=True,
@@ -67,11 +62,11 @@ def test_what_clients_always_send_is_passed_over(client: openai.OpenAI) -> None:
         tools=[search, {"type": "namespace", "name": "n", "tools": []}, {"type": "custom", "name": "patch"}],
         extra_body={"client_metadata": {"a": "b"}},
     )
-    assert set(said.headers["x-safelight-ignored"].split(", ")) == {
+    assert set(raw.headers["x-safelight-ignored"].split(", ")) == {
         "truncation", "reasoning.summary", "text.verbosity", "client_metadata",
         "tools.web_search", "tools.custom",
     }  # fmt: skip
-    answer = said.parse()
+    answer = raw.parse()
     assert answer.store is True
     assert answer.tools == []
     [message] = answer.output
@@ -99,43 +94,40 @@ def test_a_chats_refusal_has_the_names_of_a_response(client: openai.OpenAI) -> N
         assert refused.value.param == param
 
 
-def test_thoughts_texts_and_calls_come_through_the_server() -> None:
-    engine = ScriptedEngine()
-    engine.says = (
+WEATHER: Any = {"type": "function", "name": "weather", "parameters": {"type": "object"}, "strict": False}
+
+
+def test_thoughts_texts_and_calls_come_through_the_server(scripted: Served) -> None:
+    scripted.engine.says = (
         '<|channel>thought\nI ask.<channel|>One moment.<|tool_call>call:weather{city:<|"|>Bonn<|"|>}<tool_call|>'
     )
-    tool: Any = {"type": "function", "name": "weather", "parameters": {"type": "object"}, "strict": False}
-    with (
-        serving(engine) as served,
-        openai.OpenAI(
-            base_url=f"{served.server.url}/v1", api_key=KEY, max_retries=0, _strict_response_validation=True
-        ) as client,
-    ):
-        asked: Any = {"model": "scripted", "input": "Weather?", "tools": [tool], "reasoning": {"effort": "low"}}
+    asked: Any = {"model": "scripted", "input": "Weather?", "tools": [WEATHER], "reasoning": {"effort": "low"}}
+    with client_of(scripted) as client:
         whole = client.responses.create(**asked)
         streamed = list(client.responses.create(**asked, stream=True))
-        engine.fail_at = 0
+        scripted.engine.fail_at = 0
         failed = list(client.responses.create(**asked, stream=True))
+        scripted.engine.fail_at = None
     for found in (whole, streamed[-1].response):
         thought, text, call = found.output
         assert thought.content[0].text == "I ask."
         assert text.content[0].text == "One moment."
         assert (call.name, call.arguments) == ("weather", '{"city": "Bonn"}')
     assert failed[-1].type == "response.failed"
+    assert "graphics card fell out" in failed[-1].response.error.message
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
-def test_tools_of_namespaces_are_called_and_given_back_with_their_namespace(is_streamed: bool) -> None:
-    """As Codex sends the tools of MCP servers: a call without its namespace reaches none of them."""
-    engine = ScriptedEngine()
+def test_tools_of_namespaces_are_called_and_given_back_with_their_namespace(
+    scripted: Served, is_streamed: bool
+) -> None:
+    """Codex sends the tools of MCP servers so: a call without its namespace reaches none of them."""
+    engine = scripted.engine
     engine.says = "<|tool_call>call:mcp__time__now{}<tool_call|>"
-    now: Any = {"type": "function", "name": "now", "parameters": {"type": "object"}, "strict": False}
+    now: Any = {**WEATHER, "name": "now"}
     tools: Any = [{"type": "namespace", "name": "mcp__time", "tools": [now]}, {"type": "namespace", "name": 7}]
-    with (
-        serving(engine) as served,
-        openai.OpenAI(base_url=f"{served.server.url}/v1", api_key=KEY, max_retries=0) as client,
-    ):
-        asked: Any = {"model": "scripted", "tools": tools}
+    asked: Any = {"model": "scripted", "tools": tools}
+    with client_of(scripted, is_strict=False) as client:
         found = client.responses.create(input="What time is it?", **asked, stream=is_streamed)
         [call] = (list(found)[-1].response if is_streamed else found).output  # type: ignore[union-attr, list-item]
         assert (call.type, call.name, call.model_extra or {"namespace": call.namespace}) == (
@@ -155,18 +147,14 @@ def test_tools_of_namespaces_are_called_and_given_back_with_their_namespace(is_s
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
-def test_a_conversation_goes_on_from_a_response_or_by_an_items_name(is_streamed: bool) -> None:
-    """As agents go on that expect responses to be stored, which is OpenAI's default."""
-    engine = ScriptedEngine()
+def test_a_conversation_goes_on_from_a_response_or_by_an_items_name(scripted: Served, is_streamed: bool) -> None:
+    engine = scripted.engine
     engine.says = '<|tool_call>call:weather{city:<|"|>Bonn<|"|>}<tool_call|>'
-    tool: Any = {"type": "function", "name": "weather", "parameters": {"type": "object"}, "strict": False}
-    with (
-        serving(engine) as served,
-        openai.OpenAI(base_url=f"{served.server.url}/v1", api_key=KEY, max_retries=0) as client,
-    ):
+    engine.prompts.clear()
+    with client_of(scripted, is_strict=False) as client:
 
         def ask(**more: Any) -> Response:
-            asked: Any = {"model": "scripted", "tools": [tool], **more}
+            asked: Any = {"model": "scripted", "tools": [WEATHER], **more}
             if not is_streamed:
                 return client.responses.create(**asked)
             return cast(Response, list(client.responses.create(**asked, stream=True))[-1].response)
@@ -235,9 +223,6 @@ def test_what_is_kept_is_bounded_and_the_oldest_goes_first() -> None:
     assert not knows("whole")
 
 
-# --- conversations and items, without a model ------------------------------------------------------------------------
-
-
 def test_items_become_the_messages_of_a_chat() -> None:
     body = ResponsesRequest.model_validate(
         {
@@ -249,13 +234,7 @@ def test_items_become_the_messages_of_a_chat() -> None:
                 {"type": "function_call", "call_id": "c2", "name": "clock", "arguments": "{}"},
                 {"type": "function_call_output", "call_id": "c1", "output": "rain"},
                 {"type": "function_call_output", "call_id": "c2", "output": [{"type": "input_text", "text": "noon"}]},
-                {
-                    "type": "message",
-                    "id": "msg_1",
-                    "role": "assistant",
-                    "status": "completed",
-                    "content": [{"type": "output_text", "text": "Rain.", "annotations": [], "logprobs": []}],
-                },
+                {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Rain."}]},
                 {"role": "user", "content": "Thanks."},
             ],
         }
@@ -279,7 +258,6 @@ def test_items_become_the_messages_of_a_chat() -> None:
     "item",
     [
         {"role": "user"},
-        {"role": "user", "content": 3},
         {"role": "user", "content": [{"type": "input_text", "text": "x", "more": 1}]},
         {"type": "function_call", "name": "f", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "c"},
@@ -291,30 +269,3 @@ def test_an_item_that_is_none_is_refused(item: dict[str, Any]) -> None:
     with pytest.raises(ApiError) as refused:
         chat_of(ResponsesRequest(input=[item]))
     assert refused.value.status == 400
-
-
-@pytest.fixture
-def writer() -> tuple[ResponsesWriter, ServedAnswer]:
-    model = model_from_json(some_model(), "")
-    request = ChatRun(GenerationConfig(), 0, ({"role": "user", "content": "x"},))
-    settings = AnswerSettings(max_tokens=10)
-    writer = ResponsesWriter(RunPlan(request, settings, model, "small"), ResponsesRequest(input="x"))
-    return writer, ServedAnswer(model, settings)
-
-
-def read(stream: Iterator[bytes]) -> list[Any]:
-    """Events as the client validates them."""
-    found = []
-    for part in stream:
-        name, data, _, _ = part.decode().split("\n")
-        event = EVENTS.validate_json(data.removeprefix("data: "))
-        assert name == f"event: {event.type}"
-        found.append(event)
-    return found
-
-
-def test_a_failure_midway_is_reported(writer: tuple[ResponsesWriter, ServedAnswer]) -> None:
-    write, answer = writer
-    *_, failed = read(iter([*write.begin([answer]), *write.fail(ApiError(500, "It fell out."))]))
-    assert failed.type == "response.failed"
-    assert failed.response.error.message == "It fell out."
