@@ -9,11 +9,9 @@ import anthropic
 import pytest
 from anthropic import Anthropic
 
-from engine.catalog import MINI
 from engine.server.anthropic import MessagesRequest, chat_of
 from engine.server.messages import read_messages
 from engine.server.strict import Ignored
-from engine.service import LocalBackend
 from tests.engine.server.served import KEY, NO_IMAGES, ScriptedEngine, Served, serving
 
 HI: Any = [{"role": "user", "content": "Hi"}]
@@ -41,8 +39,9 @@ def test_its_list_of_models_has_the_loaded_one(served: Served, client: Anthropic
     [model] = client.models.list()
     assert (model.id, model.type, model.created_at.tzinfo is not None) == ("scripted", "model", True)
     assert client.models.retrieve("scripted").display_name == model.display_name == "scripted"
-    told = served.http.get("/v1/models").json()
-    assert (told["object"], told["has_more"], told["first_id"], told["last_id"]) == ("list", False, *2 * ["scripted"])
+    found = served.http.get("/v1/models").json()
+    assert (found["object"], found["has_more"]) == ("list", False)
+    assert (found["first_id"], found["last_id"]) == ("scripted", "scripted")
 
 
 def test_a_thought_a_text_and_a_call_come_whole_and_streamed(served: Served, client: Anthropic) -> None:
@@ -61,6 +60,7 @@ def test_a_thought_a_text_and_a_call_come_whole_and_streamed(served: Served, cli
     }  # fmt: skip
     whole = raw.parse()
     with client.messages.stream(**asked) as stream:
+        first = next(iter(stream))
         streamed = stream.get_final_message()
     for found in (whole, streamed):
         thought, text, call = found.content
@@ -70,9 +70,13 @@ def test_a_thought_a_text_and_a_call_come_whole_and_streamed(served: Served, cli
         assert found.stop_reason == "tool_use"
         assert found.model == "scripted"
     assert whole.usage.output_tokens == streamed.usage.output_tokens
-    assert whole.usage.input_tokens + (whole.usage.cache_read_input_tokens or 0) == client.messages.count_tokens(
+    counted = client.messages.count_tokens(
         model=asked["model"], **{name: asked[name] for name in ("messages", "tools", "system", "thinking")}
-    ).input_tokens  # fmt: skip
+    )
+    for usage in (whole.usage, streamed.usage):
+        assert usage.input_tokens + (usage.cache_read_input_tokens or 0) == counted.input_tokens > 0
+    assert first.type == "message_start"
+    assert first.message.usage.input_tokens == counted.input_tokens
     assert served.engine.prompts[-1][0] == {"role": "system", "content": "Be brief."}
 
 
@@ -102,26 +106,10 @@ def test_refusals_are_the_client_s_own_errors(served: Served, client: Anthropic)
     served.engine.fail_at = 0
     with pytest.raises(anthropic.InternalServerError):
         ask(model="scripted", max_tokens=5, messages=HI)
-    with pytest.raises(anthropic.APIStatusError), client.messages.stream(
-        model="scripted", max_tokens=5, messages=HI
-    ) as stream:  # fmt: skip
+    failing = client.messages.stream(model="scripted", max_tokens=5, messages=HI)
+    with pytest.raises(anthropic.APIStatusError), failing as stream:
         stream.get_final_message()
     served.engine.fail_at = None
-
-
-def test_an_answer_fits_a_schema_and_comes_from_a_real_model() -> None:
-    schema = {"type": "object", "properties": {"word": {"type": "string", "maxLength": 12}}, "required": ["word"]}
-    with serving(LocalBackend(), MINI) as served, client_of(served) as client:
-        asked: Any = {
-            "model": MINI,
-            "max_tokens": 100,
-            "messages": [{"role": "user", "content": "Reverse the word robot."}],
-        }
-        assert client.messages.create(**asked).content[0].text == "tobor"  # type: ignore[union-attr]
-        fitting = client.messages.create(**asked, output_config={"format": {"type": "json_schema", "schema": schema}})
-        [block] = fitting.content
-        assert block.type == "text"
-        assert block.text.startswith('{"word": "')
 
 
 IMAGE: Any = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
@@ -176,14 +164,3 @@ def test_the_model_learns_that_a_call_has_failed(content: Any, text: str) -> Non
     body = MessagesRequest.model_validate({"messages": [{"role": "user", "content": [block]}]})
     [message] = read_messages(chat_of(body).messages, NO_IMAGES, Ignored())
     assert (message["role"], message["content"]) == ("tool", text)
-
-
-@pytest.mark.parametrize("said", ["Hi", "A longer question than that."])
-def test_a_stream_begins_with_the_tokens_of_its_prompt(client: Anthropic, said: str) -> None:
-    asked: Any = {"model": "scripted", "messages": [{"role": "user", "content": said}]}
-    with client.messages.stream(**asked, max_tokens=5) as stream:
-        first = next(iter(stream))
-        final = stream.get_final_message()
-    assert first.type == "message_start"
-    assert first.message.usage.input_tokens == client.messages.count_tokens(**asked).input_tokens > 0
-    assert final.usage.input_tokens + (final.usage.cache_read_input_tokens or 0) == first.message.usage.input_tokens

@@ -13,7 +13,8 @@ import pytest
 
 from engine.config import GenerationConfig
 from engine.events import Event
-from tests.engine.server.served import CANVAS, KEY, LetterTokenizer, ScriptedEngine, Served, refused, serving
+from tests.engine.server.openai_client import client_of
+from tests.engine.server.served import CANVAS, LetterTokenizer, ScriptedEngine, Served, refused, serving
 
 COMPLETIONS = "/v1/completions"
 
@@ -50,15 +51,8 @@ def served() -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def client(served: Served) -> Iterator[openai.OpenAI]:
-    url = f"{served.server.url}/v1"
-    with openai.OpenAI(base_url=url, api_key=KEY, max_retries=0, _strict_response_validation=True) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
-def loose(served: Served) -> Iterator[openai.OpenAI]:
-    """For streams of completions: its types have no null as the reason of a chunk, which OpenAI sends."""
-    with openai.OpenAI(base_url=f"{served.server.url}/v1", api_key=KEY, max_retries=0) as client:
+    """A client that is not strict: its types have no null as the reason of a chunk, which OpenAI sends."""
+    with client_of(served, is_strict=False) as client:
         yield client
 
 
@@ -68,24 +62,24 @@ def texts(found: Any) -> list[str]:
 
 
 def complete(client: openai.OpenAI, prompt: Any, **fields: Any) -> Any:
-    return client.completions.create(model="scripted", prompt=prompt, seed=7, **fields)
+    return client.completions.create(model="scripted", prompt=prompt, **{"seed": 7, **fields})
 
 
 def streamed(client: openai.OpenAI, prompt: Any, **fields: Any) -> tuple[dict[int, str], dict[int, str], list[Any]]:
-    """Texts and reasons by index, and all chunks."""
-    with complete(client, prompt, stream=True, stream_options={"include_usage": True}, **fields) as stream:
-        chunks = list(stream)
-    written: Counter[int] = Counter()
+    """Returns texts and reasons by index, and the usages of all chunks."""
+    options = {"include_usage": True, "continuous_usage_stats": True}
     parts: dict[int, str] = {}
     reasons: dict[int, str] = {}
-    for chunk in chunks:
-        for choice in chunk.choices:
-            parts[choice.index] = parts.get(choice.index, "") + choice.text
-            if choice.finish_reason:
-                reasons[choice.index] = choice.finish_reason
-                written[choice.index] += 1
-    assert set(written.values()) == {1}
-    return parts, reasons, chunks
+    usages: list[Any] = []
+    with complete(client, prompt, stream=True, stream_options=options, **fields) as stream:
+        for chunk in stream:
+            usages.append(chunk.usage)
+            for choice in chunk.choices:
+                parts[choice.index] = parts.get(choice.index, "") + choice.text
+                assert choice.index not in reasons
+                if choice.finish_reason:
+                    reasons[choice.index] = choice.finish_reason
+    return parts, reasons, usages
 
 
 def test_choices_come_prompt_by_prompt_and_each_seed_repeats_one(client: openai.OpenAI) -> None:
@@ -94,15 +88,19 @@ def test_choices_come_prompt_by_prompt_and_each_seed_repeats_one(client: openai.
     assert found.usage.prompt_tokens == len("[one 0") + len("[two 40")
     assert found.usage.completion_tokens == 2 * len("one7") + 2 * len("two7") + 80
     assert texts(complete(client, "one 0", max_tokens=60)) == ["one7"]
-    assert client.completions.create(model="scripted", prompt="one 0", seed=8).choices[0].text == "one8"
+    assert texts(complete(client, "one 0", seed=8)) == ["one8"]
 
 
-def test_they_are_the_same_in_a_stream(loose: openai.OpenAI) -> None:
-    parts, reasons, chunks = streamed(loose, ["one 0", "two 40"], n=2, max_tokens=30)
+def test_they_are_the_same_in_a_stream_along_which_usage_runs(client: openai.OpenAI) -> None:
+    parts, reasons, usages = streamed(client, ["one 0", "two 40"], n=2, max_tokens=30)
     assert parts == {0: "one7", 1: "one8", 2: "two7" + 26 * ".", 3: "two8" + 26 * "."}
     assert reasons == {0: "stop", 1: "stop", 2: "length", 3: "length"}
-    assert chunks[-1].usage.completion_tokens == 8 + 60
-    assert all(chunk.usage is None for chunk in chunks[:-1])
+    assert usages[-1].completion_tokens == 8 + 60
+    counts = [usage.completion_tokens for usage in streamed(client, "one 60", max_tokens=90)[2]]
+    assert counts[0] == 0
+    assert counts == sorted(counts)
+    assert {CANVAS, 64} <= set(counts)
+    assert counts[-1] == 64
 
 
 def test_more_than_there_are_places_for_come_in_order(client: openai.OpenAI) -> None:
@@ -135,33 +133,20 @@ def test_tokens_are_taken_as_they_are(served: Served, client: openai.OpenAI) -> 
     assert complete(client, ids).usage.prompt_tokens == len(ids)
     for prompt in ([], [[]], [ids, []], [2_000_000], [["x"]], ["x", 5], [ids, "x"], "", ["x", ""]):
         assert refused(served.http.post(COMPLETIONS, json={"prompt": prompt}))[0] == 400
+    for param, fields in (
+        ("n", {"n": 17}),
+        ("n", {"n": 0}),
+        ("best_of", {"best_of": 2}),
+        (None, {"n": 13, "prompt": list("abcde")}),
+        ("echo", {"echo": True, "logprobs": 1}),
+    ):
+        answer = served.http.post(COMPLETIONS, json={"prompt": "a 0", **fields})
+        assert refused(answer)[:2] == (400, param)
 
 
-@pytest.mark.parametrize(
-    ("fields", "param"),
-    [({"n": 17}, "n"), ({"n": 0}, "n"), ({"best_of": 2}, "best_of"), ({"n": 13, "prompt": list("abcde")}, None),
-     ({"echo": True, "logprobs": 1}, "echo")],
-)  # fmt: skip
-def test_there_are_bounds(served: Served, fields: dict[str, Any], param: str | None) -> None:
-    answer = served.http.post(COMPLETIONS, json={"prompt": "a 0", **fields})
-    assert refused(answer)[:2] == (400, param)
-
-
-def test_an_echo_puts_the_prompt_before_each_answer(client: openai.OpenAI, loose: openai.OpenAI) -> None:
+def test_an_echo_puts_the_prompt_before_each_answer(client: openai.OpenAI) -> None:
     assert texts(complete(client, LetterTokenizer().encode("one 0"), echo=True)) == ["one 0one7"]
     assert texts(complete(client, ["one 0", "two 0"], echo=True, stop=["one"])) == ["one 0", "two 0two7"]
-    parts, reasons, _ = streamed(loose, "one 40", echo=True, max_tokens=0)
+    parts, reasons, _ = streamed(client, "one 40", echo=True, max_tokens=0)
     assert (parts, reasons) == ({0: "one 40"}, {0: "length"})
     assert complete(client, "one 40", echo=True, max_tokens=0).usage.completion_tokens == 0
-
-
-def test_usage_can_run_along(loose: openai.OpenAI) -> None:
-    options: Any = {"include_usage": True, "continuous_usage_stats": True}
-    with loose.completions.create(
-        model="scripted", prompt="one 60", max_tokens=90, seed=7, stream=True, stream_options=options
-    ) as stream:
-        told = [chunk.usage.completion_tokens for chunk in stream if chunk.usage is not None]
-    assert told[0] == 0
-    assert told == sorted(told)
-    assert {CANVAS, 64} <= set(told)
-    assert told[-1] == 64

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx2
@@ -29,7 +28,7 @@ SCORE = {"type": "score", "instructions": "How much?", "levels": LEVELS}
 
 
 class DecidingEngine(ScriptedEngine):
-    """Of a question's options each is half as likely as the one before it; the other reads say the same.
+    """Finds each of a question's options half as likely as the one before it; the other reads say the same.
 
     Under ``hold`` a read waits for ``gate``. ``broken`` is the state that it fails at.
     """
@@ -157,7 +156,6 @@ def choice_of(count: int) -> dict[str, Any]:
     ("fields", "param", "said"),
     [
         ({"input": " "}, "input", "empty"),
-        ({"input": []}, "input", None),
         ({"input": [{"role": "system", "content": "Mind."}]}, "input", "empty"),
         ({"input": [{"role": "wizard", "content": "x"}]}, "input.0.role", None),
         ({"input": [{"type": "function_call", "name": "f"}]}, "input.0.type", "Only messages"),
@@ -198,8 +196,8 @@ def test_one_that_reads_no_system_message_takes_no_instructions() -> None:
     engine.reads_all = False
     with serving(engine) as deaf:
         assert decide(deaf).status_code == 200
-        told = [{"role": "system", "content": "Mind."}, {"role": "user", "content": "x"}]
-        assert refused(decide(deaf, input=told))[:2] == (400, "input")
+        messages = [{"role": "system", "content": "Mind."}, {"role": "user", "content": "x"}]
+        assert refused(decide(deaf, input=messages))[:2] == (400, "input")
 
 
 def test_a_request_that_fails_ends_all_of_its_runs(served: Served) -> None:
@@ -215,22 +213,13 @@ def test_a_request_waits_as_one_however_many_questions_it_has() -> None:
     engine = DecidingEngine()
     engine.hold = True
     engine.able = dataclasses.replace(engine.able, parallel_runs=1)
-    answers: list[httpx2.Response] = []
-    with serving(engine, most_waiting=2) as served:
-
-        def ask() -> None:
-            answers.append(decide(served, questions=[PREDICATE] * 5))
-
-        threads = [threading.Thread(target=ask) for _ in range(2)]
-        threads[0].start()
+    with serving(engine, most_waiting=2) as served, ThreadPoolExecutor() as pool:
+        first = pool.submit(decide, served, questions=[PREDICATE] * 5)
         assert within(lambda: served.scheduler.waiting == 4)  # whose client is one, of which there may be two
-        threads[1].start()
+        second = pool.submit(decide, served, questions=[PREDICATE] * 5)
         assert within(lambda: served.scheduler.waiting == 9)
         status, _, sentence = refused(decide(served))
         assert (status, sentence) == (429, "2 requests are already waiting; try again in a moment.")
         engine.hold = False
         engine.gate.release(20)
-        for thread in threads:
-            thread.join(20)
-    assert [len(answer.json()["answers"]) for answer in answers] == [5, 5]
-    assert json.loads(answers[0].content) == json.loads(answers[1].content)
+        assert [len(asked.result(20).json()["answers"]) for asked in (first, second)] == [5, 5]

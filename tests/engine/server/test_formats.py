@@ -1,4 +1,4 @@
-"""Formats that answers are held to: what reaches the engine of each way to ask, and what is refused by name."""
+"""Formats that answers are held to: the one that reaches the engine from each request, and refusals by name."""
 
 from __future__ import annotations
 
@@ -56,7 +56,6 @@ def sent(served: Served) -> OutputFormat | None:
         ({"response_format": {"type": "json_object", "value": SCHEMA}}, OutputFormat("json_schema", SCHEMA)),
         ({"response_format": {"type": "json_object", "schema": {}}}, OutputFormat("json_schema", {})),
         ({"response_format": {"type": "text"}}, None),
-        ({"structured_outputs": {"json": SCHEMA}}, OutputFormat("json_schema", SCHEMA)),
         ({"structured_outputs": {"json": '{"type": "object"}'}}, OutputFormat("json_schema", {"type": "object"})),
         ({"structured_outputs": {"regex": "[ab]+"}}, OutputFormat("regex", pattern="[ab]+")),
         ({"structured_outputs": {"choice": ["a", "b"]}}, OutputFormat("choices", choices=("a", "b"))),
@@ -65,7 +64,6 @@ def sent(served: Served) -> OutputFormat | None:
         ({"guided_regex": "a", "structured_outputs": {}}, OutputFormat("regex", pattern="a")),
         ({"guided_choice": ["a"]}, OutputFormat("choices", choices=("a",))),
         ({"json_schema": SCHEMA, "grammar": "", "format": None}, OutputFormat("json_schema", SCHEMA)),
-        ({"json_schema": '{"type": "object"}'}, OutputFormat("json_schema", {"type": "object"})),
     ],
 )
 def test_each_request_reaches_the_run(served: Served, asked: dict[str, Any], expected: OutputFormat | None) -> None:
@@ -78,14 +76,50 @@ def test_each_request_reaches_the_run(served: Served, asked: dict[str, Any], exp
     assert sent(served) == expected
 
 
-@pytest.mark.parametrize(("limits", "tokens"), [({}, 32), ({"max_tokens": 7}, 8)])
-def test_a_format_has_small_canvases(served: Served, limits: dict[str, Any], tokens: int) -> None:
+ASKED: dict[str, Any] = {"messages": [{"role": "user", "content": "Where?"}], "stream": False, "max_tokens": 9}
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "expected"),
+    [
+        ("/v1/responses", {"input": "Where?", "text": {"format": {"type": "json_schema", "name": "x",
+         "schema": SCHEMA}}}, OutputFormat("json_schema", SCHEMA)),
+        ("/v1/messages", {**ASKED, "output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
+         OutputFormat("json_schema", SCHEMA)),
+        ("/v1/messages", {**ASKED, "output_format": {"type": "json_schema", "schema": SCHEMA}},
+         OutputFormat("json_schema", SCHEMA)),
+        ("/api/chat", {**ASKED, "format": SCHEMA}, OutputFormat("json_schema", SCHEMA)),
+        ("/api/generate", {"prompt": "Where?", "stream": False, "format": "json"}, OutputFormat("json_object")),
+        ("/v1/chat/completions", {**ASKED, "tools": [{"type": "function", "function": {**WEATHER, "strict": True}}]},
+         OutputFormat("text_or_calls", tools=(WEATHER,))),
+        ("/v1/responses", {"input": "Where?", "tools": [{"type": "function", "strict": True, **WEATHER}]},
+         OutputFormat("text_or_calls", tools=(WEATHER,))),
+        ("/v1/messages", {**ASKED, "tools": [{"name": "weather", "strict": True,
+         "input_schema": WEATHER["parameters"]}]}, OutputFormat("text_or_calls", tools=(WEATHER,))),
+    ],
+)  # fmt: skip
+def test_each_dialect_s_request_reaches_the_run(
+    served: Served, path: str, fields: dict[str, Any], expected: OutputFormat
+) -> None:
+    served.engine.says = "Sunny."
+    served.engine.formats.clear()
+    answer = served.http.post(path, json=fields)
+    assert answer.status_code == 200, answer.text
+    assert "Sunny." in answer.text
+    assert served.engine.formats == [expected]
+    assert all("strict" not in tool["function"] for tool in served.engine.options[-1]["tools"])
+
+
+def test_a_format_has_small_canvases(served: Served) -> None:
     served.engine.says = "{}"
-    asked = {"guided_json": SCHEMA, "vllm_xargs": {"diffusion_min_canvas_length": 4}, **limits}
-    assert served.chat(**asked).status_code == 200
-    assert served.engine.configs[-1].canvas(256) == tokens  # the model's own are of 32
-    assert served.chat(**{**asked, "max_tokens": None}, reasoning_effort="low").status_code == 200
-    assert served.engine.configs[-1].canvas(256) == 256  # a thought has its own
+    asked = {"guided_json": SCHEMA, "vllm_xargs": {"diffusion_min_canvas_length": 4}}
+    for more, tokens in (
+        ({}, 32),  # the model's own are of 32
+        ({"max_tokens": 7}, 8),
+        ({"reasoning_effort": "low"}, 256),  # a thought has its own
+    ):
+        assert served.chat(**asked, **more).status_code == 200
+        assert served.engine.configs[-1].canvas(256) == tokens
 
 
 @pytest.mark.parametrize(
@@ -133,27 +167,23 @@ WHY = "the answer can no longer follow its format: it is too complex; make it si
 
 
 class CutEngine(FormattedEngine):
-    """Its answers can no longer be held to their format after the first block."""
+    """Gives answers that can no longer be held to their format after the first block."""
 
     def generate(self, *args: Any) -> Iterator[Event]:
         for event in super().generate(*args):
-            yield (
-                dataclasses.replace(event, reason="length", why=WHY) if isinstance(event, GenerationFinished) else event
-            )
+            is_last = isinstance(event, GenerationFinished)
+            yield dataclasses.replace(event, reason="length", why=WHY) if is_last else event
 
 
 def test_an_answer_that_breaks_off_is_cut_and_says_why() -> None:
     with serving(CutEngine()) as served:
         served.engine.says = '{"city": "Bo'
-        [choice] = served.chat(response_format=NAMED).json()["choices"]
-        assert (choice["finish_reason"], choice["stop_reason"]) == ("length", WHY)
-        last = events(served.chat(response_format=NAMED, stream=True))[-1]["choices"][0]
-        assert (last["finish_reason"], last["stop_reason"]) == ("length", WHY)
-        asked = {"prompt": "x", "max_tokens": 90, "guided_json": SCHEMA}
-        [choice] = served.http.post("/v1/completions", json=asked).json()["choices"]
-        assert (choice["finish_reason"], choice["stop_reason"]) == ("length", WHY)
-        last = events(served.http.post("/v1/completions", json={**asked, "stream": True}))[-1]["choices"][0]
-        assert (last["finish_reason"], last["stop_reason"]) == ("length", WHY)
+        for path in ("/v1/chat/completions", "/v1/completions"):
+            asked = {**ASKED, "prompt": "x", "max_tokens": 90, "guided_json": SCHEMA}
+            [choice] = served.http.post(path, json=asked).json()["choices"]
+            last = events(served.http.post(path, json={**asked, "stream": True}))[-1]["choices"][0]
+            for found in (choice, last):
+                assert (found["finish_reason"], found["stop_reason"]) == ("length", WHY)
         text = {"format": {"type": "json_schema", "name": "place", "schema": SCHEMA, "strict": True}}
         answer = served.http.post("/v1/responses", json={"input": "Where?", "text": text}).json()
         assert answer["status"] == "incomplete"
@@ -173,31 +203,6 @@ def test_a_call_can_be_forced_of_any_tool_or_of_one(served: Served) -> None:
     assert len(sent(served).tools) == 2  # type: ignore[union-attr]
     served.chat(tools=TOOLS, tool_choice="auto")
     assert sent(served) is None
-
-
-def test_a_strict_function_may_be_called_and_its_calls_fit(served: Served) -> None:
-    served.engine.says = "It is sunny."
-    wanted, function = OutputFormat("text_or_calls", tools=(WEATHER,)), TOOLS[0]["function"]
-    strict = {"type": "function", "function": {**function, "strict": True}}
-    before = len(served.engine.formats)
-    [choice] = served.chat(tools=[strict]).json()["choices"]
-    assert sent(served) == wanted
-    assert (choice["message"]["content"], choice["finish_reason"]) == ("It is sunny.", "stop")
-    assert "strict" not in served.engine.options[-1]["tools"][0]["function"]
-    served.http.post(
-        "/v1/responses", json={"input": "Where?", "tools": [{"type": "function", "strict": True, **function}]}
-    )
-    assert sent(served) == wanted
-    tool = {"name": "weather", "input_schema": function["parameters"], "strict": True}
-    body = {
-        "model": "claude-of-any-kind",
-        "max_tokens": 9,
-        "messages": [{"role": "user", "content": "Where?"}],
-        "tools": [tool],
-    }
-    assert served.http.post("/v1/messages", json=body).status_code == 200
-    assert len(served.engine.formats) == before + 3
-    assert sent(served) == wanted
 
 
 def test_a_model_that_cannot_be_held_to_a_format_says_so() -> None:

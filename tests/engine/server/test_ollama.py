@@ -8,8 +8,6 @@ from typing import Any
 import ollama
 import pytest
 
-from engine.catalog import MINI
-from engine.service import LocalBackend
 from tests.engine.server.served import KEY, ScriptedEngine, Served, serving
 
 HI: Any = [{"role": "user", "content": "Hi"}]
@@ -86,8 +84,8 @@ def call_of(name: str, arguments: Any, **more: Any) -> dict[str, Any]:
 
 def chatted(served: Served, calls: list[Any], *results: dict[str, Any]) -> list[dict[str, Any]]:
     """The messages that the model is shown of calls and their results."""
-    told = [{"role": "tool", **result} for result in results]
-    messages = [*HI, {"role": "assistant", "content": "", "tool_calls": calls}, *told]
+    answers = [{"role": "tool", **result} for result in results]
+    messages = [*HI, {"role": "assistant", "content": "", "tool_calls": calls}, *answers]
     answer = served.http.post("/api/chat", json={"messages": messages, "stream": False})
     assert answer.status_code == 200, answer.text
     found: list[dict[str, Any]] = served.engine.prompts[-1][1:]
@@ -96,10 +94,10 @@ def chatted(served: Served, calls: list[Any], *results: dict[str, Any]) -> list[
 
 def test_results_are_those_of_their_calls(served: Served) -> None:
     def paired(calls: list[Any], *results: dict[str, Any]) -> list[tuple[str, str]]:
-        called, *told = chatted(served, calls, *results)
+        called, *answers = chatted(served, calls, *results)
         names = {call["id"]: call["function"]["name"] for call in called["tool_calls"]}
-        assert all(one["name"] == names[one["tool_call_id"]] for one in told)
-        return [(one["name"], one["content"]) for one in told]
+        assert all(one["name"] == names[one["tool_call_id"]] for one in answers)
+        return [(one["name"], one["content"]) for one in answers]
 
     f, g = call_of("f", {}), call_of("g", {})
     assert paired([f, g], {"content": "1"}, {"content": "2"}) == [("f", "1"), ("g", "2")]
@@ -113,7 +111,7 @@ def test_results_are_those_of_their_calls(served: Served) -> None:
 
 @pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain", "", "application/json"])
 def test_a_body_may_say_any_type(served: Served, kind: str) -> None:
-    """As curl sends it; a page of another origin is still turned away, whatever type it says."""
+    """Takes what curl sends; a page of another origin is still turned away, whatever type it says."""
     body = '{"model": "scripted", "prompt": "Hi", "stream": false}'
     headers = {"content-type": kind} if kind else {}
     assert served.http.post("/api/generate", content=body, headers=headers).status_code == 200
@@ -140,11 +138,3 @@ def test_refusals_are_sentences(served: Served, client: ollama.Client) -> None:
     with pytest.raises(ollama.ResponseError):
         list(client.chat("scripted", HI, stream=True))
     served.engine.fail_at = None
-
-
-def test_an_answer_fits_a_schema_and_comes_from_a_real_model() -> None:
-    schema: Any = {"type": "object", "properties": {"word": {"type": "string", "maxLength": 12}}, "required": ["word"]}
-    with serving(LocalBackend(), MINI) as found, client_of(found) as client:
-        assert client.generate(MINI, "Reverse the word robot.").response == "tobor"
-        fitting = client.generate(MINI, "Reverse the word robot.", format=schema)
-        assert fitting.response.startswith('{"word": "')
