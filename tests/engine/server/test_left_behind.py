@@ -12,6 +12,7 @@ from contextlib import closing
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx2
 import psutil
 import pytest
 
@@ -25,7 +26,7 @@ BODY = {"messages": [{"role": "user", "content": "hello"}], "stream": True}
 
 @pytest.fixture
 def outlets(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Any]]:
-    """Of all runs' outlets."""
+    """References to the outlets of all runs."""
     made: list[weakref.ref[Any]] = []
 
     class Noted(runs.RunChannel):
@@ -65,7 +66,7 @@ def states(served: Served) -> list[str]:
 
 
 def gone(outlet: weakref.ref[Any]) -> bool:
-    """Whether nothing has it; an exception's traceback may, in a circle."""
+    """True if nothing has it; an exception's traceback may, in a circle."""
     if outlet() is not None:
         gc.collect()
     return outlet() is None
@@ -91,7 +92,7 @@ def test_a_client_that_vanishes_while_it_waits(outlets: list[weakref.ref[Any]]) 
 
 @pytest.fixture
 def _small_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the server's connections: less need be sent until they are full."""
+    """Makes the server's connections small: less need be sent until they are full."""
     usual = running._listen
 
     def listen(*args: Any) -> socket.socket:
@@ -135,13 +136,15 @@ def test_a_stop_leaves_neither_streams_nor_the_port(outlets: list[weakref.ref[An
             engine.gate.release()
         stopping.join(20)
         assert not served.server.is_running
+        with pytest.raises(httpx2.ConnectError):
+            served.http.get("/health")
         for stream in streams:
             stream.settimeout(20)
-            said = b""
+            received = b""
             while part := stream.recv(100_000):
-                said += part
+                received += part
             stream.close()
-            assert b"The server is stopping." in said
+            assert b"The server is stopping." in received
         assert within(lambda: served.scheduler.running == served.scheduler.waiting == 0)
         assert "running" not in states(served)
         assert "waiting" not in states(served)

@@ -14,14 +14,15 @@ from engine import Model
 from engine.catalog import MINI, TALK
 from engine.service import LocalBackend
 from engine.service.backend import required
-from tests.engine.server.served import KEY, Served, serving
+from tests.engine.server.openai_client import client_of
+from tests.engine.server.served import Served, serving
 
 PAIRS = [("The capital of France is", " Paris"), ("The capital of France is", " the sea"), ("Two and two are", " four")]
 
 
 @pytest.fixture(autouse=True)
 def without_talk() -> None:
-    """In place of the fixture of all others: here it is wanted."""
+    """Takes the place of the fixture of all others: here the model is wanted."""
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +41,7 @@ def model(served: Served) -> Model:
 
 @pytest.fixture(scope="module")
 def client(served: Served) -> Iterator[openai.OpenAI]:
-    url = f"{served.server.url}/v1"
-    with openai.OpenAI(base_url=url, api_key=KEY, max_retries=0) as client:
+    with client_of(served, is_strict=False) as client:
         yield client
 
 
@@ -52,7 +52,7 @@ def asked(client: openai.OpenAI, prompt: Any, **fields: Any) -> Any:
 
 @torch.inference_mode()
 def own(model: Model, ids: list[int]) -> tuple[list[float], list[int]]:
-    """How likely each token from the second on is, and the likeliest in its place; one token a pass."""
+    """Returns the log-probability of each token from the second on, and the likeliest token there."""
     cache, found, best = model.new_cache(), [], []
     for token, following in itertools.pairwise(ids):
         logprobs = torch.log_softmax(model.decode(torch.tensor([token]), cache, 1)[0], dim=-1)
@@ -66,18 +66,18 @@ def test_they_are_the_model_s_own(client: openai.OpenAI, model: Model) -> None:
     found = asked(client, [[*before, *after] for before, after in rows])
     likelihoods = []
     for (before, after), choice in zip(rows, found.choices, strict=True):
-        ids, told = [*before, *after], choice.logprobs
-        assert len(told.tokens) == len(ids) + 1  # and the one that was written
-        assert told.tokens[:-1] == [model.tokenizer.piece(token) for token in ids]
-        assert told.token_logprobs[0] is None
-        assert told.top_logprobs[0] is None
+        ids, chances = [*before, *after], choice.logprobs
+        assert len(chances.tokens) == len(ids) + 1  # and the one that was written
+        assert chances.tokens[:-1] == [model.tokenizer.piece(token) for token in ids]
+        assert chances.token_logprobs[0] is None
+        assert chances.top_logprobs[0] is None
         logprobs, best = own(model, ids)
-        assert told.token_logprobs[1:-1] == pytest.approx(logprobs, abs=0.1)  # products are rounded to bf16
-        tops = [next(iter(top)) for top in told.top_logprobs[1:-1]]
+        assert chances.token_logprobs[1:-1] == pytest.approx(logprobs, abs=0.1)  # products are rounded to bf16
+        tops = [next(iter(top)) for top in chances.top_logprobs[1:-1]]
         agree = [top == model.tokenizer.piece(token) for top, token in zip(tops, best, strict=True)]
         assert sum(agree) >= len(agree) - 1  # two may be equally likely to rounding
-        likelihoods.append(sum(told.token_logprobs[len(before) : -1]))
-        assert "".join(told.tokens) == choice.text
+        likelihoods.append(sum(chances.token_logprobs[len(before) : -1]))
+        assert "".join(chances.tokens) == choice.text
     assert likelihoods[0] > likelihoods[1]
     assert found.usage.prompt_tokens == sum(len(before) + len(after) for before, after in rows)
 
@@ -93,31 +93,18 @@ def test_a_token_is_there_even_where_the_text_ends(client: openai.OpenAI, model:
     assert choice.logprobs.token_logprobs[-1] > -1
 
 
-def test_without_a_token_after_it_and_in_a_stream(client: openai.OpenAI) -> None:
-    whole = asked(client, PAIRS[0], max_tokens=0)
-    assert [choice.text for choice in whole.choices] == list(PAIRS[0])
-    assert [choice.finish_reason for choice in whole.choices] == ["length"] * 2
-    for choice in whole.choices:
-        assert len(choice.logprobs.tokens) == len(choice.logprobs.token_logprobs)
-        ends = [*choice.logprobs.text_offset[1:], len(choice.text)]
-        pieces = zip(choice.logprobs.tokens, choice.logprobs.text_offset, ends, strict=True)
-        assert all(choice.text[start:end] == token for token, start, end in pieces)
-    told: list[Any] = []
-    with asked(client, PAIRS[0][0], max_tokens=3, stream=True) as stream:
-        for chunk in stream:
-            told += chunk.choices[0].logprobs.token_logprobs if chunk.choices[0].logprobs else []
-    assert told[: len(told) - 3] == whole.choices[0].logprobs.token_logprobs
-    assert told[0] is None
-
-
 def test_a_block_diffusion_model_reads_its_prompt_causally_too() -> None:
-    with (
-        serving(LocalBackend(), MINI) as served,
-        openai.OpenAI(base_url=f"{served.server.url}/v1", api_key=KEY, max_retries=0) as client,
-    ):
-        found = asked(client, ["What is 12 + 7?"], logprobs=3)
-    [choice] = found.choices
-    assert choice.text.startswith("What is 12 + 7?")
-    assert len(choice.logprobs.tokens) == found.usage.prompt_tokens + 1
-    assert [offset for offset in choice.logprobs.text_offset if offset] == list(range(1, len("What is 12 + 7?") + 1))
+    prompt = "What is 12 + 7?"
+    with serving(LocalBackend(), MINI) as served, client_of(served, is_strict=False) as client:
+        [choice] = asked(client, [prompt], logprobs=3).choices
+        [alone] = asked(client, prompt, max_tokens=0).choices
+        stream = list(asked(client, prompt, max_tokens=3, stream=True))
+    assert choice.text.startswith(prompt)
+    assert len(choice.logprobs.tokens) == len(prompt) + 2
+    assert [offset for offset in choice.logprobs.text_offset if offset] == list(range(1, len(prompt) + 1))
     assert all(len(top) == 3 for top in choice.logprobs.top_logprobs[1:])
+    assert (alone.text, alone.finish_reason) == (prompt, "length")
+    assert alone.logprobs.token_logprobs == choice.logprobs.token_logprobs[:-1]
+    parts = [chunk.choices[0].logprobs.token_logprobs for chunk in stream if chunk.choices[0].logprobs]
+    streamed = [chance for part in parts for chance in part]
+    assert streamed[: len(streamed) - 3] == alone.logprobs.token_logprobs

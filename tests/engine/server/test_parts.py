@@ -29,7 +29,7 @@ def passed(text: str, stops: list[str], cuts: list[int]) -> tuple[str, str | Non
 
 def test_stop_strings_are_found_however_the_text_is_cut() -> None:
     draw = random.Random(4)
-    for _ in range(2_000):
+    for _ in range(1_000):
         text = "".join(draw.choices("ab", k=draw.randrange(12)))
         stops = ["".join(draw.choices("ab", k=draw.randrange(1, 5))) for _ in range(draw.randrange(3))]
         hits = [(place + len(stop), place) for stop in stops if (place := text.find(stop)) >= 0]
@@ -40,9 +40,9 @@ def test_stop_strings_are_found_however_the_text_is_cut() -> None:
         assert stop is None or text.startswith(found + stop)
 
 
-@pytest.mark.parametrize("most", [1, 2, 5])
+@pytest.mark.parametrize("most", [1, 3])
 def test_characters_of_several_tokens_are_given_out_once(most: int) -> None:
-    """Where one goes on behind another, the library writes all bytes as unknown until it is whole."""
+    """A character may go on behind another: the library writes all bytes as unknown until it is whole."""
     vocabulary = {f"<0x{byte:02X}>": byte for byte in range(256)} | {"<unk>": 256}
     fast = FastTokenizer(models.BPE(vocabulary, [], unk_token="<unk>", byte_fallback=True))
     fast.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
