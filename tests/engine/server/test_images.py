@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import base64
-import io
 from collections.abc import Iterator
 from typing import Any
 
 import openai
 import pytest
-from PIL import Image
 
 from engine.pictures import Picture, open_picture
 from engine.server import messages
@@ -17,7 +15,8 @@ from engine.server.errors import ApiError
 from engine.server.kept import ServedPictures
 from engine.service import LocalBackend
 from tests.engine.seeing import picture, seeing
-from tests.engine.server.served import CHAT, KEY, Served, refused, serving
+from tests.engine.server.openai_client import client_of
+from tests.engine.server.served import CHAT, Served, refused, serving
 
 WIDE, TALL = picture(48, 16, 1), picture(9, 30, 2)
 MAX_BODY = 3 * 2**20
@@ -46,9 +45,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def client(served: Served) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(
-        base_url=f"{served.server.url}/v1", api_key=KEY, max_retries=0, _strict_response_validation=True
-    ) as made:
+    with client_of(served) as made:
         yield made
 
 
@@ -100,18 +97,16 @@ def test_a_chat_counts_its_images_and_a_response_is_the_same(client: openai.Open
     assert response.usage is not None
     assert response.usage.input_tokens == chat.usage.prompt_tokens
     assert response.usage.input_tokens_details.cached_tokens == chat.usage.prompt_tokens  # the same images
-    alone: Any = [{"role": "user", "content": [image(WIDE)]}]
-    assert client.chat.completions.create(model=name, messages=alone, extra_body=BRIEF).choices[0].finish_reason
 
 
 def test_decisions_are_about_images(client: openai.OpenAI, served: Served) -> None:
     name = client.models.list().data[0].id
     asked: Any = [{"type": "predicate", "instructions": "Is it red?"}]
 
-    def decided(*shown: Picture, **more: Any) -> tuple[float, int]:
+    def decided(*shown: Picture) -> tuple[float, int]:
         parts: Any = [{"type": "input_image", "image_url": url_of(one)} for one in shown]
-        said: Any = [{"role": "user", "content": [{"type": "input_text", "text": "A picture."}, *parts]}]
-        found = client.decisions.create(model=name, input=said, questions=asked, **more)
+        sent: Any = [{"role": "user", "content": [{"type": "input_text", "text": "A picture."}, *parts]}]
+        found = client.decisions.create(model=name, input=sent, questions=asked)
         assert found.answers[0].type == "predicate"
         return found.answers[0].probability, found.usage.input_tokens
 
@@ -119,18 +114,11 @@ def test_decisions_are_about_images(client: openai.OpenAI, served: Served) -> No
     assert none[1] < one[1] == other[1]
     assert len({none[0], one[0], other[0]}) == 3  # it was seen
     part = {"type": "input_image", "image_url": "x"}
-    for role, param in ("user", "input.0.content.0"), ("system", "input.0.content.0"):
+    for role in ("user", "system"):
         sent = {"input": [{"role": role, "content": [part]}, {"role": "user", "content": "x"}], "questions": asked}
-        assert refused(served.http.post("/v1/decisions", json=sent))[:2] == (400, param)
+        assert refused(served.http.post("/v1/decisions", json=sent))[:2] == (400, "input.0.content.0")
     asked_of = {"input": "x", "questions": [{**asked[0], "instructions": [part]}]}
     assert refused(served.http.post("/v1/decisions", json=asked_of))[1] == "questions.0.instructions.0"
-
-
-def bomb() -> str:
-    """A few kilobytes that decode to more than a picture may have."""
-    file = io.BytesIO()
-    Image.new("1", (9_000, 9_000)).save(file, "PNG")
-    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
 
 
 SENT = "Send the image itself, as data:image/png;base64,…: this server fetches nothing"
@@ -139,16 +127,13 @@ SENT = "Send the image itself, as data:image/png;base64,…: this server fetches
 @pytest.mark.parametrize(
     ("part", "said"),
     [
-        (image("https://example.org/a.png"), SENT), (image("file:///etc/passwd"), SENT), (image("/etc/passwd"), SENT),
+        (image("https://example.org/a.png"), SENT), (image("file:///etc/passwd"), SENT),
         (image("data:application/pdf;base64,JVBERi0="), SENT), (image("data:image/png,abc"), SENT),
         (image("data:image/png;base64,ab*c"), "valid base64"), (image("data:image/png;base64,abc"), "valid base64"),
         (image("data:image/png;base64,ü"), "valid base64"), (image("data:image/png;base64,"), "unsupported"),
-        (image("data:image/png;base64," + base64.b64encode(b"<svg>").decode()), "is an SVG"),
-        (image(url_of(WIDE)[:-400]), "damaged"), (image(bomb()), "make it smaller"),
-        (image(WIDE, detail="fine"), "detail is auto, low, high, original"), (image(WIDE, detail=[]), "detail is"),
+        (image(url_of(WIDE)[:-400]), "damaged"), (image(WIDE, detail="fine"), "detail is auto, low, high, original"), (image(WIDE, detail=[]), "detail is"),
         (image(WIDE, mood="good"), "'mood' of an image is not known"),
-        ({"type": "image_url"}, "An image is sent as {"), ({"type": "image_url", "image_url": "x"}, "An image is sent"),
-        ({"type": "image_url", "image_url": {}}, "The image has no url"),
+        ({"type": "image_url", "image_url": "x"}, "An image is sent"),
         ({"type": "image_url", "image_url": {"url": 5}}, "The image has no url"),
         ({"type": "input_image", "image_url": url_of(WIDE)}, "an image as image_url"),
     ],
@@ -187,16 +172,13 @@ def test_a_response_s_images_are_refused_at_their_items(served: Served) -> None:
         {"role": "assistant", "content": [{"type": "output_text", "text": "y"}]},
         {"role": "user", "content": [{"type": "input_text", "text": "z"}, bad]},
     ]
-    asked = {"instructions": "Look.", "input": items}
+    asked: dict[str, Any] = {"instructions": "Look.", "input": items}
     assert refused(served.http.post("/v1/responses", json=asked))[:2] == (400, "input.3.content.1")
     kept = {"type": "input_image", "file_id": "file-1"}
-    status, param, sentence = refused(
-        served.http.post("/v1/responses", json={"input": [{"role": "user", "content": [kept]}]})
-    )
-    assert (status, param) == (400, "input.0.content.0")
-    assert "'file_id' of an image is not known" in sentence
-    told = {"input": [{"role": "assistant", "content": [bad]}, *items[:1]]}
-    assert refused(served.http.post("/v1/responses", json=told))[:2] == (400, "input")
+    asked = {"input": [{"role": "user", "content": [kept]}]}
+    assert refused(served.http.post("/v1/responses", json=asked))[:2] == (400, "input.0.content.0")
+    asked = {"input": [{"role": "assistant", "content": [bad]}, *items[:1]]}
+    assert refused(served.http.post("/v1/responses", json=asked))[:2] == (400, "input")
 
 
 def test_a_photo_is_read_once_for_all_requests_that_show_it(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

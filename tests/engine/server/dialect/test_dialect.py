@@ -16,11 +16,10 @@ from engine import (
     StepFinished,
     TraceHeader,
 )
-from engine.service import ChatRun, RunAdvanced, RunEnded, RunRequest, RunStarted
+from engine.service import ChatRun, RunEnded, RunRequest, RunStarted
 from engine.service.wire import CONTENT_TYPE, Ended, ReplyReader, model_from_json, model_to_json, request_to_json
 from engine.text.reply import read_reply
 from engine.text.tokenizer import Tokenizer
-from engine.trace.recording import Recording
 from tests.engine.server.served import Arrivals, Served, within
 from tests.engine.traces import bits
 
@@ -28,17 +27,8 @@ QUICK = GenerationConfig(max_new_tokens=128, eos_token_ids=(1, 8), top_k=8)
 PROMPT = ({"role": "user", "content": "Count from 3 to 40."},)
 
 
-def here(served: Served, request: RunRequest) -> tuple[Recording, list[Event]]:
-    """A run without the server in between."""
-    outlet = Arrivals()
-    served.scheduler.run(request, outlet)
-    outlet.wait_for(RunEnded)
-    trace = next(reply.trace for reply in outlet.replies if isinstance(reply, RunStarted))
-    return trace, [reply.event for reply in outlet.replies if isinstance(reply, RunAdvanced)]
-
-
 def there(served: Served, request: RunRequest | dict[str, Any]) -> list[TraceHeader | Event | Ended]:
-    """The same through it."""
+    """Everything that a run sends through it."""
     reader = ReplyReader()
     body = request_to_json(request) if isinstance(request, RunRequest) else request
     with served.http.stream("POST", "/safelight/v1/run", json=body) as response:
@@ -55,12 +45,11 @@ def timeless(event: Any) -> list[Any]:
     return bits(dataclasses.replace(event, **{name: value for name, value in zero.items() if name in names}))
 
 
-@pytest.fixture(scope="module")
-def source(served: Served) -> Recording:
-    return here(served, ChatRun(QUICK, 3, PROMPT, keep=False))[0]
-
-
-def test_a_run_is_the_same_there_and_here(served: Served, source: Recording) -> None:
+def test_a_run_is_the_same_there_and_here(served: Served) -> None:
+    outlet = Arrivals()
+    served.scheduler.run(ChatRun(QUICK, 3, PROMPT, keep=False), outlet)
+    outlet.wait_for(RunEnded)
+    source = next(reply.trace for reply in outlet.replies if isinstance(reply, RunStarted))
     header, *events, ended = there(served, ChatRun(QUICK, 3, PROMPT))
     assert isinstance(header, TraceHeader)
     assert ended == Ended()
@@ -73,13 +62,13 @@ def test_a_run_is_the_same_there_and_here(served: Served, source: Recording) -> 
 def test_the_model_and_its_tokenizer_are_described(served: Served, tmp_path: Path) -> None:
     model = served.scheduler.model
     assert model is not None
-    told = served.http.get("/safelight/v1/model").json()
-    found = model_from_json(told, "http://there")
+    sent = served.http.get("/safelight/v1/model").json()
+    found = model_from_json(sent, "http://there")
     assert (found.title, found.vocab_size, found.defaults) == (model.title, model.vocab_size, model.defaults)
     assert found.capabilities == dataclasses.replace(
         model.capabilities, adapters=False, forks=False, infill=False, influence=False
     )
-    assert told == json.loads(json.dumps({**model_to_json(model), "capabilities": vars(found.capabilities)}))
+    assert sent == json.loads(json.dumps({**model_to_json(model), "capabilities": vars(found.capabilities)}))
     answer = served.http.get("/safelight/v1/tokenizer")
     (tmp_path / "tokenizer.json").write_bytes(answer.content)
     tokenizer = Tokenizer.from_folder(tmp_path)

@@ -86,39 +86,32 @@ def test_a_client_that_leaves_ends_the_run_of_its_session() -> None:
         assert within(live.cancel.is_set)
 
 
-def test_bad_arguments_are_one_line() -> None:
+BAD: list[tuple[str, dict[str, Any], str]] = [
+    ("generate", {}, "The field 'prompt' is missing."),
+    ("generate", {"prompt": "Hi", "promt": "Hi"}, "'promt' is not known"),
+    ("generate", {"prompt": "Hi", "max_tokens": 0}, "must be 1 or more"),
+    ("decide", {"question": "What?", "kind": "choice"}, "choice needs them"),
+    ("decide", {"question": "So?", "kind": "yes_no", "options": ["a", "b"]}, "yes_no has none"),
+    ("decide", {"question": "So?", "kind": "yes_no"}, "cannot decide"),
+    ("sudoku", {"puzzle": "5"}, "81"),
+    ("inspect_run", {"run_id": "nobody's\n"}, "no run"),
+    ("write", {}, "use generate, decide"),
+]
+
+
+def test_a_call_that_fails_is_one_line_and_the_next_one_is_answered() -> None:
     async def ask(served: Served) -> None:
         async with asking(served) as client:
-
-            async def refused(tool: str, **arguments: Any) -> str:
-                return refusal(await client.call_tool(tool, arguments))
-
-            assert await refused("generate") == "The field 'prompt' is missing."
-            assert "'promt' is not known" in await refused("generate", prompt="Hi", promt="Hi")
-            assert "must be 1 or more" in await refused("generate", prompt="Hi", max_tokens=0)
-            assert "choice needs them" in await refused("decide", question="What?", kind="choice")
-            assert "yes_no has none" in await refused("decide", question="So?", kind="yes_no", options=["a", "b"])
-            assert "cannot decide" in await refused("decide", question="So?", kind="yes_no")
-            assert "81" in await refused("sudoku", puzzle="5")
-            assert "no run" in await refused("inspect_run", run_id="nobody's\n")
-            assert "use generate, decide" in await refused("write")
-
-    engine = ScriptedEngine()
-    engine.able = Capabilities()
-    with serving(engine) as served:
-        asyncio.run(ask(served))
-        assert not served.server.live.snapshot()
-
-
-def test_a_failure_is_one_line_and_the_next_call_is_answered() -> None:
-    async def ask(served: Served) -> None:
-        async with asking(served) as client:
+            for tool, arguments, sentence in BAD:
+                assert sentence in refusal(await client.call_tool(tool, arguments))
+            assert not served.server.live.snapshot()
             served.engine.fail_at = 0
             assert "Something went wrong" in refusal(await client.call_tool("generate", {"prompt": "Hi"}))
             served.engine.fail_at = None
             assert texts(await client.call_tool("generate", {"prompt": "Hi"}))[0] == "Hello there."
 
     engine = ScriptedEngine()
+    engine.able = Capabilities()
     with serving(engine) as served:
         asyncio.run(ask(served))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,46 +13,46 @@ from engine.service import LocalBackend
 from tests.engine.server.mcp.asking import asking, refusal, texts
 from tests.engine.server.served import Served, serving
 
-PUZZLE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
 EASY = "534678912672195348198342567859761423426853791713924856961537284287419635345286100"
 
 
-def asked(model: str, tool: str, *calls: dict[str, Any]) -> list[Any]:
-    """The results of calls of a tool."""
+@pytest.fixture(scope="module")
+def mini() -> Iterator[Served]:
+    with serving(LocalBackend(), MINI) as served:
+        yield served
 
-    async def ask(served: Served) -> list[Any]:
+
+def asked(served: Served, tool: str, *calls: dict[str, Any]) -> list[Any]:
+    """Returns the results of calls of a tool."""
+
+    async def ask() -> list[Any]:
         async with asking(served) as client:
             return [await client.call_tool(tool, arguments) for arguments in calls]
 
-    with serving(LocalBackend(), model) as served:
-        return asyncio.run(ask(served))
+    return asyncio.run(ask())
 
 
-def test_skills_answer_a_prompt_and_fit_a_schema() -> None:
+def test_skills_answer_a_prompt_and_fit_a_schema(mini: Served) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    prompt = "Reverse the word robot."
-    plain, fitted, bad = asked(
-        MINI,
-        "generate",
-        {"prompt": prompt, "seed": 1},
-        {"prompt": prompt, "schema": schema},
-        {"prompt": prompt, "schema": {"type": "nothing"}},
-    )
-    assert "schema" in refusal(bad)
+    prompts = [{"prompt": "Reverse the word robot.", **more} for more in ({"seed": 1}, {"schema": schema})]
+    bad = {**prompts[0], "schema": {"type": "nothing"}}
+    plain, fitted, wrong = asked(mini, "generate", *prompts, bad)
+    assert "schema" in refusal(wrong)
     assert texts(plain)[0] == "tobor"
     assert texts(plain)[2] == plain.structured_content["caution"]
     assert "very small model" in texts(plain)[2]
     assert texts(fitted)[0].startswith('{"n": ')
 
 
-def test_a_gap_may_have_a_length() -> None:
-    [found] = asked(MINI, "infill", {"prefix": "2 4 6 ", "suffix": " 10 12", "length": 2})
+def test_a_gap_may_have_a_length(mini: Served) -> None:
+    [found] = asked(mini, "infill", {"prefix": "2 4 6 ", "suffix": " 10 12", "length": 2})
     assert found.structured_content["tokens"] <= 2
     assert texts(found)[0] == found.structured_content["text"]
 
 
 def test_a_grid_is_judged_by_the_rules() -> None:
-    [found] = asked(SUDOKU, "sudoku", {"puzzle": EASY})
+    with serving(LocalBackend(), SUDOKU) as served:
+        [found] = asked(served, "sudoku", {"puzzle": EASY})
     grid = found.structured_content["grid"]
     assert len(grid) == 81
     assert found.structured_content["valid"] is True
@@ -59,12 +60,12 @@ def test_a_grid_is_judged_by_the_rules() -> None:
     assert texts(found)[0].endswith("This solves the puzzle.")
 
 
-def test_a_decision_has_its_probabilities() -> None:
+def test_a_decision_has_its_probabilities(mini: Served) -> None:
     even = {"question": "Is the number even?", "kind": "yes_no", "text": "The number is 52."}
     day = {"question": "When does Zoe come?", "kind": "choice", "options": ["workday", "weekend"]}
     day["text"] = "Zoe comes on Saturday."
     size = {"question": "How large is it?", "kind": "score", "options": ["small", "large"], "text": "It is large."}
-    results = asked(MINI, "decide", even, day, size)
+    results = asked(mini, "decide", even, day, size)
     for found, best in zip(results, ("yes", "weekend", "large"), strict=True):
         shares = found.structured_content["probabilities"]
         assert sum(shares.values()) == pytest.approx(1, abs=1e-3)
