@@ -50,10 +50,9 @@ class Worded:
 
     def __init__(self) -> None:
         self.joint: list[tuple[str, ...]] = []  # ids of the runs in each performance
-        self.done: list[str] = []  # what was done while no run was under way
+        self.done: list[str] = []  # what was done while no run was active
         self.gate: threading.Semaphore | None = None
         self.broken: set[str] = set()  # ids of runs whose passes fail
-        self.adapters: set[str | None] = set()
 
     def load(self, request: LoadRequest, report: Callable[[Any], None]) -> None:
         self.done.append("load")
@@ -134,9 +133,14 @@ def backend() -> Worded:
 def scheduler(backend: Worded) -> Iterator[Scheduler]:
     made = Scheduler(backend)
     yield made
+    go_on(backend)
+    assert made.close()
+
+
+def go_on(backend: Worded) -> None:
+    """Let all passes be performed."""
     if backend.gate is not None:
         backend.gate.release(10_000)
-    assert made.close()
 
 
 def asked(scheduler: Scheduler, steps: int, *, most: int = 10**9, **options: Any) -> tuple[RunRequest, Ear]:
@@ -145,10 +149,14 @@ def asked(scheduler: Scheduler, steps: int, *, most: int = 10**9, **options: Any
     return request, ear
 
 
-def held(backend: Worded, scheduler: Scheduler, *steps: int, **options: Any) -> list[tuple[RunRequest, Ear]]:
+def several(count: int, steps: int = 1) -> list[RunRequest]:
+    return [ChatRun(GenerationConfig(), steps, MESSAGES) for _ in range(count)]
+
+
+def held(backend: Worded, scheduler: Scheduler, *steps: int) -> list[tuple[RunRequest, Ear]]:
     """Runs that have begun, the first of them in the midst of a pass."""
     backend.gate = threading.Semaphore(0)
-    found = [asked(scheduler, count, **options) for count in steps]
+    found = [asked(scheduler, count) for count in steps]
     backend.gate.release()
     assert within(lambda: scheduler.running == min(len(steps), TOGETHER))
     return found
@@ -156,8 +164,7 @@ def held(backend: Worded, scheduler: Scheduler, *steps: int, **options: Any) -> 
 
 def test_runs_take_their_passes_together_and_each_hears_its_own(backend: Worded, scheduler: Scheduler) -> None:
     runs = held(backend, scheduler, 4, 2, 3)
-    assert backend.gate is not None
-    backend.gate.release(100)
+    go_on(backend)
     assert [ear.end.run_id for _, ear in runs] == [request.run_id for request, _ in runs]
     assert [ear.numbers for _, ear in runs] == [[0, 1, 2, 3], [0, 1], [0, 1, 2]]
     ids = tuple(request.run_id for request, _ in runs)
@@ -170,47 +177,30 @@ def test_a_run_that_is_not_admitted_keeps_its_place(backend: Worded, scheduler: 
     other = asked(scheduler, 1, adapter="other")  # cannot share a pass with them
     same = asked(scheduler, 1)  # could, but came later
     assert scheduler.waiting == 2
-    assert backend.gate is not None
-    backend.gate.release(100)
+    go_on(backend)
     assert same[1].end
-    order = [ids for ids in backend.joint if other[0].run_id in ids or same[0].run_id in ids]
-    assert order == [(other[0].run_id,), (same[0].run_id,)]
-    assert (
-        backend.joint.index(order[0])
-        == max(place for place, ids in enumerate(backend.joint) if runs[1][0].run_id in ids) + 1
-    )
+    longest = runs[1][0].run_id
+    assert backend.joint[-3:] == [(longest,), (other[0].run_id,), (same[0].run_id,)]
 
 
 def test_those_that_wait_begin_where_others_end_without_being_looked_for(
     scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scheduler_module, "POLL_SECONDS", 3_600.0)
-    ear = Ear()
-    several = [ChatRun(GenerationConfig(), 2, MESSAGES) for _ in range(3 * TOGETHER)]
-    scheduler.run_all(several, ear)  # so that a few begin, and end, together
-    assert within(lambda: sum(isinstance(reply, RunEnded) for reply in ear.heard) == len(several))
+    ear, asked = Ear(), several(3 * TOGETHER, steps=2)
+    scheduler.run_all(asked, ear)  # so that a few begin, and end, together
+    assert within(lambda: sum(isinstance(reply, RunEnded) for reply in ear.heard) == len(asked))
 
 
 def test_several_runs_of_a_client_wait_as_one(backend: Worded, scheduler: Scheduler) -> None:
     held(backend, scheduler, 5, 5, 5)
     ear, other = Ear(), Ear()
-    several = [ChatRun(GenerationConfig(), 1, MESSAGES) for _ in range(4)]
-    scheduler.run_all(several, ear, most_waiting=1)
+    scheduler.run_all(several(4), ear, most_waiting=1)
     with pytest.raises(BusyError, match="1 requests are already waiting"):
-        scheduler.run_all(several[:1], other, most_waiting=1)
-    assert backend.gate is not None
-    backend.gate.release(100)
+        scheduler.run_all(several(1), other, most_waiting=1)
+    go_on(backend)
     assert within(lambda: sum(isinstance(reply, RunEnded) for reply in ear.heard) == 4)
     assert not other.heard
-
-
-def begun(backend: Worded) -> list[str]:
-    """Ids of the runs in the order of their first passes."""
-    return list(dict.fromkeys(run for ids in backend.joint for run in ids))
-
-
-def several(count: int, steps: int = 1) -> list[RunRequest]:
-    return [ChatRun(GenerationConfig(), steps, MESSAGES) for _ in range(count)]
 
 
 def test_clients_take_turns_and_so_do_their_requests(backend: Worded, scheduler: Scheduler) -> None:
@@ -221,9 +211,9 @@ def test_clients_take_turns_and_so_do_their_requests(backend: Worded, scheduler:
     scheduler.run_all(second, ears[1], client="batch")
     for request, ear in zip(chat, ears[2:], strict=True):
         scheduler.run_all([request], ear, client="chat")
-    backend.gate.release(10_000)
+    go_on(backend)
     assert within(lambda: sum(isinstance(one, RunEnded) for ear in ears for one in ear.heard) == 15)
-    order = begun(backend)
+    order = list(dict.fromkeys(run for ids in backend.joint for run in ids))  # of their first passes
     assert order[:TOGETHER] == [request.run_id for request in batch[:TOGETHER]]
     places = [order.index(request.run_id) for request in (*chat, *second)]
     assert max(places) < 2 * TOGETHER + 2  # and not behind all of the batch
@@ -233,20 +223,14 @@ def test_clients_take_turns_and_so_do_their_requests(backend: Worded, scheduler:
 def test_a_failing_pass_is_the_business_of_its_run_alone(backend: Worded, scheduler: Scheduler) -> None:
     runs = held(backend, scheduler, 4, 4, 4)
     backend.broken.add(runs[1][0].run_id)
-    assert backend.gate is not None
-    backend.gate.release(100)
+    go_on(backend)
     assert [ear.end.message for _, ear in runs] == ["", "it does not add up", ""]
     assert [ear.numbers for _, ear in runs][::2] == [[0, 1, 2, 3]] * 2
 
 
 def test_a_backend_that_breaks_down_ends_the_run_and_not_the_thread(backend: Worded, scheduler: Scheduler) -> None:
-    def begin(request: RunRequest) -> RunSteps:
-        yield PassWanted(request.run_id)
-        raise KeyError("a fault")
-
-    for broken in (begin, lambda request: request.undefined):
-        backend.begin = broken  # type: ignore[method-assign, assignment]
-        assert asked(scheduler, 1)[1].end.message.startswith("Something went wrong")
+    backend.begin = lambda request: request.undefined  # type: ignore[method-assign, attr-defined]
+    assert asked(scheduler, 1)[1].end.message.startswith("Something went wrong")
     del backend.begin  # type: ignore[method-assign]
     assert asked(scheduler, 1)[1].end.message == ""
 
@@ -259,7 +243,7 @@ def test_a_client_that_does_not_listen_holds_up_itself_alone(backend: Worded, sc
     deaf.most = 10
     scheduler.wake()
     assert within(lambda: len(deaf.heard) == 10)
-    slow.cancel.set()  # it is told that it ends, however full it is
+    slow.cancel.set()  # it learns that it ends, however full it is
     scheduler.wake()
     assert deaf.end == RunEnded(slow.run_id)
     assert backend.joint
@@ -299,48 +283,37 @@ def test_a_run_without_passes_lets_others_in_between(backend: Worded, scheduler:
 
     plain = backend.begin
     backend.begin = lambda request: talk(request) if isinstance(request, CompletionRun) else plain(request)  # type: ignore[method-assign]
-    order: list[str] = []
-    endless, brief = Ear(), Ear()
-    for ear, name in ((endless, "endless"), (brief, "brief")):
-        ear.put = lambda reply, name=name, put=ear.put: (  # type: ignore[method-assign]
-            order.append(name) if isinstance(reply, RunEnded) else None,
-            put(reply),
-        )[-1]
     held(backend, scheduler, 3)  # until both are there
-    scheduler.run(CompletionRun(GenerationConfig(), 0, text="x"), endless)
-    scheduler.run(ChatRun(GenerationConfig(), 2, MESSAGES), brief)
-    assert backend.gate is not None
-    backend.gate.release(100)
-    assert endless.end
-    assert brief.end
-    assert order == ["brief", "endless"]
+    both, brief = Ear(), ChatRun(GenerationConfig(), 2, MESSAGES)
+    scheduler.run_all([CompletionRun(GenerationConfig(), 0, text="x"), brief], both)
+    go_on(backend)
+    assert within(lambda: sum(isinstance(reply, RunEnded) for reply in both.heard) == 2)
+    assert next(reply.run_id for reply in both.heard if isinstance(reply, RunEnded)) == brief.run_id
 
 
 def test_what_concerns_the_model_waits_for_the_runs_before_it(backend: Worded, scheduler: Scheduler) -> None:
     (_, ear), *_ = held(backend, scheduler, 3)
-    told = Ear()
-    scheduler.set_adapter(AdapterRequest("some"), told)
+    adapted = Ear()
+    scheduler.set_adapter(AdapterRequest("some"), adapted)
     later = asked(scheduler, 1)[1]
     assert backend.done == []
-    assert backend.gate is not None
-    backend.gate.release(100)
+    go_on(backend)
     assert later.end
     assert ear.numbers == [0, 1, 2]
-    assert told.heard == [AdapterChanged("some")]
+    assert adapted.heard == [AdapterChanged("some")]
 
 
 def test_a_load_cancels_what_was_asked_for_before_it(backend: Worded, scheduler: Scheduler) -> None:
     (_, ear), *_ = held(backend, scheduler, 100)
-    told = Ear()
-    scheduler.load(LoadRequest("there", "There"), told)
+    loading = Ear()
+    scheduler.load(LoadRequest("there", "There"), loading)
     later = asked(scheduler, 2)[1]
-    assert backend.gate is not None
-    backend.gate.release(100)
+    go_on(backend)
     assert ear.end
     assert len(ear.numbers) <= 2
     assert later.end
     assert later.numbers == [0, 1]
-    assert told.heard == [LoadStarted("There")]
+    assert loading.heard == [LoadStarted("There")]
     assert backend.done == ["load"]
 
 
