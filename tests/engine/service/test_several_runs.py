@@ -11,8 +11,22 @@ import torch
 
 from engine import MINI, GenerationConfig, StepFinished
 from engine.decoding.protocols import Denoise
-from engine.service import ChatRun, LoadRequest, LocalBackend, PassWanted, RunAdvanced, RunEnded, RunRequest, Scheduler
+from engine.service import (
+    ChatRun,
+    LoadRequest,
+    LocalBackend,
+    PassWanted,
+    RunAdvanced,
+    RunEnded,
+    RunRequest,
+    RunStarted,
+    Scheduler,
+)
 from engine.service.admission import Admission, CachePool
+from engine.text import grammar
+from engine.text.grammar_tokens import GrammarTokens
+from engine.text.matching import Matcher, MatcherProcess, MatchingEndedError
+from engine.text.output_format import OutputFormat
 from tests.engine.service.test_local import plain
 from tests.engine.service.test_scheduler import Ear, within
 
@@ -87,7 +101,7 @@ def request(prompt: str, config: GenerationConfig, seed: int) -> RunRequest:
     return ChatRun(config, seed, ({"role": "user", "content": prompt},))
 
 
-def told(ear: Ear) -> list[list[Any]]:
+def heard(ear: Ear) -> list[list[Any]]:
     return [plain(reply.event) for reply in ear.heard if isinstance(reply, RunAdvanced)]
 
 
@@ -96,15 +110,15 @@ def at_once(backend: Watched, scheduler: Scheduler, ears: Sequence[tuple[RunRequ
     backend._caches.clear()  # what is read in other pieces may round differently
     backend.together.clear()
     with scheduler._changed:
-        for asked, ear in ears:
-            scheduler.run(asked, ear)
+        for one, ear in ears:
+            scheduler.run(one, ear)
     assert all(ear.has_ended.wait(30.0) for _, ear in ears)
 
 
 def made_requests() -> list[tuple[RunRequest, Ear]]:
     found: list[tuple[RunRequest, Ear]] = []
-    for name, asked in ASKED.items():
-        one = request(*asked)
+    for name, fields in ASKED.items():
+        one = request(*fields)
         found.append((one, Stopping(one) if name == "two blocks" else Ear()))
     return found
 
@@ -116,9 +130,9 @@ def test_four_runs_at_once_are_what_each_is_alone(backend: Watched, scheduler: S
         assert set(backend.together) == {1}
     at_once(backend, scheduler, together)
     assert max(backend.together) == 4
-    assert [told(ear) for _, ear in together] == [told(ear) for _, ear in alone]
+    assert [heard(ear) for _, ear in together] == [heard(ear) for _, ear in alone]
     assert [ear.end.message for _, ear in together] == [""] * 4
-    assert [told(ear)[-1][1] for _, ear in together] == ["cancelled", "length", "length", "length"]
+    assert [heard(ear)[-1][1] for _, ear in together] == ["cancelled", "length", "length", "length"]
 
 
 def outside(one: Denoise) -> None:
@@ -136,26 +150,26 @@ def non_finite(one: Denoise) -> None:
 def test_a_run_that_fails_leaves_the_others_as_they_are(
     moment: str, spoil: Callable[[Denoise], None], backend: Watched, scheduler: Scheduler
 ) -> None:
-    asked = [
+    runs = [
         ASKED["short canvas, pinned"],
         ("Count to 9.", QUICK.replace(canvas_length=SPOILED), 5),
         ASKED["long prompt"],
     ]
-    alone, together = ([(request(*one), Ear()) for one in asked] for _ in range(2))
+    alone, together = ([(request(*one), Ear()) for one in runs] for _ in range(2))
     for place in (0, 2):
         at_once(backend, scheduler, [alone[place]])
     setattr(backend, moment, spoil)
     at_once(backend, scheduler, together)
     assert ("vocabulary" if spoil is outside else "non-finite") in together[1][1].end.message
     for place in (0, 2):
-        assert told(together[place][1]) == told(alone[place][1])
+        assert heard(together[place][1]) == heard(alone[place][1])
         assert together[place][1].end.message == ""
 
 
 def test_what_does_not_fit_the_memory_waits_its_turn(backend: Watched, scheduler: Scheduler) -> None:
     """Two fit; the third waits and is cancelled there, and the fourth, which would fit, does not overtake it."""
     gate = threading.Semaphore(0)
-    asked = [request("abc", QUICK.replace(top_k=number), number) for number in (8, 9, 10, 11)]
+    runs = [request("abc", QUICK.replace(top_k=number), number) for number in (8, 9, 10, 11)]
     backend.need, backend.budget = (lambda config: 3 if config.top_k == 11 else 10), 25
     run = backend.perform
 
@@ -164,16 +178,16 @@ def test_what_does_not_fit_the_memory_waits_its_turn(backend: Watched, scheduler
         run(passes)
 
     backend.perform = held  # type: ignore[method-assign]
-    ears = [Ear() for _ in asked]
+    ears = [Ear() for _ in runs]
     with scheduler._changed:
-        for one, ear in zip(asked, ears, strict=True):
+        for one, ear in zip(runs, ears, strict=True):
             scheduler.run(one, ear)
     gate.release(2)
     assert within(lambda: (scheduler.running, scheduler.waiting) == (2, 2))
-    asked[2].cancel.set()
+    runs[2].cancel.set()
     gate.release(1000)
     assert all(ear.has_ended.wait(30.0) for ear in ears)
-    assert ears[2].heard == [RunEnded(asked[2].run_id)]
+    assert ears[2].heard == [RunEnded(runs[2].run_id)]
     assert max(backend.together) <= 3
     assert [ear.end.message for ear in ears] == [""] * 4
 
@@ -193,13 +207,13 @@ def test_idle_caches_are_let_go_before_a_run_has_to_wait() -> None:
     old, new = OfBytes(10), OfBytes(20)
     pool.give_back(old)
     pool.give_back(new)
-    admission, asked = Admission(pool), list[int]()
+    admission, looks = Admission(pool), list[int]()
 
     def free() -> int:
         return 100 - sum(cache.device_bytes for cache in pool._idle) - own.device_bytes
 
     def need() -> int:
-        asked.append(1)
+        looks.append(1)
         return 50
 
     own: Any = OfBytes(0)
@@ -212,7 +226,7 @@ def test_idle_caches_are_let_go_before_a_run_has_to_wait() -> None:
     own.device_bytes = 50
     assert admission.fits("c", need, free)
     assert admission.fits("c", need, free)
-    assert len(asked) == 2  # once a run
+    assert len(looks) == 2  # once a run
     assert admission.running == 1
     admission.end("a")
     own.device_bytes = 0
@@ -222,3 +236,76 @@ def test_idle_caches_are_let_go_before_a_run_has_to_wait() -> None:
     admission.reserve("d", 75)
     admission.hold("d", OfBytes(0), free)  # type: ignore[arg-type]
     assert pool._idle == [new]  # the one that was unused for longest has gone
+
+
+# --- answers that are held to a format -------------------------------------------------------------------------------
+
+SCHEMA = {"type": "object", "properties": {"size": {"type": "integer", "maximum": 99}}, "required": ["size"]}
+FORMAT = OutputFormat("json_schema", SCHEMA)
+SHORT = GenerationConfig(max_new_tokens=64, max_denoising_steps=4, eos_token_ids=(1, 8))
+
+
+def asked(wanted: OutputFormat, seed: int = 3) -> RunRequest:
+    return ChatRun(SHORT, seed, ({"role": "user", "content": "What is 12 + 7?"},), output_format=wanted)
+
+
+def held_up(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Holds up what looks at formats until the event is set, or nobody wants it any more."""
+    gate, usual = threading.Event(), grammar.matchers_of
+
+    def slowly(format: OutputFormat, tokens: GrammarTokens, process: MatcherProcess) -> list[Matcher]:
+        while not gate.wait(0.01):
+            if process._cancel is not None and process._cancel.is_set():
+                process.close()
+                raise MatchingEndedError("it was ended")
+        return usual(format, tokens, process)
+
+    monkeypatch.setattr(grammar, "matchers_of", slowly)
+    return gate
+
+
+def test_other_runs_go_on_while_a_format_is_looked_at(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, slow = held_up(monkeypatch), Ear()
+    scheduler.run(asked(FORMAT), slow)
+    assert within(lambda: scheduler.running == 1)
+    other = Ear()
+    scheduler.run(request("Sort 17 3 42 9.", SHORT, 1), other)
+    assert other.end.message == ""
+    assert not slow.heard
+    gate.set()
+    assert slow.end.message == ""
+    assert any(isinstance(reply, RunStarted) for reply in slow.heard)
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_a_run_whose_format_is_looked_at_can_be_cancelled(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch, closes: bool
+) -> None:
+    gate, ear, wanted = held_up(monkeypatch), Ear(), asked(FORMAT)
+    scheduler.run(wanted, ear)
+    assert within(lambda: scheduler.running == 1)
+    if closes:
+        scheduler.stop_all()
+    else:
+        wanted.cancel.set()
+    assert ear.end == RunEnded(wanted.run_id)
+    assert ear.heard == [ear.end]
+    gate.set()
+    again = Ear()
+    scheduler.run(asked(FORMAT), again)
+    assert again.end.message == ""
+
+
+def test_runs_of_formats_among_others_are_what_each_is_alone(backend: Watched, scheduler: Scheduler) -> None:
+    def made() -> list[tuple[RunRequest, Ear]]:
+        formats = (FORMAT, OutputFormat("regex", pattern="[a-f]{9}x"), OutputFormat("choices", choices=("no", "nine")))
+        runs = [asked(wanted, seed) for seed, wanted in enumerate(formats)]
+        return [(one, Ear()) for one in (*runs, request("Sort 17 3 42 9.", SHORT, 1))]
+
+    alone, together = made(), made()
+    for one in alone:
+        at_once(backend, scheduler, [one])
+    at_once(backend, scheduler, together)
+    assert max(backend.together) == 4
+    assert [ear.end.message for _, ear in together] == [""] * 4
+    assert [heard(ear) for _, ear in together] == [heard(ear) for _, ear in alone]
