@@ -11,20 +11,13 @@ import pytest
 
 from engine import CanvasCommitted, GenerationConfig, GenerationFinished, StepFinished, infill
 from engine.decoding.gap_filling import LATE
-from engine.service import GapRun, LocalBackend, RunAdvanced, RunEnded, RunReply, RunRequest, run_alone
+from engine.service import GapRun, LocalBackend, RunRequest, run_alone
 from engine.service.backend import required
 from engine.text.gap_markers import MARKERS, GapFile, TextGap
 from tests.engine.gap_models import causal_folder
-from tests.engine.service.test_local import loaded
+from tests.engine.service.test_local import ended, events, loaded
 
 PREFIX, SUFFIX = "two 2, three 3, ", ", six 6."
-
-
-@pytest.fixture(scope="module")
-def skills(tmp_path_factory: pytest.TempPathFactory) -> LocalBackend:
-    backend = LocalBackend(tmp_path_factory.mktemp("traces"))
-    loaded(backend)
-    return backend
 
 
 @pytest.fixture(scope="module")
@@ -40,31 +33,20 @@ def asked(backend: LocalBackend, **fields: Any) -> RunRequest:
     return GapRun(config, 3, TextGap(PREFIX, SUFFIX), **fields)
 
 
-def events_of(replies: list[RunReply]) -> list[Any]:
-    return [reply.event for reply in replies if isinstance(reply, RunAdvanced)]
-
-
-def ended(replies: list[RunReply]) -> RunEnded:
-    last = replies[-1]
-    assert isinstance(last, RunEnded)
-    return last
-
-
 @pytest.mark.parametrize("name", ["skills", "coder"])
 def test_the_run_has_the_gap_s_text_and_nothing_else(name: str, request: pytest.FixtureRequest) -> None:
     backend: LocalBackend = request.getfixturevalue(name)
     model, wanted = required(backend._model), asked(backend)
     assert backend.capabilities.gaps
     replies = list(run_alone(backend, wanted))
-    assert ended(replies).message == ""
-    events = events_of(replies)
-    end = events[-1]
+    found = events(replies)
+    end = found[-1]
     assert isinstance(end, GenerationFinished)
     text = model.tokenizer.decode(end.tokens)
-    found = infill(model, PREFIX, SUFFIX, max_tokens=8, seed=3, config=wanted.config)
-    assert found is not None
-    assert text == found.text
-    rows = [event.tokens[: event.text_length].tolist() for event in events if isinstance(event, CanvasCommitted)]
+    filled = infill(model, PREFIX, SUFFIX, max_tokens=8, seed=3, config=wanted.config)
+    assert filled is not None
+    assert text == filled.text
+    rows = [event.tokens[: event.text_length].tolist() for event in found if isinstance(event, CanvasCommitted)]
     assert [token for row in rows for token in row] == end.tokens.tolist()
 
 
@@ -80,17 +62,16 @@ def test_it_ends_when_it_is_cancelled_and_when_its_time_is_over(name: str, reque
     backend: LocalBackend = request.getfixturevalue(name)
     cancel = threading.Event()
     cancel.set()
-    events = events_of(list(run_alone(backend, asked(backend, cancel=cancel))))
-    assert events[-1].reason == "cancelled"
-    assert not any(isinstance(event, StepFinished) for event in events)
-    events = events_of(list(run_alone(backend, asked(backend, seconds=0.0))))
-    assert (events[-1].reason, events[-1].why, len(events[-1].tokens)) == ("length", LATE, 0)
+    found: list[Any] = events(list(run_alone(backend, asked(backend, cancel=cancel))))
+    assert found[-1].reason == "cancelled"
+    assert not any(isinstance(event, StepFinished) for event in found)
+    last: Any = events(list(run_alone(backend, asked(backend, seconds=0.0))))[-1]
+    assert (last.reason, last.why, len(last.tokens)) == ("length", LATE, 0)
 
 
 def test_a_model_that_cannot_says_which_can(tmp_path: Path) -> None:
     backend = LocalBackend(tmp_path)
     loaded(backend, "safelight-masked", "Masked")
     assert not backend.capabilities.gaps
-    config = GenerationConfig()
-    replies = list(run_alone(backend, GapRun(config, 0, TextGap("a", "b"))))
-    assert "one with fill-in-the-middle tokens (Qwen2.5-Coder, StarCoder, CodeGemma)" in ended(replies).message
+    message = ended(backend, GapRun(GenerationConfig(), 0, TextGap("a", "b"))).message
+    assert "one with fill-in-the-middle tokens (Qwen2.5-Coder, StarCoder, CodeGemma)" in message

@@ -92,43 +92,34 @@ def fake() -> FakeEngine:
     return made
 
 
-@pytest.fixture(scope="module")
-def skills() -> LocalBackend:
-    backend = LocalBackend()
-    loaded(backend)
-    return backend
-
-
 def plain(event: Event) -> list[Any]:
     """All of an event but the time it took."""
-    told = {name: value for name, value in vars(event).items() if name not in ("seconds", "reused_tokens")}
-    return [type(event), *(value.tolist() if hasattr(value, "tolist") else value for value in told.values())]
-
-
-# --- loading -----------------------------------------------------------------------------------------------------
-
-
-def test_loading_reports_start_progress_memory_and_model() -> None:
-    replies = loaded(FakeEngine())
-    assert [type(reply) for reply in replies] == [LoadStarted, *[LoadProgress] * 3, MemoryUsed, ModelLoaded]
-    assert [reply.share for reply in replies if isinstance(reply, LoadProgress)] == [0.0, 0.5, 1.0]
+    fields = {name: value for name, value in vars(event).items() if name not in ("seconds", "reused_tokens")}
+    return [type(event), *(value.tolist() if hasattr(value, "tolist") else value for value in fields.values())]
 
 
 def test_a_loaded_model_says_where_it_runs_and_why_and_what_it_can_do(fake: FakeEngine) -> None:
-    *_, last = loaded(fake)
-    assert isinstance(last, ModelLoaded)
-    model = last.model
+    replies = loaded(fake)
+    assert [type(reply) for reply in replies] == [LoadStarted, *[LoadProgress] * 3, MemoryUsed, ModelLoaded]
+    assert [reply.share for reply in replies if isinstance(reply, LoadProgress)] == [0.0, 0.5, 1.0]
+    model = replies[-1].model  # type: ignore[union-attr]
     assert (model.device, model.device_reason) == ("cpu", "no CUDA device is available")
     assert model.kernels == "plain torch: the weights are not packed"
     assert model.capabilities == fake.capabilities
     assert model.capabilities.forks
     assert not model.capabilities.images
+    assert fake.unload() == ModelUnloaded()
+    assert "choose one first" in ended(fake, chat(QUICK)).message
 
 
-def test_a_foreseen_failure_is_reported_without_details() -> None:
+def test_a_failure_is_one_line_and_no_model_is_left() -> None:
     backend = FakeEngine()
     assert loaded(backend, "missing")[-1] == LoadFailed("missing", "there is no model at missing")
     assert "no model is loaded" in ended(backend, chat(QUICK)).message  # nor the one from before
+    failed = loaded(backend, "crash")[-1]
+    assert isinstance(failed, LoadFailed)
+    assert failed.message == "Something went wrong: unexpected. Try again; the details may say why."
+    assert "RuntimeError: unexpected" in failed.details
 
 
 def test_a_bad_folder_leaves_the_good_model_loaded(skills: LocalBackend, tmp_path: Path) -> None:
@@ -151,36 +142,21 @@ def test_an_adapter_comes_with_its_model() -> None:
     assert "there is no adapter at none" in replies[-1].message
 
 
-def test_an_unforeseen_failure_is_one_line_with_details() -> None:
-    failed = loaded(FakeEngine(), "crash")[-1]
-    assert isinstance(failed, LoadFailed)
-    assert failed.message == "Something went wrong: unexpected. Try again; the details may say why."
-    assert "RuntimeError: unexpected" in failed.details
-
-
 def test_an_abandoned_load_falls_silent() -> None:
     request, replies = LoadRequest(MINI, "Skills"), list[LoadReply]()
 
-    def tell(reply: LoadReply) -> None:
+    def note(reply: LoadReply) -> None:
         replies.append(reply)
         if isinstance(reply, LoadProgress) and reply.share:
             request.cancel.set()
 
     backend = FakeEngine()
-    backend.load(request, tell)
+    backend.load(request, note)
     assert [type(reply) for reply in replies] == [LoadStarted, LoadProgress, LoadProgress]
     assert "no model is loaded" in ended(backend, chat(QUICK)).message
     replies.clear()
-    backend.load(request, tell)
+    backend.load(request, note)
     assert replies == []
-
-
-def test_a_model_can_be_let_go(fake: FakeEngine) -> None:
-    assert fake.unload() == ModelUnloaded()
-    assert "choose one first" in ended(fake, chat(QUICK)).message
-
-
-# --- runs --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [ChatRun, PuzzleRun])
@@ -191,7 +167,13 @@ def test_every_reply_of_a_run_has_its_id(fake: FakeEngine, kind: type[ChatRun]) 
     assert [type(reply) for reply in replies] == [RunStarted, *[RunAdvanced] * 7, RunEnded]
     assert trace_of(replies).events == events(replies)
     assert replies[-1] == RunEnded(request.run_id)
-    assert kind(fake.defaults, 7, MESSAGES).run_id != request.run_id
+    other = kind(fake.defaults, 7, MESSAGES)
+    assert other.run_id != request.run_id
+    other.cancel.set()
+    fake.prompts.clear()
+    if kind is PuzzleRun:  # it was given up before it began
+        assert list(run_alone(fake, other)) == [RunEnded(other.run_id)]
+        assert fake.prompts == []
 
 
 def test_memory_in_use_is_reported_before_each_block(fake: FakeEngine) -> None:
@@ -200,13 +182,6 @@ def test_memory_in_use_is_reported_before_each_block(fake: FakeEngine) -> None:
     places = [place for place, reply in enumerate(replies) if isinstance(reply, MemoryUsed)]
     assert len(places) == 2
     assert all(isinstance(replies[place + 1].event, CanvasCommitted) for place in places)  # type: ignore[union-attr]
-
-
-def test_a_puzzle_that_was_given_up_is_not_begun(fake: FakeEngine) -> None:
-    request = PuzzleRun(fake.defaults, 7, MESSAGES)
-    request.cancel.set()
-    assert list(run_alone(fake, request)) == [RunEnded(request.run_id)]
-    assert fake.prompts == []
 
 
 def test_runs_of_a_model_share_one_cache(fake: FakeEngine) -> None:
@@ -250,22 +225,6 @@ def test_a_chat_with_tools_hands_them_to_the_template_and_records_what_was_said(
     assert "Shorten the prompt" in found.message
 
 
-class Counting(FakeEngine):
-    """Notes what is read from the disk; ``spare`` bytes are left."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.read: list[str] = []
-        self.spare = 10**10
-
-    def load_model(self, path: str, progress: Any = None, threads: int = 0) -> Any:
-        self.read.append(path)
-        return super().load_model(path, progress, threads)
-
-    def spare_bytes(self, _model: Any) -> int:
-        return self.spare
-
-
 def test_a_prompt_that_does_not_fit_is_refused_in_a_sentence_that_can_be_translated(fake: FakeEngine) -> None:
     found = ended(fake, chat(fake.defaults, reserve=1000))
     assert "Choose a shorter answer" in found.message
@@ -287,24 +246,6 @@ def test_a_run_that_is_not_read_to_its_end_is_given_up(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_the_real_engine_reads_a_prompt_only_from_where_it_is_new(skills: LocalBackend) -> None:
-    quick = GenerationConfig(max_new_tokens=1, max_denoising_steps=2)
-    counts = []
-    loaded(skills)
-    for prompt in ("What is 47 + 5?", "What is 47 + 8?", "What is 47 + 8?"):
-        told = events(list(run_alone(skills, chat(quick, 0, prompt))))
-        found = next(event for event in told if isinstance(event, PrefillFinished))
-        counts.append((found.prompt_tokens, found.reused_tokens))
-    (first, none), (second, shared), again = counts
-    assert first == second
-    assert none == 0
-    assert len("What is 47 + ") < shared < second - len("?")
-    assert again == (second, second)
-
-
-# --- from a recorded run -----------------------------------------------------------------------------------------
-
-
 def test_a_fork_without_a_change_comes_out_as_the_run_and_knows_its_parent(skills: LocalBackend) -> None:
     root = trace_of(list(run_alone(skills, chat(QUICK, 3, "Count from 4 to 43."))))
     request = ForkRun.of(root, (Fork(1, 1),))
@@ -321,28 +262,21 @@ def test_a_fork_without_a_change_comes_out_as_the_run_and_knows_its_parent(skill
     assert len(events(replies)) < len(trace.events)  # the blocks before are in the trace alone
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        {},
-        {"stall_steps": 2, "max_denoising_steps": 4, "canvas_length": 16, "max_new_tokens": 32},
-    ],
-    ids=["plain", "stalled"],
-)
+STALLED = {"stall_steps": 2, "max_denoising_steps": 4, "canvas_length": 16, "max_new_tokens": 32}
+
+
+@pytest.mark.parametrize("how", [{}, STALLED])
 def test_an_infill_keeps_the_other_blocks_in_their_order(skills: LocalBackend, how: dict[str, Any]) -> None:
     root = trace_of(list(run_alone(skills, chat(QUICK.replace(**how), 3, "Count from 4 to 43."))))
     request = InfillRun.of(root, (Mark(0, 2, 6),), seed=11)
     replies = list(run_alone(skills, request))
     assert replies[-1] == RunEnded(request.run_id)
-    told = events(replies)
-    blocks = [event.block_index for event in told if isinstance(event, CanvasStarted | StepFinished | CanvasCommitted)]
+    found = events(replies)
+    blocks = [event.block_index for event in found if isinstance(event, CanvasStarted | StepFinished | CanvasCommitted)]
     assert blocks == sorted(blocks)
     assert trace_of(replies).header.marks == request.marks
     kept = [plain(event) for event in root.events if getattr(event, "block_index", 0) == 1]
-    assert [plain(event) for event in told if getattr(event, "block_index", 0) == 1] == kept != []
-
-
-# --- what else can be asked --------------------------------------------------------------------------------------
+    assert [plain(event) for event in found if getattr(event, "block_index", 0) == 1] == kept != []
 
 
 def test_an_adapter_that_is_none_is_said_and_changes_nothing(skills: LocalBackend) -> None:
@@ -379,18 +313,9 @@ def test_nothing_heavy_comes_with_the_service() -> None:
     assert done.stdout.strip() == "[]"
 
 
-# --- a long prompt -----------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def long() -> LocalBackend:
-    """A model with more positions than a pass reads."""
-    backend = LocalBackend()
-    loaded(backend, WEDLM)
-    return backend
-
-
-def test_the_reading_of_a_long_prompt_is_reported_before_each_pass(long: LocalBackend) -> None:
+def test_the_reading_of_a_long_prompt_is_reported_before_each_pass() -> None:
+    long = LocalBackend()
+    loaded(long, WEDLM)  # which has more positions than a pass reads
     request = chat(GenerationConfig(max_new_tokens=8), prompt="sort these words " * 40)
     replies = list(run_alone(long, request))
     total = len(trace_of(replies).header.prompt_ids)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from engine import MINI, CanvasStarted, GenerationConfig, GenerationFinished, SafelightError
+from engine import CanvasStarted, GenerationConfig, GenerationFinished, SafelightError
 from engine.config import USUAL_HOLE
-from engine.service import ChatRun, LoadRequest, LocalBackend, ModelLoaded, RunAdvanced, RunEnded, RunRequest, run_alone
+from engine.service import ChatRun, LocalBackend, RunAdvanced, RunEnded, RunRequest, run_alone
 from engine.service.backend import required
 from engine.service.outlining import noise_places, outlined
 from engine.text.outline import INSTRUCTION, Hole, Outline, parse
@@ -34,10 +34,7 @@ def test_a_hole_is_free_and_all_else_is_pinned_with_an_end_that_no_hole_may_writ
     config, changes = outlined(("ab", Hole(2, "tokens"), "c"), 0.0, CONFIG, 8, letters, 0, 100)
     assert [change.pinned for change in changes] == [((0, 97), (1, 98), (4, 99), (5, 1), (6, 1), (7, 1))]
     assert (config.max_new_tokens, config.banned_tokens) == (8, (1, 8))
-
-
-def test_a_hole_of_unknown_length_at_the_end_leaves_the_answer_open() -> None:
-    config, changes = outlined(("ab", Hole()), 0.0, CONFIG, 8, letters, 0, 100)
+    config, changes = outlined(("ab", Hole()), 0.0, CONFIG, 8, letters, 0, 100)  # open at its end
     assert [change.pinned for change in changes] == [((0, 97), (1, 98))]
     assert (config.max_new_tokens, config.banned_tokens) == (64, ())
 
@@ -94,15 +91,6 @@ def test_an_outline_goes_with_nothing_else(changes: dict[str, Any]) -> None:
         ChatRun(**fields)
 
 
-@pytest.fixture(scope="module")
-def skills() -> LocalBackend:
-    backend = LocalBackend()
-    replies: list[Any] = []
-    backend.load(LoadRequest(MINI, "Skills"), replies.append)
-    assert isinstance(replies[-1], ModelLoaded)
-    return backend
-
-
 def events_of(backend: LocalBackend, request: RunRequest) -> tuple[list[Any], str]:
     replies = list(run_alone(backend, request))
     assert isinstance(replies[-1], RunEnded)
@@ -126,7 +114,7 @@ def filling(backend: LocalBackend, text: str, seed: int = 1) -> RunRequest:
 @pytest.mark.parametrize(
     ("before", "hole", "behind"),
     [
-        ("The early bird catches the ", "[[…]]", "."),
+        ("The <eos> bird catches the ", "[[…]]", "."),  # where letters make no special token
         ("3 6 9 ", "[[2 tokens]]", " 15 18"),
         (LONG, "[[…]]", ", as was written."),
     ],
@@ -142,23 +130,13 @@ def test_the_answer_is_the_text_with_its_gap_filled(skills: LocalBackend, before
     assert first.pinned_mask.sum() >= min(64 - USUAL_HOLE, len(before))
 
 
-def test_a_text_without_an_end_goes_on(skills: LocalBackend) -> None:
+@pytest.mark.parametrize(("outline", "noise"), [(("2 4 ", Hole()), 0.0), (("2 4 6 9 7",), 0.3)])
+def test_a_text_without_an_end_goes_on_and_one_with_a_fault_is_mended(
+    skills: LocalBackend, outline: Outline, noise: float
+) -> None:
     asked = ({"role": "user", "content": "Sort 9 4 7 2 6."},)
-    request = ChatRun(defaults(skills), 3, asked, outline=("2 4 ", Hole()))
-    events, message = events_of(skills, request)
+    events, message = events_of(skills, ChatRun(defaults(skills), 3, asked, outline=outline, noise=noise))
     assert (message, text_of(skills, events)) == ("", "2 4 6 7 9")
-
-
-def test_a_revision_mends_a_text_from_its_noise(skills: LocalBackend) -> None:
-    asked = ({"role": "user", "content": "Sort 9 4 7 2 6."},)
-    request = ChatRun(defaults(skills), 3, asked, outline=("2 4 6 9 7",), noise=0.3)
-    events, message = events_of(skills, request)
-    assert (message, text_of(skills, events)) == ("", "2 4 6 7 9")
-
-
-def test_special_tokens_in_a_text_are_letters(skills: LocalBackend) -> None:
-    events, _ = events_of(skills, filling(skills, "a <eos> b [[2 tokens]] c"))
-    assert text_of(skills, events).startswith("a <eos> b ")
 
 
 def test_a_decoder_without_noise_is_refused_in_one_sentence(skills: LocalBackend) -> None:
