@@ -1,4 +1,4 @@
-"""A run after an adapter is put on, changed or taken off is one with a new cache: what was read before is stale."""
+"""A run after an adapter is added, changed or removed is one with a new cache: what was read before is stale."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def put_on(backend: LocalBackend, adapter: Path | None) -> None:
 
 
 def anew(model: Path, adapter: Path | None) -> list[Event]:
-    """The same run of a model just loaded, with a cache of its own."""
+    """Returns the run of a model just loaded, with a cache of its own."""
     made = engine.load_model(model, device="cpu")
     if adapter is not None:
         engine.load_adapter(made, adapter)
@@ -47,7 +47,7 @@ def plain(folder: Path) -> tuple[Path, Any]:
 
 
 def packed(folder: Path) -> tuple[Path, Any]:
-    """Its steps are taken by a program, which is kept from run to run."""
+    """Makes a model whose steps are taken by a program, which is kept from run to run."""
     quantize(packing.released(folder / "source"), folder / "packed", "int4", torch.device("cpu"))
     return folder / "packed", packing.packable()
 
@@ -69,7 +69,7 @@ def test_a_run_after_a_change_of_adapter_is_one_with_a_new_cache(
         wanted = anew(model, adapter)
         first, again = answered(backend), answered(backend)
         assert facts(first) == facts(wanted)
-        assert facts(again[1:]) == facts(wanted[1:])  # the first event tells how much of the prompt was read
+        assert facts(again[1:]) == facts(wanted[1:])  # the first event says how much of the prompt was read
         reused = [event.reused_tokens for event in (first[0], again[0]) if isinstance(event, PrefillFinished)]
         assert reused == [0, first[0].prompt_tokens]
         seen.append(facts(wanted))

@@ -1,8 +1,8 @@
-"""Races: each lane is its run alone, lanes take turns by step, and whatever goes wrong is told where it belongs."""
+"""Races: each lane is its run alone, lanes take turns by step, and a failure is reported where it belongs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -153,27 +153,27 @@ def test_what_no_race_can_be_run_on_is_said(backend: Performing, present: Loaded
             race_of(*[(MINI, WRITING)] * count)
 
 
-def test_cancel_takes_effect_within_a_step_without_a_listener(backend: Performing, present: LoadedModel) -> None:
-    racing = Racing(backend)
-    for is_full in (False, True):
-        race, heard = race_of((MINI, DIFFUSING), (MINI, WRITING)), list[Any]()
+@pytest.mark.parametrize("is_full", [False, True])
+def test_cancel_takes_effect_within_a_step_without_a_listener(
+    backend: Performing, present: LoadedModel, is_full: bool
+) -> None:
+    race, heard = race_of((MINI, DIFFUSING), (MINI, WRITING)), list[Any]()
+    looks = iter(range(3))  # at whether there is room, before it is cancelled
 
-        def put(reply: Any, race: RaceRequest = race, heard: list[Any] = heard, is_full: bool = is_full) -> None:
-            heard.append(reply)
-            if not is_full and sum(isinstance(one, LanePassed) for one in heard) == 4:
-                race.cancel.set()
+    def put(reply: Any) -> None:
+        heard.append(reply)
+        if not is_full and sum(isinstance(one, LanePassed) for one in heard) == 4:
+            race.cancel.set()
 
-        looks = iter(range(3))  # at whether there is room, before it is cancelled
+    def blocked() -> bool:
+        if is_full and next(looks, None) is None:
+            race.cancel.set()
+        return is_full
 
-        def blocked(race: RaceRequest = race, is_full: bool = is_full, looks: Iterator[int] = looks) -> bool:
-            if is_full and next(looks, None) is None:
-                race.cancel.set()
-            return is_full
-
-        racing.run(race, present, put, blocked)
-        events = [one.event for one in heard if isinstance(one, RunAdvanced)]
-        assert [event.reason for event in events if isinstance(event, GenerationFinished)] == ["cancelled"] * 2
-        assert sum(isinstance(event, StepFinished) for event in events) <= 6
+    Racing(backend).run(race, present, put, blocked)
+    events = [one.event for one in heard if isinstance(one, RunAdvanced)]
+    assert [event.reason for event in events if isinstance(event, GenerationFinished)] == ["cancelled"] * 2
+    assert sum(isinstance(event, StepFinished) for event in events) <= 6
 
 
 class Ears(Ear):
@@ -183,21 +183,12 @@ class Ears(Ear):
             self.has_ended.set()
 
 
-@pytest.fixture
-def held() -> Iterator[tuple[FakeEngine, Scheduler]]:
-    """A scheduler with a model that waits at each step."""
-    made = FakeEngine()
-    made.hold = True
-    scheduler = Scheduler(made)
+def test_a_race_waits_for_runs_and_runs_for_a_race() -> None:
+    fake = FakeEngine()
+    fake.hold = True
+    scheduler = Scheduler(fake)
     scheduler.load(LoadRequest(MINI, "Skills"), Ear())
     assert within(lambda: scheduler.model is not None)
-    yield made, scheduler
-    made.gate.release(10_000)
-    assert scheduler.close()
-
-
-def test_a_race_waits_for_runs_and_runs_for_a_race(held: tuple[FakeEngine, Scheduler]) -> None:
-    fake, scheduler = held
     before, after, race = Ear(), Ear(), Ears()
     config = fake.defaults
     scheduler.run(ChatRun(config, 1, MESSAGES), before)
@@ -209,6 +200,7 @@ def test_a_race_waits_for_runs_and_runs_for_a_race(held: tuple[FakeEngine, Sched
     assert race.has_ended.wait(10)
     assert after.has_ended.wait(10)
     assert fake.seeds == [1, 3, 3, 3, 2]  # a step or two first, and each lane
+    assert scheduler.close()
 
 
 def test_lanes_that_see_race_on_a_picture_and_the_others_say_why_not(tmp_path: Path) -> None:
@@ -224,11 +216,8 @@ def test_lanes_that_see_race_on_a_picture_and_the_others_say_why_not(tmp_path: P
     backend._caches.clear()
     racing.run(request, model, heard.append)
     ends = {reply.run_id: reply.message for reply in heard if isinstance(reply, RunEnded)}
-    assert [ends[lane.run_id] for lane in lanes] == [
-        "",
-        "Skills only reads text: it cannot answer about a picture.",
-        "",
-    ]
+    blind = "Skills only reads text: it cannot answer about a picture."
+    assert [ends[lane.run_id] for lane in lanes] == ["", blind, ""]
     for lane in (lanes[0], lanes[2]):
         backend._caches.clear()
         config = model.defaults.replace(**lane.changes)

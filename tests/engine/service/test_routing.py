@@ -47,6 +47,6 @@ def test_a_load_that_fails_elsewhere_leaves_the_present_model() -> None:
     assert failed.kept
     assert backend.active.capabilities.steps
     assert Ran(list(run_alone(backend.active, question()))).ended.message == ""
-    failed = load(backend, "crash")  # here, where the present one is let go first
+    failed = load(backend, "crash")  # here, where the present one is freed first
     assert isinstance(failed, LoadFailed)
     assert not failed.kept

@@ -18,6 +18,7 @@ from engine.service import (
     LoadRequest,
     LocalBackend,
     ModelLoaded,
+    PassWanted,
     RunEnded,
     RunRequest,
     RunStarted,
@@ -70,23 +71,15 @@ def test_a_prompt_is_for_the_part_that_was_made_for_it(text: str, part: str) -> 
     assert part_for(said("Spell banana.", "b-a-n-a-n-a", text)) == part
 
 
-def test_questions_for_tools_need_these() -> None:
+def test_questions_for_tools_and_about_pictures_have_their_parts() -> None:
     clock = said("What time is it in Tokyo?")
     assert part_for(clock, ["clock"]) == MINI
     assert part_for([*clock, {"role": "tool", "content": "12:00"}], ["clock"]) == MINI
-    assert part_for(clock, ["calculate"]) != MINI or MINI == MINI
-
-
-def test_a_picture_and_the_questions_about_it() -> None:
+    assert part_for(said("What is the capital of France?")) == MINI  # where Talk is not installed
     drawing = message_of(QUESTION, [picture_of(SCENE)])
     assert part_for([drawing]) == SIGHT
     assert part_for([drawing, *said("", "2")[1:], *said("what colour is  the circle")]) == SIGHT
     assert part_for([drawing, *said("", "2")[1:], *said("hi")]) == MINI
-
-
-def test_without_talk_the_tasks_take_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PackagedModel, "is_here", False)
-    assert part_for(said("What is the capital of France?")) == MINI
 
 
 @pytest.mark.usefixtures("talk")
@@ -153,13 +146,13 @@ def test_runs_of_several_parts_go_on_together(small: tuple[SmallBackend, LoadedM
     requests = [ChatRun(small[1].defaults, 0, tuple(said(text))) for text in ("Spell fig.", LINES)]
     runs = [small[0].begin(request) for request in requests]
     assert small[0].admits(requests[1], requests[:1])
-    ended, wanted = list[str](), dict[int, Any]()
+    ended, wanted = list[str](), dict[int, PassWanted]()
     while len(ended) < len(runs):
         for place, run in enumerate(runs):
             while place not in wanted and (item := next(run, None)) is not None:
-                if hasattr(item, "is_done"):
+                if isinstance(item, PassWanted):
                     wanted[place] = item
-                elif hasattr(item, "message"):
+                elif isinstance(item, RunEnded):
                     ended.append(item.message)
         small[0].perform(list(wanted.values()))
         wanted = {place: item for place, item in wanted.items() if not item.is_done}

@@ -1,4 +1,4 @@
-"""What one Safelight tells another comes back bit for bit, and what is not as documented is one sentence."""
+"""Everything that one Safelight sends another comes back bit for bit; what is not as documented is one sentence."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ SHOWN = {one.digest: one for one in (picture("red", 6, 2), picture("blue", 3, 3)
 
 
 def sent(value: Any) -> Any:
-    """What arrives of it."""
+    """Returns what arrives of it."""
     return parse_json(json.dumps(value), "the body")
 
 
@@ -111,10 +111,9 @@ def facts(request: RunRequest) -> dict[str, Any]:
     return found | {"as written": repr(request.config)}
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_a_request_comes_back_bit_for_bit(seed: int) -> None:
-    draw = random.Random(seed)
-    for _ in range(ROUNDS):
+def test_a_request_comes_back_bit_for_bit() -> None:
+    draw = random.Random(0)
+    for _ in range(2 * ROUNDS):
         request = some_request(draw)
         found = request_from_json(sent(request_to_json(request)), SHOWN.get)
         assert facts(found) == facts(request)
@@ -125,7 +124,7 @@ def test_whatever_is_done_to_a_request_is_one_sentence_or_another_request() -> N
     draw = random.Random(1)
     refusals: list[str] = []
     values: list[Any] = [None, -1, 2**70, 1.5, "x", [], {}, [[]], True, "9" * 5000, {"kind": "chat"}]
-    for _ in range(6 * ROUNDS):
+    for _ in range(3 * ROUNDS):
         raw = sent(request_to_json(some_request(draw)))
         place, keys = raw, []
         while True:  # go down to some place of it
@@ -142,7 +141,7 @@ def test_whatever_is_done_to_a_request_is_one_sentence_or_another_request() -> N
             request_to_json(request_from_json(raw, SHOWN.get))
         except SafelightError as error:
             refusals.append(str(error))
-    assert len(refusals) > ROUNDS
+    assert len(refusals) > ROUNDS / 2
     assert all("\n" not in sentence and len(sentence) < 800 for sentence in refusals)
 
 
@@ -153,23 +152,18 @@ CHAT = {"kind": "chat", "messages": [{"role": "user", "content": "x"}], "config"
     ("raw", "says"),
     [
         ([], "a run's kind must be one of"),
-        ({"kind": "chat", "messages": [], "config": {}, "seed": 0}, "1 to 4,096 entries"),
-        ({"kind": "chat", "messages": [{"role": "user", "content": "x"}], "config": {}, "seed": -1}, "seed must be"),
+        ({**CHAT, "messages": []}, "1 to 4,096 entries"),
+        ({**CHAT, "seed": -1}, "seed must be"),
         ({**CHAT, "text": "x"}, "field 'text' that is not"),
         ({**CHAT, "config": {"heat": 1}}, "settings 'heat' are not known"),
-        ({"kind": "fork", "source": {}, "changes": []}, "a run's kind must be one of"),
         ({"kind": "decision", "decision": {"state": ""}, "config": {}, "seed": 0}, "lacks the field 'questions'"),
-        ({"kind": "decision", "config": {}, "seed": 0}, "lacks the field 'decision'"),
         ({**CHAT, "output_format": {"kind": "xml"}}, "kind of output_format must be"),
-        ({"kind": "chat", "messages": [{"role": "user", "content": [1]}], "config": {}, "seed": 0}, "must be a text"),
+        ({**CHAT, "messages": [{"role": "user", "content": [1]}]}, "must be a text"),
     ],
 )
 def test_what_is_wrong_is_named(raw: Any, says: str) -> None:
     with pytest.raises(SafelightError, match=says):
         request_from_json(raw, SHOWN.get)
-
-
-# --- replies ---------------------------------------------------------------------------------------------------------
 
 
 def stream(top: int | None = 3, blocks: int = 2, message: str = "") -> tuple[Trace, bytes]:
@@ -199,19 +193,18 @@ def test_replies_come_back_bit_for_bit_in_pieces_of_any_size(top: int | None) ->
 
 
 def test_a_read_must_go_with_the_questions() -> None:
-    """However many options a server tells of, none arrive but those that were asked for."""
+    """Options that were not asked for do not arrive."""
     raw = header()
     slots = tuple(Slot(place, tuple((n,) for n in range(2))) for place in range(2))
     asked = dataclasses.replace(raw, decision=Decision("-", QUESTIONS[:2], is_joint=True), slots=slots)
     read = SlotsRead(0, tuple(np.array([-1.5, -0.25], np.float32) for _ in range(2)), (True, False))
     more = dataclasses.replace(read, logprobs=(read.logprobs[0], np.zeros(3, np.float32)))
-    for header_of, event in ((asked, read), (asked, more), (raw, read)):
+    kind, payload, *place = Codec.for_header(asked).encode(read)
+    assert bits(Codec.for_header(asked).decode(kind, payload, *place)) == bits(read)
+    for header_of, event in ((asked, more), (raw, read)):
         kind, payload, *place = Codec.for_header(header_of).encode(event)
-        if (header_of, event) == (asked, read):
-            assert bits(Codec.for_header(asked).decode(kind, payload, *place)) == bits(event)
-        else:
-            with pytest.raises(PayloadError, match="does not match the questions"):
-                Codec.for_header(header_of).decode(kind, payload, *place)
+        with pytest.raises(PayloadError, match="does not match the questions"):
+            Codec.for_header(header_of).decode(kind, payload, *place)
 
 
 def test_where_the_model_lies_and_tracebacks_stay_on_the_machine() -> None:
@@ -248,9 +241,6 @@ def test_events_in_another_order_are_refused() -> None:
             ReplyReader().feed(b"".join((first, *wrong)))
     with pytest.raises(SafelightError, match="out of its order"):
         ReplyReader().feed(events[0])
-
-
-# --- the model and measurements --------------------------------------------------------------------------------------
 
 
 def some_model() -> dict[str, Any]:
