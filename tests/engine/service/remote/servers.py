@@ -63,7 +63,7 @@ def serving(**routes: Route) -> Iterator[Rude]:
 
 @dataclass
 class Ran:
-    """What came of a run."""
+    """A run and its replies."""
 
     replies: list[RunReply] = field(default_factory=list)
 

@@ -1,12 +1,14 @@
-"""Addresses: what they mean, and what is refused in a sentence."""
+"""Addresses: what they mean, what is refused in a sentence, and the model that one without a name leads to."""
 
 from __future__ import annotations
 
 import pytest
 
 from engine.errors import SafelightError
-from engine.service import is_remote
+from engine.service import LoadFailed, LoadRequest, ModelLoaded, is_remote
+from engine.service.remote import RemoteBackend
 from engine.service.remote.address import RemoteAddress
+from tests.engine.service.remote.servers import SHORT, models, serving
 
 
 @pytest.mark.parametrize(
@@ -28,49 +30,56 @@ def test_an_address_says_where(text: str, base: str, root: str, model: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("sentence", "texts"),
     [
-        ("", "begins with http://"),
-        ("ftp://h/v1", "begins with http://"),
-        ("/models/m", "begins with http://"),
-        ("http://", "no valid host"),
-        ("http:///v1", "no valid host"),
-        ("http://h:0", "no valid host"),
-        ("http://h:99999", "no valid host"),
-        ("http://h:http", "no valid host"),
-        ("http://[::1", "no valid host"),
-        ("http://a b", "no valid host"),
-        ("http://-h", "no valid host"),
-        ("http://h\\evil", "no valid host"),
-        ("http://user:word@h/v1", "key in its own field"),
-        ("http://user@h", "key in its own field"),
-        ("http://h/v1?key=1", "not contain a question mark"),
-        ("http://h/../v1", "no valid path"),
-        ("http://h/v1;x", "no valid path"),
-        ("http://h/" + "a/" * 20, "no valid path"),
-        ("http://h\n/v1", "contains invalid characters"),
-        ("http://bücher", "contains invalid characters"),
-        ("http://" + "h" * 3000, "contains invalid characters"),
-        ("http://h#" + "m" * 600, "not a name of a model"),
-        ("http://h# m", "not a name of a model"),
+        ("begins with http://", ["", "ftp://h/v1", "/models/m"]),
+        ("no valid host", ["http://", "http://h:0", "http://h:99999", "http://h:http", "http://[::1", "http://a b",
+                           "http://-h", "http://h\\evil"]),
+        ("key in its own field", ["http://user:word@h/v1", "http://user@h"]),
+        ("not contain a question mark", ["http://h/v1?key=1"]),
+        ("no valid path", ["http://h/../v1", "http://h/v1;x", "http://h/" + "a/" * 20]),
+        ("contains invalid characters", ["http://h\n/v1", "http://bücher", "http://" + "h" * 3000]),
+        ("not a name of a model", ["http://h#" + "m" * 600, "http://h# m"]),
     ],
-)
-def test_what_is_none_is_refused_in_a_sentence(text: str, said: str) -> None:
-    with pytest.raises(SafelightError, match=said) as raised:
-        RemoteAddress.parse(text)
-    assert "word@" not in str(raised.value)
+)  # fmt: skip
+def test_a_wrong_address_is_refused_in_a_sentence(sentence: str, texts: list[str]) -> None:
+    for text in texts:
+        with pytest.raises(SafelightError, match=sentence) as raised:
+            RemoteAddress.parse(text)
+        assert "word@" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("host", "near"),
+    ("is_near", "hosts"), [(True, "localhost 127.0.0.2 [::1] LocalHost."), (False, "box 10.0.0.1")]
+)
+def test_this_machine_is_known(is_near: bool, hosts: str) -> None:
+    for host in hosts.split():
+        assert RemoteAddress.parse(f"http://{host}:1").is_near is is_near
+
+
+def load(address: str) -> object:
+    replies: list[object] = []
+    RemoteBackend(patience=SHORT).load(LoadRequest(address, "A model"), replies.append)
+    return replies[-1]
+
+
+def test_an_address_without_a_model_takes_the_only_one() -> None:
+    with serving(v1_models=models("qwen")) as server:
+        reply = load(server.endpoint)
+    assert isinstance(reply, ModelLoaded)
+    assert reply.model.path_or_id == f"{server.endpoint}/v1#qwen"
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
     [
-        ("localhost", True),
-        ("127.0.0.2", True),
-        ("[::1]", True),
-        ("LocalHost.", True),
-        ("box", False),
-        ("10.0.0.1", False),
+        ([], "The server at … lists no model. Load one there."),
+        (list("ab"), "The server at … has several models: a, b. Add one to the address, as in …/v1#a."),
+        (list("abcdef"), "The server at … has several models: a, b, c, d, e, …. Add one to the address, as in …/v1#a."),
     ],
 )
-def test_this_machine_is_known(host: str, near: bool) -> None:
-    assert RemoteAddress.parse(f"http://{host}:1").is_near is near
+def test_an_address_without_a_model_lists_those_there_are(names: list[str], message: str) -> None:
+    with serving(v1_models=models(*names)) as server:
+        reply = load(f"{server.endpoint}/v1")
+    assert isinstance(reply, LoadFailed)
+    assert str(reply.message).replace(server.endpoint, "…") == message

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -16,8 +15,6 @@ from engine import catalog
 from engine.config import GenerationConfig
 from engine.events import Event
 from engine.files import read_json
-from engine.server.options import ServerOptions
-from engine.server.running import RunningServer
 from engine.service import (
     ChatRun,
     LoadRequest,
@@ -25,7 +22,6 @@ from engine.service import (
     ModelLoaded,
     RunAdvanced,
     RunRequest,
-    Scheduler,
     decision_requests,
 )
 from engine.service.backend import required, run_alone
@@ -33,24 +29,11 @@ from engine.service.description import count_tokens
 from engine.service.remote import RemoteAddress, RemoteBackend, probe
 from engine.service.remote.calls import Calls, models_of
 from engine.tasks.decisions.questions import OneOf, Option, YesNo
+from tests.engine.server.served import KEY, serving
 from tests.engine.service.remote.servers import Ran, ask
 from tests.engine.traces import read_whole
 
-KEY = "test-key"
 PROMPT = "Count from 4 to 43."
-
-
-class _Waiting:
-    """An outlet that waits for the model."""
-
-    is_full = False
-
-    def __init__(self) -> None:
-        self.is_there = threading.Event()
-
-    def put(self, reply: Any) -> None:
-        if isinstance(reply, ModelLoaded):
-            self.is_there.set()
 
 
 @pytest.fixture(scope="module")
@@ -63,16 +46,8 @@ def local() -> LocalBackend:
 @pytest.fixture(scope="module")
 def server() -> Iterator[RemoteAddress]:
     """A server with the same model, in this process."""
-    scheduler, outlet = Scheduler(LocalBackend()), _Waiting()
-    scheduler.load(LoadRequest(catalog.MINI, "Skills"), outlet)
-    assert outlet.is_there.wait(60)
-    running = RunningServer(scheduler, ServerOptions(api_key=KEY))
-    running.start()
-    try:
-        yield RemoteAddress.parse(running.url)
-    finally:
-        running.stop()
-        scheduler.close()
+    with serving(LocalBackend(), catalog.MINI) as served:
+        yield RemoteAddress.parse(served.server.url)
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +73,7 @@ def asked(**how: Any) -> RunRequest:
 
 
 def again(request: RunRequest) -> RunRequest:
-    """The same, as a run of its own."""
+    """Returns a request as a run of its own."""
     return dataclasses.replace(request, run_id="a" * 32)
 
 
@@ -121,7 +96,7 @@ def assert_same(found: list[Event], expected: list[Event]) -> None:
 
 @pytest.fixture(scope="module")
 def pair(local: LocalBackend, remote: RemoteBackend) -> tuple[Ran, Ran]:
-    """The same run here and there."""
+    """A run here, and the run there."""
     return ask(local, asked()), ask(remote, asked())
 
 
@@ -132,24 +107,19 @@ def test_it_is_found_and_described(server: RemoteAddress, local: LocalBackend, r
     able = remote.capabilities
     assert (able.steps, able.forks, able.infill, able.influence, able.adapters) == (True, False, False, False, False)
     assert able.parallel_runs == local.capabilities.parallel_runs
-    told = [{"role": "user", "content": PROMPT}]
+    messages = [{"role": "user", "content": PROMPT}]
     there, here = required(remote._model).loaded.count_tokens, partial(count_tokens, required(local._model))
-    assert there(told) == here(told)
-    tool = {"type": "function", "function": {"name": "look", "parameters": {}}}
-    assert there(told, [tool]) == here(told, [tool])
-
-
-def test_its_tokens_are_written_as_here(pair: tuple[Ran, Ran]) -> None:
-    here, there = pair
-    for token in here.finished.tokens[:8].tolist():
-        assert there.trace.piece(token) == here.trace.piece(token)
-    assert there.trace.text == here.trace.text != ""
+    for tools in ([], [{"type": "function", "function": {"name": "look", "parameters": {}}}]):
+        assert there(messages, tools) == here(messages, tools)
 
 
 def test_a_run_is_the_same_as_here(pair: tuple[Ran, Ran]) -> None:
     here, there = pair
     assert there.ended.message == ""
     assert_same(there.events, here.events)
+    for token in here.finished.tokens[:8].tolist():
+        assert there.trace.piece(token) == here.trace.piece(token)
+    assert there.trace.text == here.trace.text != ""
 
 
 def test_it_is_recorded_here_with_the_address_and_without_the_key(pair: tuple[Ran, Ran], server: RemoteAddress) -> None:

@@ -16,7 +16,7 @@ from tests.engine.service.remote.servers import SHORT, SSE, Ran, chunk, events, 
 
 
 class Inbox:
-    """What a client gets, and whether it has room."""
+    """The replies that a client gets, and whether it has room."""
 
     def __init__(self) -> None:
         self.ran, self.is_full = Ran(), False
@@ -86,6 +86,5 @@ def test_four_go_on_together_and_the_fifth_waits(scheduler: Scheduler, gates: Ga
     assert (runs["a"][1].ran.text, runs["a"][1].ran.finished.reason) == ("a begins", "cancelled")
     for name in "bde":
         gates.open[name].set()
-    for name in "bde":
         assert runs[name][1].is_over.wait(10.0)
         assert runs[name][1].ran.text == f"{name} begins, and ends"

@@ -33,12 +33,6 @@ from tests.engine.traces import read_whole
 NAME = "google/diffusiongemma-26B-A4B-it"
 
 
-REFUSED = (  # in SamplingParams._validate_diffusion
-    "The temperature, min_p, seed, min_tokens, logit_bias, bad_words, and allowed_token_ids sampling parameters are "
-    "not yet supported with diffusion models."
-)
-
-
 def usage(prompt: int, written: int) -> dict[str, Any]:
     return {"usage": {"prompt_tokens": prompt, "total_tokens": prompt + written, "completion_tokens": written}}
 
@@ -47,9 +41,8 @@ def chat(request: Request) -> None:
     """Refuses what the diffusion model refuses; else thinks if it may, and one burst of text a canvas."""
     asked = json.loads(request.body)
     for name in ("seed", "temperature", "min_p", "response_format", "logit_bias"):
-        if name in asked:
-            error = {"message": REFUSED, "type": "BadRequestError", "param": None, "code": 400}
-            in_json({"error": error}, "400 Bad Request")(request)
+        if name in asked:  # as SamplingParams._validate_diffusion has it
+            in_json({"error": {"message": "not yet supported with diffusion models"}}, "400 Bad Request")(request)
             return
     parts = [chunk({"role": "assistant", "content": ""}, **usage(9, 0))]
     if asked["chat_template_kwargs"]["enable_thinking"]:
@@ -163,7 +156,7 @@ def test_calls_of_tools_are_shown_and_sent_back_as_the_wire_has_them() -> None:
 
 def test_a_server_that_refuses_tools_answers_without_them() -> None:
     def parserless(request: Request) -> None:
-        """As vLLM refuses tools that was started without a parser of calls."""
+        """Refuses tools as vLLM does that was started without a parser of calls."""
         if "tools" not in json.loads(request.body):
             plain(request)
             return
@@ -183,15 +176,17 @@ def test_a_server_that_refuses_tools_answers_without_them() -> None:
         assert ["tools" in body for body in bodies(server)] == [True, False, False]
 
 
-def test_what_it_refuses_is_said_in_its_words() -> None:
-    def other(request: Request) -> None:
-        request.body = json.dumps({**json.loads(request.body), "seed": 1}).encode()
-        chat(request)
-
-    with serving(v1_models=models(NAME, owner="vllm"), v1_chat_completions=other) as server:
-        ran = ask(loaded(server, NAME))
-    assert ran.ended.message == f"The server at {server.endpoint} refuses the request: {REFUSED}"
-    assert ran.events == []
+def test_the_oldest_turns_are_left_out_and_a_prompt_over_the_context_says_by_how_much() -> None:
+    turns = [{"role": "user", "content": "word " * 3000}, {"role": "assistant", "content": "Yes."}]
+    turns.append({"role": "user", "content": "short"})
+    with plain_vllm() as server:
+        backend = loaded(server, "smollm2")
+        assert ask(backend, ChatRun(GenerationConfig(), 0, tuple(turns), reserve=1500)).text == "so."
+        refused = ask(backend, ChatRun(GenerationConfig(), 0, tuple(turns[:1]), reserve=1500))
+        [body] = bodies(server)
+    assert [message["content"] for message in body["messages"]] == ["short"]
+    assert "tokens and the answer up to 1,500" in refused.ended.message
+    assert "more than the context of 4,096" in refused.ended.message
 
 
 def test_a_model_that_it_does_not_have_is_not_loaded() -> None:
