@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from engine.text.chat_template import ChatTemplate
@@ -92,19 +92,20 @@ _TOKENS = re.compile(r"<[^<>\s'\"{}~=]{1,40}>|\[[^\[\]\s'\"{}~]{2,30}\]|<\|\"\|>
 
 
 def control_tokens(source: str) -> list[str]:
-    """What a template writes in brackets, as if each was a token; and two that most vocabularies have."""
+    """Returns all that a template writes in brackets, as if each was a token; and two that most vocabularies have."""
     return sorted({*_TOKENS.findall(source), "<|im_end|>", "<tool_call>"})
 
 
-def tokenizer(tokens: list[str]) -> Tokenizer:
-    """A tokenizer of single characters and bytes, and these tokens; every second of them is not special."""
+def tokenizer(tokens: list[str], special: Collection[str] | None = None) -> Tokenizer:
+    """A tokenizer of single characters and bytes, and these tokens; unless it is said, every second is special."""
+    special = tokens[::2] if special is None else special
     letters = [chr(code) for code in range(32, 127)] + ["\n"]
     bytes_ = [f"<0x{byte:02X}>" for byte in range(256)]
     known = list(dict.fromkeys([*bytes_, *letters, *tokens]))
     added = [
         {"id": known.index(token), "content": token, "single_word": False, "lstrip": False, "rstrip": False,
-         "normalized": False, "special": place % 2 == 0}
-        for place, token in enumerate(tokens)
+         "normalized": False, "special": token in special}
+        for token in tokens
     ]  # fmt: skip
     model = {"type": "BPE", "byte_fallback": True, "vocab": {t: n for n, t in enumerate(known)}, "merges": []}
     raw = {"version": "1.0", "added_tokens": added, "normalizer": None, "pre_tokenizer": None, "decoder": None}
@@ -112,7 +113,7 @@ def tokenizer(tokens: list[str]) -> Tokenizer:
 
 
 def control_count(template: ChatTemplate, known: Tokenizer, tokens: list[str], found: Conversation) -> int:
-    """How many control tokens a conversation's prompt has."""
+    """Returns the number of control tokens in a conversation's prompt."""
     ids = known.encode_rendered(template.render(*found, inert=known.inert))
     control = {known.token_id(token) for token in tokens}
     return sum(token in control for token in ids)

@@ -150,7 +150,7 @@ def split(random: Random, text: str) -> list[str]:
 
 
 def parts_of(pieces: Iterable[str], *, starts_in_thought: bool = False) -> list[OutputPart]:
-    """What a parser gives out for a text in pieces."""
+    """Returns what a parser gives out for a text in pieces."""
     parser = OutputParser(starts_in_thought=starts_in_thought, schemas=SCHEMAS)
     parts = [part for piece in pieces for part in parser.feed(piece)]
     return parts + parser.finish()
@@ -182,7 +182,7 @@ def completed(beginning: str) -> str:
 
 
 def problem(text: str, pieces: list[str], *, starts_in_thought: bool = False) -> str:
-    """What is wrong with how a text is read, whole and in pieces; empty where nothing is."""
+    """Returns what is wrong with how a text is read, whole and in pieces; empty where nothing is."""
     whole = gathered(parts_of([text], starts_in_thought=starts_in_thought))
     apart = gathered(parts_of(pieces, starts_in_thought=starts_in_thought))
     if apart != whole:

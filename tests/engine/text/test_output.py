@@ -44,23 +44,19 @@ def arguments(text: str) -> Any:
     return json.loads(found.tool_calls[0].arguments_json)
 
 
-# ---------------------------------------------------------------- content and thought
-
-
 @pytest.mark.parametrize(
     ("text", "content", "thought"),
     [
         ("", "", ""),
-        ("  as it stands\n ", "  as it stands\n ", ""),
         ("<|channel>thought\nFirst.\n\nThen.\n<channel|>Answer.", "Answer.", "First.\n\nThen."),
         ("<|channel>thought\n<channel|>Answer.", "Answer.", ""),
         ("<|channel>thought", "", ""),
         ("<|channel>thoughtful<channel|>x", "x", "thoughtful"),
-        ("thought\nFirst.<channel|>Answer.", "Answer.", "First."),
         ("\n thought\nFirst.<channel|>Answer.", "Answer.", "First."),
         ("thought", "thought", ""),
         ("<channel|>Answer.", "Answer.", ""),
         ("a <tool_call|> b", "a b", ""),
+        ('<|channel>thought\nsay <|"|>hi<|"|> x<tool_call|>y<channel|>z', "z", 'say "hi" xy'),
         ("<|channel>thought\na<|channel>thought\nb<channel|>c", "c", "a\n\nb"),
         ("<|channel>thought\na<channel|>b<|channel>thought\nc<channel|> d", "b d", "a\n\nc"),
         ("<think>\nhm\n</think>\n\nAnswer.", "Answer.", "hm"),
@@ -105,8 +101,6 @@ def test_whether_a_prompt_ends_inside_a_thought(tail: str, expected: bool) -> No
     assert starts_in_thought(tail) is expected
 
 
-# ---------------------------------------------------------------- calls
-
 BOTH = Output("", "", (ToolCall("f", "{}"), ToolCall("g", "{}")))
 
 
@@ -123,7 +117,6 @@ BOTH = Output("", "", (ToolCall("f", "{}"), ToolCall("g", "{}")))
         ("{city:New York,days:3}", {"city": "New York", "days": 3}),
         ("{city:01234,days:01}", {"city": "01234", "days": 1}),
         ('{days:<|"|>12<|"|>,exact:<|"|>false<|"|>}', {"days": 12, "exact": False}),
-        ("{days:many,exact:perhaps}", {"days": "many", "exact": "perhaps"}),
         ("{days:3.0,share:3.,city:3.}", {"days": 3, "share": 3.0, "city": "3."}),
         ("{share:null,unit:null,city:null}", {"share": None, "unit": None, "city": None}),
         ("{share:1e999,days:" + "9" * 400 + "}", {"share": "1e999", "days": "9" * 400}),
@@ -135,7 +128,6 @@ BOTH = Output("", "", (ToolCall("f", "{}"), ToolCall("g", "{}")))
         ('{city:<|"|>a<|"|> and so on,days:1}', {"city": "a", "days": 1}),
         ('{city:<|"|>never closed', {"city": "never closed"}),
         ("{other:[1,{a:2", {"other": [1, {"a": 2}]}),
-        ("{other:{a:[1}}}}", {"other": {"a": [1]}}),
         ("{other:{},days:1)}", {"other": {}, "days": "1)"}),
     ],
 )
@@ -182,8 +174,7 @@ QWEN = '<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo", "days": 2
     ("text", "expected"),
     [
         (QWEN, Output("", "", (SUNNY,))),
-        (f"I look.\n{QWEN}\n{QWEN}", Output("I look.\n", "", (SUNNY, SUNNY))),
-        (f"<think>\nhm\n</think>\n\n{QWEN}", Output("", "hm", (SUNNY,))),
+        (f"<think>\nhm\n</think>\n\n{QWEN}\n{QWEN}", Output("", "hm", (SUNNY, SUNNY))),
         (QWEN.removesuffix("</tool_call>"), Output("", "", (SUNNY,))),
         ('<tool_call>{"name": "f", "parameters": {}}</tool_call>', Output("", "", (ToolCall("f", "{}"),))),
         ('<tool_call>{"name": "f", "arguments": "{\\"a\\": 1}"}</tool_call>',
@@ -262,7 +253,7 @@ def test_what_is_a_call_in_json_and_what_is_not(text: str, content: str, calls: 
 
 
 def test_beginnings_of_calls_are_read_again_a_bounded_number_of_times() -> None:
-    text = '\n<tool_call>{"a": "' * 3_000
+    text = '\n<tool_call>{"a": "' * 1_000
     for pieces in ([text], list(text)):
         assert not any(isinstance(part, ToolCallPart) for part in parts_of(pieces))
 
@@ -289,13 +280,11 @@ def test_slips_of_gemma_4(text: str, expected: Output) -> None:
 
 
 def test_what_was_meant_is_read() -> None:
-    for number in range(150):
+    for number in range(60):
         text, meant = random_call(Random(number))
         (call,) = parse_output(text).tool_calls
         assert json.loads(call.arguments_json) == meant, text
 
-
-# ---------------------------------------------------------------- what people complain about elsewhere
 
 RESPONSE = '<|tool_call>call:f{}<tool_call|><|tool_response>response:f{value:<|"|>12<|"|>}<tool_response|>'
 CALLED = '<|tool_call>call:weather{city:<|"|>Oslo<|"|>}<tool_call|>'
@@ -304,35 +293,18 @@ CALLED = '<|tool_call>call:weather{city:<|"|>Oslo<|"|>}<tool_call|>'
 @pytest.mark.parametrize(
     ("prompt", "text", "expected"),
     [
-        # vllm#39885: a thought behind a tool's result is given as content
-        (RESPONSE, "<|channel>thought\nIt is 12.<channel|>Twelve.", Output("Twelve.", "It is 12.")),
-        # vllm#45834: the prompt ends inside a thought, behind a tool's result
         (f"{RESPONSE}<|channel>thought\n", "It is 12.<channel|>Twelve.", Output("Twelve.", "It is 12.")),
-        # vllm#48217: an answer without a tag is taken for a thought
-        # vllm#49717: a thought that is never closed; it is no answer, and nothing of it is lost
-        ("<|turn>model\n", "<|channel>thought\nIt is 12.\n\nTwelve.", Output("", "It is 12.\n\nTwelve.")),
-        # vllm#41691: the last words of a thought are lost
         ("<|turn>model\n", "<|channel>thought\nIt is <", Output("", "It is <")),
-        # vllm#44522: calls and the marks of their strings are given as content
         ("", f"See.{CALLED}{CALLED}", Output("See.", "", (ToolCall("weather", '{"city": "Oslo"}'),) * 2)),
-        ("", '<|tool_call>call:weather{city:<|"|>Os', Output("", "", (ToolCall("weather", '{"city": "Os', True),))),
-        # a call right out of a thought, and a thought after it
-        (
-            "",
-            f"<|channel>thought\nLook.{CALLED}<|channel>thought\nSo.<channel|>Cold.",
-            Output("Cold.", "Look.\n\nSo.", (ToolCall("weather", '{"city": "Oslo"}'),)),
-        ),
-        # thinking off, and the end at once
+        ("", f"<|channel>thought\nLook.{CALLED}<|channel>thought\nSo.<channel|>Cold.",
+         Output("Cold.", "Look.\n\nSo.", (ToolCall("weather", '{"city": "Oslo"}'),))),
         ("<|channel>thought\n<channel|>", "<turn|>", Output("")),
     ],
-)
+)  # fmt: skip
 def test_complaints_about_others(prompt: str, text: str, expected: Output) -> None:
     begins = starts_in_thought(prompt)
     assert parse_output(text, starts_in_thought=begins, schemas=SCHEMAS) == expected
     assert problem(text, list(text), starts_in_thought=begins) == ""
-
-
-# ---------------------------------------------------------------- bounds
 
 
 def test_a_call_that_is_too_long_or_too_deep_stays_cut() -> None:
@@ -373,7 +345,7 @@ def longest_text(value: object) -> int:
     ],
 )  # fmt: skip
 def test_no_text_is_gone_through_with_every_piece(head: str, piece: str) -> None:
-    parser, count = OutputParser(schemas=SCHEMAS), 3_000
+    parser, count = OutputParser(schemas=SCHEMAS), 1_000
     parser.feed(head)
     for _ in range(count):
         parser.feed(piece)
@@ -381,12 +353,9 @@ def test_no_text_is_gone_through_with_every_piece(head: str, piece: str) -> None
     parser.finish()
 
 
-# ---------------------------------------------------------------- any text in any pieces
-
-
-@pytest.mark.parametrize("lot", range(3))
-def test_pieces_make_no_difference_and_no_tag_is_given_out(lot: int) -> None:
-    for number in range(500 * lot, 500 * (lot + 1)):
+@pytest.mark.parametrize("numbers", [range(400), pytest.param(range(400, 2_000), marks=pytest.mark.slow)])
+def test_pieces_make_no_difference_and_no_tag_is_given_out(numbers: range) -> None:
+    for number in numbers:
         random = Random(number)
         text = random_output(random)
         found = problem(text, split(random, text), starts_in_thought=random.random() < 0.2)
