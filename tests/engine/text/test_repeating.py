@@ -1,4 +1,4 @@
-"""What counts as a text that repeats itself, and what good answers do."""
+"""Texts that count as repeating themselves, and what good answers repeat."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ def test_the_same_line_a_fifth_time_is_found(text: str) -> None:
         f"{LINE}\n" * (TIMES - 1),
         f"{LINE}\n" * (TIMES - 1) + LINE,
         f"{LINE}\n" * TIMES + "It goes on.\nAnd on.\n",
-        "        }\n" * 9,
         "pass\n" * 9,
         "</section>\n" * 9,
         "        [None, None, None, None],\n" * 9,

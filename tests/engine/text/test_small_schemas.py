@@ -31,7 +31,7 @@ def vocabulary() -> tuple[Tokenizer, GrammarTokens]:
 
 
 def takes(vocabulary: tuple[Tokenizer, GrammarTokens], schema: Schema, text: str) -> bool:
-    """Whether an answer may be this text, and end."""
+    """True if an answer may be this text, and end."""
     tokenizer, tokens = vocabulary
     state = GrammarState(OutputFormat("json_schema", schema), tokens)
     ids = [*tokenizer.encode(text), tokens.ends[0]]
@@ -78,7 +78,7 @@ def test_what_is_taken_is_valid(
 
 
 def _names_one_twice(text: str) -> bool:
-    """Whether an object has a name twice; such answers are not counted as any."""
+    """True if an object has a name twice; such answers are not counted as any."""
     return text.startswith("{") and len(json.loads(text, object_pairs_hook=list)) > len(json.loads(text))
 
 

@@ -61,32 +61,27 @@ TOOLS = [{"name": "weather", "days": [1, 2], "of": {"city": "Zürich", "<b>": No
 
 
 def conversation(turns: int) -> list[Message]:
-    told: list[Message] = [{"role": "system", "content": "Be brief. <&'>"}]
+    turned: list[Message] = [{"role": "system", "content": "Be brief. <&'>"}]
     for turn in range(turns):
-        told.append({"role": "user", "content": f"question {turn} " + "word " * 40})
-        told.append({"role": "assistant", "content": f"<think>hm</think>\nanswer {turn} <|channel>x<channel|> " * 3})
-    return [*told, {"role": "user", "content": "and so on"}]
+        turned.append({"role": "user", "content": f"question {turn} " + "word " * 40})
+        turned.append({"role": "assistant", "content": f"<think>hm</think>\nanswer {turn} <|channel>x<channel|> " * 3})
+    return [*turned, {"role": "user", "content": "and so on"}]
 
 
 def by_plain_jinja(messages: list[Message], **values: Any) -> str:
-    """As transformers renders a template."""
+    """Renders a template as transformers does."""
     plain = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"])
     plain.filters["tojson"] = lambda value: json.dumps(value, ensure_ascii=False)
     return plain.from_string(PUBLISHED).render(messages=messages, add_generation_prompt=True, **values)
 
 
-@pytest.mark.parametrize("turns", [0, 1, 150])
+@pytest.mark.parametrize("turns", [0, 1, 30])
 def test_a_published_template_writes_what_plain_jinja_writes(turns: int) -> None:
     messages = conversation(turns)
     for more in ({}, {"tools": TOOLS}):
         rendered = ChatTemplate(PUBLISHED, {"bos_token": "<bos>"}).render(messages, **more)
         assert rendered == by_plain_jinja(messages, bos_token="<bos>", **more)
         assert rendered.count("and so on") == 1
-
-
-def test_a_long_conversation_is_rendered() -> None:
-    said = "x" * 2_000_000
-    assert said in ChatTemplate(PUBLISHED, {}).render([{"role": "user", "content": said}])
 
 
 def test_a_long_message_passes_through_each_filter() -> None:
@@ -137,20 +132,31 @@ def test_a_long_message_passes_through_each_filter() -> None:
         "{{ 'x'.encode }}{{ 'x'.translate({120: 'y' * 99999}) }}",
         "{{ 'x'.format_map({}) }}",
         "{{ lipsum(100000) }}",
-        "{% include 'x' %}",
+        "{% include '/etc/passwd' %}",
+        "{{ ''.__class__.__mro__ }}",
+        "{% set _ = messages.append(1) %}",
+        "{{ raise_exception('two\nlines') }}",
+        "{{ 1 / 0 }}",
     ],
 )  # fmt: skip
-def test_a_template_without_end_is_refused(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(template_sandbox, "SECONDS", 0.1)
-    with pytest.raises(SafelightError, match="chat template refuses this conversation: "):
-        ChatTemplate(source, {}).render(USER)
+def test_a_template_without_end_or_harmful_is_refused(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(template_sandbox, "SECONDS", 0.05)
+    messages = [dict(message) for message in USER]
+    with pytest.raises(SafelightError, match=r"^the model's chat template (refuses this conversation|is damaged): .*$"):
+        ChatTemplate(source, {}).render(messages)
+    assert messages == USER
+
+
+@pytest.mark.parametrize("source", ["{{ '' | attr('__class__') }}", "{{ '{0.__class__}'.format(messages) }}"])
+def test_a_look_outside_finds_nothing(source: str) -> None:
+    assert ChatTemplate(source, {}).render(USER) == ""
 
 
 @pytest.mark.parametrize(
     "source",
     [
         "{{ " + "(" * 5_000 + "1" + ")" * 5_000 + " }}",
-        "{{ " + "a." * 20_000 + "b }}",
+        "{{ " + "a." * 5_000 + "b }}",
         "{{ 1" + "+1" * 4_000 + " }}",
         "{% if a %}" * 300 + "{% endif %}" * 300,
         "{% for a in b %}" * 30 + "{% endfor %}" * 30,
@@ -165,7 +171,7 @@ def test_a_template_that_cannot_be_compiled_is_explained(source: str) -> None:
 
 
 def test_the_bounds_grow_with_the_conversation() -> None:
-    template = ChatTemplate("{% for a in range(99999) %}twenty letters of it.{% endfor %}", {})
+    template = ChatTemplate("{% for a in range(9999) %}" + "twenty letters of it." * 10 + "{% endfor %}", {})
     with pytest.raises(SafelightError, match="larger"):
         template.render(USER)
     assert template.render([{"role": "user", "content": "x" * 200_000}]).startswith("twenty")

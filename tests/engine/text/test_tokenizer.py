@@ -36,15 +36,13 @@ def test_embedded_models_are_what_the_catalog_says(embedded: Model) -> None:
     assert embedded.generation_defaults.image_tokens == (70 if embedded.name == SIGHT else 280)
 
 
-@pytest.mark.parametrize(
-    "text", ["", " ", "Hello, world!", "a  b\n\n c\n", "530070000\n600195000", "“curly” 日本", "<pad", CHARACTERS]
-)
-def test_round_trip(embedded: Model, text: str) -> None:
-    ids = embedded.tokenizer.encode(text)
-    known = "".join(ch if ch in CHARACTERS else "<unk>" for ch in text)
-    assert embedded.tokenizer.decode(ids, skip_special=False) == known
-    assert embedded.tokenizer.decode(ids) == known.replace("<unk>", "")
-    assert "".join(map(embedded.tokenizer.piece, ids)) == known
+def test_texts_come_back(embedded: Model) -> None:
+    for text in ("", "a  b\n\n c\n", "“curly” 日本", "<pad", CHARACTERS):
+        ids = embedded.tokenizer.encode(text)
+        known = "".join(ch if ch in CHARACTERS else "<unk>" for ch in text)
+        assert embedded.tokenizer.decode(ids, skip_special=False) == known
+        assert embedded.tokenizer.decode(ids) == known.replace("<unk>", "")
+        assert "".join(map(embedded.tokenizer.piece, ids)) == known
 
 
 def test_special_tokens(embedded: Model) -> None:
@@ -70,44 +68,11 @@ def test_embedded_chat_is_what_training_saw(embedded: Model) -> None:
     assert embedded.tokenizer.decode(ids, skip_special=False) == prompt_text("What is 2 + 2?")
 
 
-@pytest.mark.parametrize("messages", [[], [{"role": "user", "content": ""}], [{"role": "user", "content": " \n"}]])
-def test_an_empty_prompt_is_refused(embedded: Model, messages: list[Message]) -> None:
-    with pytest.raises(SafelightError, match="the prompt is empty"):
-        embedded.chat_ids(messages)
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "{{ ''.__class__.__mro__ }}",
-        "{{ '' | attr('__class__') }}",
-        "{{ '{0.__class__}'.format(messages) }}",
-        "{% set _ = messages.append(1) %}",
-        "{{ range(10000000) | list }}",
-        "{% include '/etc/passwd' %}",
-        "{{ raise_exception('two\nlines') }}",
-        "{{ 1 / 0 }}",
-    ],
-)
-def test_the_sandbox_holds(source: str) -> None:
-    """Hostile templates end in an error of one line, or give away nothing."""
-
-    def outcome() -> str:
-        try:
-            return ChatTemplate(source, {}).render(USER)
-        except SafelightError as error:
-            return str(error)
-
-    told = ("the model's chat template refuses this conversation: ", "the model's chat template is damaged: ")
-    assert outcome() == "" or outcome().startswith(told)
-    assert "\n" not in outcome()
-
-
-def test_the_conversation_is_not_changed_by_a_template() -> None:
-    messages = [dict(message) for message in USER]
-    with pytest.raises(SafelightError, match="refuses this conversation"):
-        ChatTemplate("{% set _ = messages.append(1) %}", {}).render(messages)
-    assert messages == USER
+def test_an_empty_prompt_is_refused(embedded: Model) -> None:
+    empty: list[Message] = []
+    for messages in (empty, [{"role": "user", "content": " \n"}]):
+        with pytest.raises(SafelightError, match="the prompt is empty"):
+            embedded.chat_ids(messages)
 
 
 @pytest.mark.parametrize("kept_in", ["chat_template.jinja", "tokenizer_config.json"])
@@ -126,15 +91,11 @@ def test_templates_are_read_from_either_file(kept_in: str, tmp_path: Path) -> No
     assert template.render([*USER, {"role": "assistant", "content": "Ho"}]) == "<b><e>[user]Hi[assistant]Ho"
 
 
-def test_blocks_leave_no_blank_lines() -> None:
-    """As in transformers: the line of a block tag disappears."""
+def test_blocks_leave_no_blank_lines_as_in_transformers() -> None:
     template = ChatTemplate(
         "{% if messages %}\n  {% for m in messages %}\n{{ m.content }}\n  {% endfor %}\n{% endif %}\nend", {}
     )
     assert template.render(USER) == "Hi\nend"
-
-
-def test_the_body_of_a_generation_tag_is_rendered() -> None:
     source = "a{% generation %}{% set x = 1 %}{{ messages[0].content }}{% endgeneration %}{{ x }}"
     assert ChatTemplate(source, {}).render(USER) == "aHi"
 

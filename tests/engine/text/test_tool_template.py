@@ -63,8 +63,8 @@ def many(count: int) -> list[dict[str, Any]]:
     return [{"type": "function", "function": function}] * count
 
 
-def test_a_hundred_tools_are_within_the_budget(template: ChatTemplate) -> None:
-    assert template.render([QUESTION], many(100)).count("<|tool>") == 100
+def test_many_tools_are_within_the_budget(template: ChatTemplate) -> None:
+    assert template.render([QUESTION], many(50)).count("<|tool>") == 50
 
 
 def nested(depth: int) -> dict[str, Any]:
@@ -89,14 +89,11 @@ def shared(depth: int) -> dict[str, Any]:
         ([shared(20)], "the tools hold more than 20,000 values; send fewer of them"),
         ([{"x": "y" * 2**21}], "the tools have more than 1,048,576 characters; send fewer or shorter ones"),
         ([{"x": object()}], "the tools hold a object, which is neither text nor JSON; remove it"),
-        (many(1500), "the tools hold more than"),
+        (many(400), "the tools hold more than"),
     ],
 )
 def test_hostile_tools_are_refused_in_a_sentence(template: ChatTemplate, tools: list[Any], why: str) -> None:
     with pytest.raises(SafelightError, match=why):
         template.render([QUESTION], tools)
-
-
-def test_a_message_nested_without_end_is_refused_in_a_sentence(template: ChatTemplate) -> None:
     with pytest.raises(SafelightError, match="the messages are nested deeper than 32 levels; simplify them"):
         template.render([{**CALL, "tool_calls": [nested(100)]}])

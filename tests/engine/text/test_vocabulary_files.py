@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as FastTokenizer
+from transformers.integrations.gguf import gguf_tokenizer_mapping
+from transformers.models.qwen2 import tokenization_qwen2
+from transformers.models.qwen3_5 import tokenization_qwen3_5
 
 from engine import SafelightError
 from engine.files import write_json
 from engine.fingerprint import fingerprint
 from engine.text.tokenizer import Tokenizer
-from engine.text.vocabulary_files import QWEN2
+from engine.text.vocabulary_files import LLAMA3, O200K, QWEN2, QWEN3_5, TEKKEN
 
 TEXTS = [
     "Sort 9 4 7, then don't.",
@@ -58,6 +61,14 @@ def test_they_are_read_as_the_library_reads_the_whole(tmp_path: Path) -> None:
         assert ours.encode(text) == theirs.encode(text, add_special_tokens=False).ids
     assert ours.token_id("<|mask|>") == theirs.token_to_id("<|mask|>")
     assert ours.decode(ours.encode(TEXTS[0])) == TEXTS[0]
+
+
+def test_patterns_of_files_that_only_name_them_are_as_published() -> None:
+    assert QWEN2.pattern == tokenization_qwen2.PRETOKENIZE_REGEX
+    assert QWEN3_5.pattern == tokenization_qwen3_5.PRETOKENIZE_REGEX
+    splits = gguf_tokenizer_mapping.GGUF_PRE_TOKENIZER_SPLITS
+    assert (LLAMA3.pattern, TEKKEN.pattern) == (splits["llama-bpe"], splits["tekken"])
+    assert O200K.pattern == splits["gpt-4o"]
 
 
 def test_other_folders_still_need_the_whole(tmp_path: Path) -> None:
