@@ -42,7 +42,7 @@ def test_a_wrong_result_is_named(prompt: str, answer: str, right: str) -> None:
         "Sort the letters of jewel",
         "Sort these words in reverse order: fig, apple",
         "Sort these names: New York, Rome",
-        "sort this out, please, and tell me",
+        "sort this out, please, and write to me",
         "9" * 300 + " + 1",
         "",
     ],

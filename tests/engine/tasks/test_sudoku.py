@@ -39,7 +39,7 @@ def brute_force(board: str) -> list[str]:
     return [found for d in DIGITS if d not in taken for found in brute_force(board[:cell] + d + board[cell + 1 :])]
 
 
-@looped("seed", range(25))
+@looped("seed", range(5))
 def test_solver_against_brute_force(seed: int) -> None:
     """Blanks in two rows, boxes or digits make many boards with several solutions; some have one, some none."""
     rng = random.Random(seed)
@@ -87,7 +87,7 @@ def test_digging_to_the_ground_leaves_a_minimal_puzzle() -> None:
 
 
 def symmetric(solution: str, rng: random.Random) -> str:
-    """The same grid under a random relabelling, permutation of bands, rows, stacks and columns, and transposition."""
+    """Returns the grid under a random relabelling, permutation of bands, rows, stacks, columns, and transposition."""
     rows, columns = ([3 * b + i for b in rng.sample(range(3), 3) for i in rng.sample(range(3), 3)] for _ in range(2))
     names = dict(zip(DIGITS, rng.sample(DIGITS, 9), strict=True))
     turned = rng.random() < 0.5
@@ -95,13 +95,13 @@ def symmetric(solution: str, rng: random.Random) -> str:
     return "".join(names[solution[9 * r + c]] for r, c in cells)
 
 
-@looped("seed", range(12))
+@looped("seed", range(4))
 def test_holding_out_goes_by_symmetry_class(seed: int) -> None:
     rng = random.Random(seed)
     solution = sudoku.random_solution(rng)
     while sudoku.is_held_out(solution) is not (seed % 2 == 0):  # both kinds are tried
         solution = sudoku.random_solution(rng)
-    for _ in range(25):
+    for _ in range(10):
         other = symmetric(solution, rng)
         assert is_solution(other)
         assert sudoku.is_held_out(other) is (seed % 2 == 0)
@@ -109,8 +109,8 @@ def test_holding_out_goes_by_symmetry_class(seed: int) -> None:
 
 def test_about_one_grid_in_sixteen_is_held_out() -> None:
     rng = random.Random(0)
-    held = sum(sudoku.is_held_out(sudoku.random_solution(rng)) for _ in range(400))
-    assert 12 <= held <= 40
+    held = sum(sudoku.is_held_out(sudoku.random_solution(rng)) for _ in range(100))
+    assert 2 <= held <= 14
 
 
 @pytest.mark.parametrize(
@@ -118,9 +118,8 @@ def test_about_one_grid_in_sixteen_is_held_out() -> None:
     [
         PUZZLE,
         PUZZLE.replace("0", "."),
-        PUZZLE.replace("0", "_"),
         PUZZLE.replace("0", "*"),
-        sudoku.rows(PUZZLE),
+        sudoku.rows(PUZZLE.replace("0", "_")),
         " ".join(PUZZLE),
         "\n".join(
             " | ".join(line[i : i + 3] for i in (0, 3, 6)) + "\n---+---+---" for line in sudoku.rows(PUZZLE).split("\n")

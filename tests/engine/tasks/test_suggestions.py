@@ -1,4 +1,4 @@
-"""What is suggested first shows the most, on real runs of the models that were taught it."""
+"""The prompt that is suggested first shows the most, on real runs of the models that were taught it."""
 
 from __future__ import annotations
 

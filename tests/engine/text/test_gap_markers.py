@@ -74,16 +74,13 @@ def test_files_are_comments_where_a_model_has_no_marker_for_them() -> None:
 @pytest.mark.parametrize("markers", MARKERS, ids=lambda markers: markers.name)
 def test_a_vocabulary_says_which_markers_it_has(markers: GapMarkers) -> None:
     assert markers_of(with_added(markers.tokens)) == markers
+    assert markers_of(with_added(markers.tokens[:1])) is None
 
 
 def test_code_llama_s_tokens_are_those_of_transformers() -> None:
     known = inspect.signature(CodeLlamaTokenizer.__init__).parameters
     names = ("prefix_token", "suffix_token", "middle_token", "eot_token")
     assert [known[name].default for name in names] == [LLAMA.prefix, LLAMA.suffix, LLAMA.middle, LLAMA.ends[0]]
-
-
-def test_a_vocabulary_may_have_none() -> None:
-    assert markers_of(with_added(("<|fim_prefix|>", "<|fim_suffix|>"))) is None
 
 
 def test_markers_in_a_file_are_text() -> None:

@@ -8,14 +8,7 @@ import pytest
 
 from engine import SafelightError
 from engine.declared import plain
-from engine.text.outline import (
-    MAX_HOLES,
-    MAX_LENGTH,
-    Hole,
-    parse,
-    read_outline,
-    spans,
-)
+from engine.text.outline import MAX_HOLES, MAX_LENGTH, Hole, parse, read_outline, spans
 
 
 @pytest.mark.parametrize(
@@ -52,13 +45,6 @@ def test_bounds_are_said_in_one_sentence() -> None:
 def test_json_brings_an_outline_back_and_refuses_anything_else() -> None:
     outline = ("a ", Hole(3), " b ", Hole(4, "tokens"), Hole(), Hole(50, "percent", "ab"))
     assert read_outline(json.loads(json.dumps(plain(outline)))) == outline
-    for wrong in (
-        [1],
-        [{"size": 3}],
-        [{"length": 0}],
-        [{"length": True}],
-        [{"length": 3, "unit": "lines"}],
-        [{"like": 3}],
-    ):
+    for wrong in (1, {"size": 3}, {"length": 0}, {"length": True}, {"length": 3, "unit": "lines"}, {"like": 3}):
         with pytest.raises(SafelightError):
-            read_outline(wrong)
+            read_outline([wrong])

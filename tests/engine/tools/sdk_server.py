@@ -22,11 +22,7 @@ def add(first: int, second: int) -> int:
 @server.tool()
 async def wait(seconds: float) -> str:
     """Wait for some seconds."""
-    try:
-        await asyncio.sleep(seconds)
-    except asyncio.CancelledError:
-        print("the call was cancelled", file=sys.stderr, flush=True)
-        raise
+    await asyncio.sleep(seconds)
     return "waited"
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from engine.errors import SafelightError
-from engine.files import parse_json
 from engine.tools.declared import MAX_SERVERS, ToolServer, read_servers, servers_to_json
 from engine.tools.tool import Tool, distinct
 
@@ -36,17 +35,9 @@ def test_leave_is_bound_to_what_is_run() -> None:
     assert len({one.identity, *(other.identity for other in others)}) == 5
 
 
-@pytest.mark.parametrize(
-    ("url", "is_remote"),
-    [
-        ("http://localhost:3/mcp", False),
-        ("http://127.0.0.9/", False),
-        ("http://[::1]:4/", False),
-        ("http://x.org", True),
-    ],
-)
-def test_loopback_is_this_machine(url: str, is_remote: bool) -> None:
-    assert ToolServer("x", url=url).is_remote is is_remote
+def test_loopback_is_this_machine() -> None:
+    urls = ("http://localhost:3/mcp", "http://127.0.0.9/", "http://[::1]:4/", "http://x.org")
+    assert [ToolServer("x", url=url).is_remote for url in urls] == [False, False, False, True]
 
 
 @pytest.mark.parametrize(
@@ -54,13 +45,11 @@ def test_loopback_is_this_machine(url: str, is_remote: bool) -> None:
     [
         ({}, "needs a command or a url"),
         ({"command": "x", "url": "http://x"}, "and not both"),
-        ({"command": 7}, "must be a text"),
         ({"command": "x", "args": "y"}, "must be a list"),
         ({"command": "x", "args": ["y"] * 200}, "must have 0 to 128 entries"),
         ({"command": "x\0"}, "must be a text"),
         ({"command": "x", "env": {"A": 1}}, "must be a text"),
         ({"url": "file:///etc"}, "write http://"),
-        ({"url": "http://["}, "write http://"),
         ({"url": "http://x", "headers": {"A\r\nB": "1"}}, "a sign that no header may have"),
     ],
 )
@@ -71,20 +60,16 @@ def test_a_wrong_entry_is_said_and_the_others_are_read(entry: dict[str, Any], sa
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("raw", "sentence"),
     [
-        ("[]", "declares no servers"),
-        ('{"theme": "dark"}', "declares no servers"),
-        ("{", "cannot be read as JSON"),
-        (
-            f'{{"servers": {{{",".join(f"{chr(34)}{n}{chr(34)}: {{}}" for n in range(MAX_SERVERS + 1))}}}}}',
-            "are the most",
-        ),
+        ([], "declares no servers"),
+        ({"theme": "dark"}, "declares no servers"),
+        ({"servers": {str(n): {} for n in range(MAX_SERVERS + 1)}}, "are the most"),
     ],
 )
-def test_a_text_without_declarations_is_refused(text: str, said: str) -> None:
-    with pytest.raises(SafelightError, match=said):
-        read_servers(parse_json(text, "the declaration"), "the declaration")
+def test_a_file_without_declarations_is_refused(raw: Any, sentence: str) -> None:
+    with pytest.raises(SafelightError, match=sentence):
+        read_servers(raw, "the declaration")
 
 
 def test_no_tool_is_called_like_one_of_another_server() -> None:

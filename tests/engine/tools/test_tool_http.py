@@ -16,7 +16,7 @@ from engine.tools.host import ToolHost
 from tests.engine.tools.test_tool_host import reached
 
 EVENTS = "text/event-stream"
-ENDLESS = 96 * 2**20  # bytes; more than any buffer on the way
+ENDLESS = 96 * 2**20  # bytes; more than any buffer in between
 Answer = Callable[["Request", dict[str, Any]], None]
 
 
@@ -156,7 +156,7 @@ def test_a_packed_answer_is_not_unpacked(open_server: Open) -> None:
 
 
 SCREEN = {"type": "image", "mimeType": "image/png", "data": "iVBO" * 1_200_000}
-TABLE = {"type": "text", "text": '1,2,[3],{4},"5"\n' * 100_000}
+TABLE = {"type": "text", "text": '1,2,[3],{4},"5"\n' * 10_000}
 
 
 @pytest.mark.parametrize("kind", ["application/json", EVENTS])
@@ -226,10 +226,7 @@ def failing(request: Request, asked: dict[str, Any]) -> None:
         (lambda request, _asked: request.send(200, f"data: {{nope {RED}\n\n", EVENTS), NO_PROTOCOL),
         (lambda request, _asked: request.send(200, f'{{"jsonrpc": "{RED}"}}'), NO_PROTOCOL),
         (lambda request, asked: request.reply(asked, {"content": RED}), NO_PROTOCOL),
-        (
-            lambda request, _asked: request.send(200, "", "text/\x1b[31mred"),
-            "answered: Unexpected content type: text/ [31",
-        ),
+        (lambda request, _asked: request.send(200, "", "text/\x1b[31mred"), "answered: Unexpected content type: text/"),
         (lambda request, _asked: request.send(200, f"event: {RED}\ndata: x\n\n", EVENTS), "does not answer any more"),
     ],
 )
