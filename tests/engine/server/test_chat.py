@@ -337,6 +337,33 @@ def test_what_can_do_nothing_is_passed_over_and_named(served: Served, fields: di
     assert served.chat().headers["x-request-id"] != answer.headers["x-request-id"]
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {  # of a program that writes out what is not set
+            "messages": [{"role": "user", "content": "x", "name": None, "tool_calls": None, "cache_control": None}],
+            "audio": None, "functions": None, "verbosity": None, "stream_options": None, "model": "", "tools": None,
+        },
+        {  # litellm's, in a second turn
+            "messages": [
+                {"role": "user", "content": "x"},
+                {
+                    "role": "assistant", "content": "y", "tool_calls": None, "function_call": None,
+                    "provider_specific_fields": {"refusal": None},
+                },
+                {"role": "user", "content": "z"},
+            ],
+            "extra_body": None,
+        },
+    ],
+)  # fmt: skip
+def test_requests_of_other_programs_are_answered(served: Served, fields: dict[str, Any]) -> None:
+    answer = served.http.post(CHAT, json=fields)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["choices"][0]["message"]["content"] == served.engine.says
+    assert answer.json()["model"] == "scripted"
+
+
 def test_a_prompt_that_does_not_fit_is_refused_and_no_turn_is_dropped(served: Served) -> None:
     served.engine.prompts.clear()
     long = [{"role": "user", "content": "x" * 1_500}, {"role": "user", "content": "y" * 490}]

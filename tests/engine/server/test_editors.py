@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,49 +19,23 @@ from tests.engine.server.served import ScriptedEngine, Served, events, refused, 
 
 PREFIX, LINE, SUFFIX = "def half(number):\n", "    return ", "\n\nprint(half(4))\n"
 LLAMA_VIM = {
-    "id_slot": 0,
-    "input_prefix": PREFIX,
-    "input_suffix": SUFFIX,
-    "input_extra": [{"text": "DOUBLE = 2\n", "time": [1, 2], "filename": "/home/one/double.py"}],
-    "prompt": LINE,
-    "n_predict": 64,
-    "stop": [],
-    "n_indent": 4,
-    "top_k": 40,
-    "top_p": 0.9,
-    "samplers": ["top_k", "top_p", "infill"],
-    "stream": False,
-    "cache_prompt": True,
-    "t_max_prompt_ms": 500,
-    "t_max_predict_ms": 60_000,
+    "id_slot": 0, "input_prefix": PREFIX, "input_suffix": SUFFIX, "prompt": LINE, "n_predict": 64, "stop": [],
+    "input_extra": [{"text": "DOUBLE = 2\n", "time": [1, 2], "filename": "/home/one/double.py"}], "n_indent": 4,
+    "top_k": 40, "top_p": 0.9, "samplers": ["top_k", "top_p", "infill"], "stream": False, "cache_prompt": True,
+    "t_max_prompt_ms": 500, "t_max_predict_ms": 60_000,
     "response_fields": ["content", "timings/prompt_ms", "timings/predicted_n", "truncated", "tokens_cached"],
-}
+}  # fmt: skip
 LLAMA_VSCODE = {
     **{name: value for name, value in LLAMA_VIM.items() if name not in ("stop", "response_fields")},
     "n_cmpl": 1,
     "lora": [{"id": 0, "scale": 0.5}],
 }
+GAP = {"prompt": PREFIX + LINE, "suffix": SUFFIX}
 CONTINUE = {
-    "model": "mercury-coder-small",
-    "prompt": PREFIX + LINE,
-    "suffix": SUFFIX,
-    "max_tokens": 150,
-    "temperature": 0,
-    "top_p": None,
-    "presence_penalty": 1.5,
-    "stop": ["<|endoftext|>", "\n\n", "\n \n"],
-    "stream": True,
-}
-MISTRAL = {
-    "model": "codestral-latest",
-    "prompt": PREFIX + LINE,
-    "suffix": SUFFIX,
-    "top_p": 1,
-    "random_seed": 5,
-    "min_tokens": 1,
-    "metadata": {"from": "an editor"},
-    "stream": False,
-}
+    **GAP, "model": "mercury-coder-small", "max_tokens": 150, "temperature": 0, "top_p": None, "presence_penalty": 1.5,
+    "stop": ["<|endoftext|>", "\n\n", "\n \n"], "stream": True,
+}  # fmt: skip
+MISTRAL = {**GAP, "model": "codestral-latest", "top_p": 1, "random_seed": 5, "min_tokens": 1, "metadata": {"a": "b"}}
 ZED = {
     "model": "scripted",
     "prompt": f"<|fim_prefix|>{PREFIX}{LINE}<|fim_suffix|>{SUFFIX}<|fim_middle|>",
@@ -216,29 +189,6 @@ def test_markers_that_a_model_has_itself_are_left_in_its_prompt(tmp_path: Path) 
         other = f"<fim_prefix>{PREFIX}{LINE}<fim_suffix>{SUFFIX}<fim_middle>"
         read = served.http.post("/v1/completions", json={"prompt": other, "max_tokens": 4}).json()
         assert read["usage"]["prompt_tokens"] == raw["usage"]["prompt_tokens"]
-
-
-def test_an_editor_that_leaves_ends_its_run(served: Served, engine: GapEngine) -> None:
-    engine.hold = True
-    leave(served, "/infill", LLAMA_VIM)
-    assert within(lambda: bool(engine.asked) and engine.asked[0].cancel.is_set())
-    engine.gate.release()
-    assert within(lambda: served.scheduler.running == 0)
-    assert engine.steps_run == 0
-    assert within(lambda: served.server.live.snapshot()[0].state == "cancelled")
-
-
-def leave(served: Served, path: str, body: Any) -> None:
-    """Asks, and closes the connection once the run is there."""
-    host, port = served.server.url.removeprefix("http://").split(":")
-    data = json.dumps(body).encode()
-    with socket.create_connection((host, int(port))) as connection:
-        connection.sendall(
-            f"POST {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer the-key\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n".encode()
-            + data
-        )
-        assert within(lambda: served.scheduler.running == 1)
 
 
 @pytest.mark.parametrize(

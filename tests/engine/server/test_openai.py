@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from engine.catalog import BASE, GAPS, MINI, WEDLM
 from engine.service import LocalBackend
 from tests.engine.server.openai_client import client_of
-from tests.engine.server.served import ScriptedEngine, Served, serving
+from tests.engine.server.served import ScriptedEngine, Served, events, serving
 
 QUESTION: Any = [{"role": "user", "content": "Reverse the word robot."}]
 COUNTING: Any = [{"role": "user", "content": "Count from 4 to 43."}]
@@ -60,12 +60,6 @@ def test_completions_and_models(client: openai.OpenAI) -> None:
     assert text.choices[0].text == "tobor"
     assert text.choices[0].logprobs is not None
     assert text.choices[0].logprobs.tokens == list("tobor")
-    # Its own schema has no chunk without a reason to end, which is what OpenAI and all others send.
-    lax = client.with_options(_extra_kwargs={"_strict_response_validation": False})
-    with lax.completions.create(model=MINI, prompt=prompt, max_tokens=64, seed=3, stream=True) as stream:
-        chunks = list(stream)
-    assert "".join(chunk.choices[0].text for chunk in chunks) == "tobor"
-    assert chunks[-1].choices[0].finish_reason == "stop"
     assert [model.id for model in client.models.list()] == [MINI]
     assert client.models.retrieve(MINI).id == MINI
     replaced = client.chat.completions.create(model="safelight-skills", messages=QUESTION, seed=3)
@@ -132,6 +126,21 @@ def test_an_answer_is_parsed_by_the_schema_that_it_was_held_to(client: openai.Op
     pattern = {"guided_regex": "(ab){2,3}", **QUICK}
     text = client.completions.create(model=MINI, prompt="Reverse", extra_body=pattern, seed=1)
     assert text.choices[0].text in ("abab", "ababab")
+
+
+@pytest.mark.parametrize("fields", [{"logprobs": True, "top_logprobs": 2}, {"stop": ["z" * 20]}])
+def test_a_stream_of_a_causal_decoder_has_a_piece_for_each_token(served: Served, fields: dict[str, Any]) -> None:
+    asked = {"seed": 1, "temperature": 0, "max_tokens": 30, "decoder": "autoregressive", **fields}
+    prompt = "Write the alphabet backwards: sort z y x w v u t s r q p o n m l k."
+    answer = served.chat(prompt, **asked).json()
+    [whole], usage = answer["choices"], answer["usage"]
+    chunks = [chunk["choices"][0] for chunk in events(served.chat(prompt, **asked, stream=True))]
+    pieces = [chunk["delta"]["content"] for chunk in chunks if chunk["delta"].get("content")]
+    assert "".join(pieces) == whole["message"]["content"]
+    assert chunks[-1]["finish_reason"] == whole["finish_reason"]
+    assert "stop" in fields or len(pieces) >= min(usage["completion_tokens"], 15) - 3  # the first signs wait for a tag
+    known = [chance for chunk in chunks for chance in (chunk.get("logprobs") or {"content": []})["content"]]
+    assert known == ((whole["logprobs"] or {"content": []})["content"] if "logprobs" in fields else [])
 
 
 def test_every_token_has_the_probability_by_which_it_was_written() -> None:
