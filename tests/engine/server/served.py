@@ -217,7 +217,7 @@ def serving(backend: Backend, model: str = "scripted", **options: Any) -> Iterat
 
 
 def events(response: httpx2.Response) -> list[Any]:
-    """What a stream held; its comments left out."""
+    """Returns the data of a stream; its comments are left out."""
     assert response.headers["content-type"].startswith("text/event-stream")
     lines = [line.removeprefix("data: ") for line in response.text.split("\n\n") if line.startswith("data: ")]
     assert lines.pop() == "[DONE]"

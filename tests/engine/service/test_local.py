@@ -176,14 +176,6 @@ def test_every_reply_of_a_run_has_its_id(fake: FakeEngine, kind: type[ChatRun]) 
         assert fake.prompts == []
 
 
-def test_memory_in_use_is_reported_before_each_block(fake: FakeEngine) -> None:
-    fake.blocks = 2
-    replies = list(run_alone(fake, chat(fake.defaults)))
-    places = [place for place, reply in enumerate(replies) if isinstance(reply, MemoryUsed)]
-    assert len(places) == 2
-    assert all(isinstance(replies[place + 1].event, CanvasCommitted) for place in places)  # type: ignore[union-attr]
-
-
 def test_runs_of_a_model_share_one_cache(fake: FakeEngine) -> None:
     def run() -> object:
         list(run_alone(fake, chat(fake.defaults)))
@@ -204,10 +196,17 @@ def test_runs_of_a_model_share_one_cache(fake: FakeEngine) -> None:
     assert run() not in (first, second)
 
 
-@pytest.mark.parametrize("name", ["OutOfMemoryError", "MemoryError"])
-def test_memory_that_runs_out_is_said_in_plain_words(fake: FakeEngine, name: str) -> None:
-    fake.fail_at = 1
-    fake.failure = MemoryError() if name == "MemoryError" else type(name, (RuntimeError,), {})("CUDA out of memory.")
+OUT_OF_MEMORY = type("OutOfMemoryError", (RuntimeError,), {})("CUDA out of memory.")
+
+
+@pytest.mark.parametrize("failure", [MemoryError(), OUT_OF_MEMORY])
+def test_memory_in_use_is_reported_before_each_block_until_it_runs_out(fake: FakeEngine, failure: Exception) -> None:
+    fake.blocks = 2
+    replies = list(run_alone(fake, chat(fake.defaults)))
+    places = [place for place, reply in enumerate(replies) if isinstance(reply, MemoryUsed)]
+    assert len(places) == 2
+    assert all(isinstance(replies[place + 1].event, CanvasCommitted) for place in places)  # type: ignore[union-attr]
+    fake.fail_at, fake.failure = 1, failure
     assert ended(fake, chat(fake.defaults)).message.startswith("Memory ran out. Close other programs")
 
 

@@ -127,6 +127,7 @@ def calls(**parameters: Any) -> OutputFormat:
         ({"type": "object", "required": ["b"], "additionalProperties": False}, "required property 'b'"),
         ({"type": "array", "items": {"enum": []}, "minItems": 1}, r"/items cannot be satisfied"),
         ({"anyOf": [False]}, "cannot be satisfied"),
+        ({"$ref": "#"}, "no such text"),
         ({"properties": {"a": {"$ref": "#/$defs/gone"}}}, r"/properties/a/\$ref refers to .* there is no schema"),
         ({"$ref": "https://example.org/s.json"}, "refer to a part of the schema itself"),
         ({"type": "array", "uniqueItems": True}, "has 'uniqueItems', which is not supported"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import httpx2
@@ -14,6 +15,12 @@ from tests.engine.server.served import ScriptedEngine, Served, serving, within
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 ACCEPT = {"Accept": "application/json, text/event-stream"}
+
+
+def run(ask: Callable[[Served], Coroutine[Any, Any, None]], engine: ScriptedEngine, model: str = "scripted") -> None:
+    """Runs a client of a server of its own."""
+    with serving(engine, model) as served:
+        asyncio.run(ask(served))
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -42,8 +49,7 @@ def test_its_tools_are_listed_and_a_text_comes_with_its_run(mode: str) -> None:
         assert reports[-1][1] == "Hello there."
         assert served.engine.seeds == [7]
 
-    with serving(ScriptedEngine()) as served:
-        asyncio.run(ask(served))
+    run(ask, ScriptedEngine())
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -66,8 +72,7 @@ def test_a_call_that_is_cancelled_ends_its_run_within_a_step(mode: str) -> None:
 
     engine = ScriptedEngine()
     engine.hold = True
-    with serving(engine) as served:
-        asyncio.run(ask(served))
+    run(ask, engine)
 
 
 def test_a_client_that_leaves_ends_the_run_of_its_session() -> None:
@@ -112,8 +117,7 @@ def test_a_call_that_fails_is_one_line_and_the_next_one_is_answered() -> None:
 
     engine = ScriptedEngine()
     engine.able = Capabilities()
-    with serving(engine) as served:
-        asyncio.run(ask(served))
+    run(ask, engine)
 
 
 def test_without_a_model_a_call_says_so() -> None:
@@ -121,8 +125,7 @@ def test_without_a_model_a_call_says_so() -> None:
         async with asking(served) as client:
             assert "No model is loaded" in refusal(await client.call_tool("generate", {"prompt": "Hi"}))
 
-    with serving(ScriptedEngine(), "") as served:
-        asyncio.run(ask(served))
+    run(ask, ScriptedEngine(), "")
 
 
 def test_the_gate_and_the_bounds_are_those_of_the_other_routes() -> None:
