@@ -1,4 +1,4 @@
-"""Another Safelight as the remote one: what it computes is what this one would have, bit for bit."""
+"""Another Safelight as the remote one: what it computes is what this one would have, bit for bit, of pictures too."""
 
 from __future__ import annotations
 
@@ -7,74 +7,75 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, patch
 
 import numpy as np
 import pytest
 
-from engine import catalog
 from engine.config import GenerationConfig
 from engine.events import Event
-from engine.files import read_json
-from engine.service import (
-    ChatRun,
-    LoadRequest,
-    LocalBackend,
-    ModelLoaded,
-    RunAdvanced,
-    RunRequest,
-    decision_requests,
-)
+from engine.pictures import Picture
+from engine.server import dialect
+from engine.service import ChatRun, LoadRequest, LocalBackend, RunAdvanced, RunRequest, decision_requests
 from engine.service.backend import required, run_alone
 from engine.service.description import count_tokens
 from engine.service.remote import RemoteAddress, RemoteBackend, probe
 from engine.service.remote.calls import Calls, models_of
 from engine.tasks.decisions.questions import OneOf, Option, YesNo
-from tests.engine.server.served import KEY, serving
+from tests.engine.seeing import message, picture, seeing
+from tests.engine.server.served import KEY, Served, serving
 from tests.engine.service.remote.servers import Ran, ask
 from tests.engine.traces import read_whole
 
-PROMPT = "Count from 4 to 43."
+QUICK = GenerationConfig(max_new_tokens=32, max_denoising_steps=2, eos_token_ids=(8,), image_tokens=70)
+TALL, WIDE = picture(9, 40, 1), picture(120, 12, 2)
+ALONE = {"role": "user", "content": "what?"}
 
 
 @pytest.fixture(scope="module")
-def local() -> LocalBackend:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return seeing(tmp_path_factory.mktemp("seeing") / "seer", canvas_length=16)
+
+
+@pytest.fixture(scope="module")
+def local(folder: Path) -> LocalBackend:
     backend = LocalBackend()
-    backend.load(LoadRequest(catalog.MINI, "Skills"), lambda _: None)
+    backend.load(LoadRequest(str(folder), "Seer"), lambda _: None)
     return backend
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[RemoteAddress]:
-    """A server with the same model, in this process."""
-    with serving(LocalBackend(), catalog.MINI) as served:
-        yield RemoteAddress.parse(served.server.url)
+def served(folder: Path) -> Iterator[Served]:
+    """A server with the same model, in this process; the pictures that it opens are counted."""
+    with serving(LocalBackend(), str(folder)) as made:
+        pictures = made.server._context.pictures
+        with patch.object(pictures, "open", Mock(side_effect=pictures.open)):
+            yield made
 
 
 @pytest.fixture(scope="module")
-def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("traces")
-
-
-@pytest.fixture(scope="module")
-def remote(server: RemoteAddress, traces: Path) -> RemoteBackend:
-    backend = RemoteBackend(traces, lambda _origin: KEY)
-    [model] = models_of(Calls(server, KEY))
-    replies: list[Any] = []
-    backend.load(LoadRequest(str(model.address), "Skills, elsewhere"), replies.append)
-    assert isinstance(replies[-1], ModelLoaded), replies
+def remote(served: Served, tmp_path_factory: pytest.TempPathFactory) -> RemoteBackend:
+    backend = RemoteBackend(tmp_path_factory.mktemp("traces"), lambda _origin: KEY)
+    [model] = models_of(Calls(RemoteAddress.parse(served.server.url), KEY))
+    backend.load(LoadRequest(str(model.address), "Seer, elsewhere"), lambda _: None)
     return backend
 
 
-def asked(**how: Any) -> RunRequest:
-    folder = catalog.resolve(catalog.MINI)
-    usual = GenerationConfig.from_dict(read_json(folder / "generation_config.json"))
-    config = usual.replace(**{"max_new_tokens": 128, "max_denoising_steps": 12} | how)
-    return ChatRun(config, 11, ({"role": "user", "content": PROMPT},))
+def chat(*messages: dict[str, Any], pictures: tuple[Picture, ...] = (), **changes: Any) -> RunRequest:
+    return ChatRun(QUICK.replace(**changes), 5, messages, reserve=16, pictures=pictures)
 
 
-def again(request: RunRequest) -> RunRequest:
-    """Returns a request as a run of its own."""
-    return dataclasses.replace(request, run_id="a" * 32)
+def uploads(served: Served) -> int:
+    opening: Mock = served.server._context.pictures.open  # type: ignore[assignment]
+    return opening.call_count
+
+
+def both(local: LocalBackend, remote: RemoteBackend, request: RunRequest) -> tuple[Ran, Ran]:
+    """A run here, and the run there, which must be the same."""
+    here, there = ask(local, dataclasses.replace(request, run_id="a" * 32)), ask(remote, request)
+    assert there.ended.message == here.ended.message == ""
+    assert_same(there.events, here.events)
+    return here, there
 
 
 def assert_same(found: list[Event], expected: list[Event]) -> None:
@@ -94,44 +95,63 @@ def assert_same(found: list[Event], expected: list[Event]) -> None:
                 assert mine == its
 
 
-@pytest.fixture(scope="module")
-def pair(local: LocalBackend, remote: RemoteBackend) -> tuple[Ran, Ran]:
-    """A run here, and the run there."""
-    return ask(local, asked()), ask(remote, asked())
-
-
-def test_it_is_found_and_described(server: RemoteAddress, local: LocalBackend, remote: RemoteBackend) -> None:
-    assert probe(server, KEY).words == "Reachable, with one model"
-    refused = probe(server, "wrong")
+def test_it_is_found_and_described(served: Served, local: LocalBackend, remote: RemoteBackend) -> None:
+    address = RemoteAddress.parse(served.server.url)
+    assert probe(address, KEY).words == "Reachable, with one model"
+    refused = probe(address, "wrong")
     assert (refused.is_reachable, refused.wants_key) == (False, True)
     able = remote.capabilities
     assert (able.steps, able.forks, able.infill, able.influence, able.adapters) == (True, False, False, False, False)
+    assert able.images
     assert able.parallel_runs == local.capabilities.parallel_runs
-    messages = [{"role": "user", "content": PROMPT}]
     there, here = required(remote._model).loaded.count_tokens, partial(count_tokens, required(local._model))
-    for tools in ([], [{"type": "function", "function": {"name": "look", "parameters": {}}}]):
+    tool = {"type": "function", "function": {"name": "look", "parameters": {}}}
+    for messages, tools in (([ALONE], []), ([ALONE], [tool]), ([message("what?", TALL, WIDE)], [])):
         assert there(messages, tools) == here(messages, tools)
 
 
-def test_a_run_is_the_same_as_here(pair: tuple[Ran, Ran]) -> None:
-    here, there = pair
-    assert there.ended.message == ""
-    assert_same(there.events, here.events)
+def test_it_says_what_an_image_takes(local: LocalBackend, remote: RemoteBackend) -> None:
+    model = required(remote._model).loaded
+    assert model.image_cost is not None
+    costs = [model.image_cost(one.width, one.height, QUICK.image_tokens) for one in (TALL, WIDE)]
+    asked = chat(message("what?", TALL, WIDE), pictures=(TALL, WIDE))
+    ran, _ = both(local, remote, asked)  # on both: what their caches hold is the same from test to test
+    assert ran.prefill is not None
+    assert ran.prefill.prompt_tokens == model.count_tokens([ALONE]) + sum(costs)
+
+
+def test_a_run_is_the_same_as_here_and_a_picture_is_sent_once(
+    local: LocalBackend, remote: RemoteBackend, served: Served
+) -> None:
+    asked = message("what is this?", TALL, WIDE, at=5)
+    here, there = both(local, remote, chat(asked, pictures=(TALL, WIDE)))
+    assert uploads(served) == 2
+    assert [list(each["images"]) for each in there.trace.header.messages] == [asked["images"]]
+    assert there.trace.header.prompt_ids == here.trace.header.prompt_ids
+    assert there.trace.pictures == (TALL, WIDE)
     for token in here.finished.tokens[:8].tolist():
         assert there.trace.piece(token) == here.trace.piece(token)
     assert there.trace.text == here.trace.text != ""
+    answer = {"role": "assistant", "content": here.trace.text}
+    turns = (asked, answer, {"role": "user", "content": "and now?"})
+    mine, its = (ran.prefill for ran in both(local, remote, chat(*turns, pictures=(TALL, WIDE))))
+    assert mine is not None
+    assert its is not None
+    assert its.reused_tokens == mine.reused_tokens > len(here.trace.header.prompt_ids) - 4
+    assert uploads(served) == 2
 
 
-def test_it_is_recorded_here_with_the_address_and_without_the_key(pair: tuple[Ran, Ran], server: RemoteAddress) -> None:
-    trace = pair[1].trace
-    assert trace.path is not None
-    stored = read_whole(trace.path)
-    assert stored.notice == ""
-    assert_same(list(stored.events), pair[0].events)
-    assert stored.header.model.path.startswith(f"{server.origin}/v1#")
-    assert stored.header.model.fingerprint == pair[0].trace.header.model.fingerprint
-    assert KEY.encode() not in trace.path.read_bytes()
-    assert stored.header.prompt == PROMPT
+def test_it_is_recorded_here_with_the_address_and_without_the_key(
+    local: LocalBackend, remote: RemoteBackend, served: Served
+) -> None:
+    here, there = both(local, remote, chat(message("what is this?", TALL), pictures=(TALL,)))
+    assert there.trace.path is not None
+    stored = read_whole(there.trace.path)
+    assert (stored.notice, stored.header.prompt, stored.pictures) == ("", "what is this?", (TALL,))
+    assert_same(list(stored.events), here.events)
+    assert stored.header.model.path.startswith(f"{served.server.url}/v1#")
+    assert stored.header.model.fingerprint == here.trace.header.model.fingerprint
+    assert KEY.encode() not in there.trace.path.read_bytes()
 
 
 @pytest.mark.parametrize("is_joint", [False, True])
@@ -139,23 +159,47 @@ def test_a_decision_is_the_same_as_here(local: LocalBackend, remote: RemoteBacke
     model = required(remote._model).loaded
     questions = [YesNo("Is it late?"), OneOf("Where is it?", (Option("here"), Option("there"), Option("away")))]
     for request in decision_requests(model, "It is here.", questions, is_joint=is_joint, repeats=2):
-        here, there = ask(local, again(request)), ask(remote, request)
-        assert (there.ended.message, there.trace.header.slots) == ("", here.trace.header.slots)
-        assert_same(there.events, here.events)
+        here, there = both(local, remote, request)
+        assert there.trace.header.slots == here.trace.header.slots
         assert there.trace.text == here.trace.text != ""
 
 
 def test_a_stop_ends_it_there_too(remote: RemoteBackend) -> None:
-    request, ran = asked(confidence_threshold=0.0), Ran()
+    request, ran = chat(ALONE, confidence_threshold=0.0, eos_token_ids=()), Ran()
     for reply in run_alone(remote, request):
         ran.replies.append(reply)
         if isinstance(reply, RunAdvanced) and len(ran.events) >= 4:
             request.cancel.set()
     assert (ran.ended.message, ran.finished.reason) == ("", "cancelled")
-    assert ask(remote, asked()).ended.message == ""
+    assert ask(remote, chat(ALONE)).ended.message == ""
 
 
 def test_what_it_refuses_is_a_sentence(remote: RemoteBackend) -> None:
-    request = dataclasses.replace(asked(), adapter="nowhere")
-    ran = ask(remote, request)
+    ran = ask(remote, dataclasses.replace(chat(ALONE), adapter="nowhere"))
     assert "That adapter is not on the server" in ran.ended.message
+
+
+def test_what_was_not_sent_or_is_another_is_refused(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refusal(path: str, **how: Any) -> tuple[int, str]:
+        answer = served.http.post(f"/safelight/v1/{path}", **how)
+        return answer.status_code, answer.json()["error"]["message"]
+
+    file = {"Content-Type": "application/octet-stream"}
+    assert refusal("pictures", content=TALL.data[:50], headers=file) == (
+        400, "the picture is damaged and cannot be read; choose another one.",
+    )  # fmt: skip
+    assert refusal("pictures", json={})[0] == 415
+    with monkeypatch.context() as patch:
+        patch.setattr(dialect, "MAX_BYTES", len(TALL.data) - 1)
+        assert refusal("pictures", content=TALL.data, headers=file)[0] == 413
+    assert refusal("pictures/missing", json={"digests": ["../x"]})[0] == 400
+    absent = picture(7, 7, 3)
+    assert served.http.post("/safelight/v1/pictures/missing", json={"digests": [absent.digest]}).json() == {
+        "missing": [absent.digest]
+    }
+    asked = {"kind": "chat", "messages": [message("a", absent)], "config": {}, "seed": 1}
+    status, said = refusal("run", json=asked)
+    assert (status, "not on the server" in said) == (400, True)
+    served.http.post("/safelight/v1/pictures", content=absent.data, headers=file)
+    asked["messages"][0]["images"][0]["width"] = 8  # type: ignore[index]
+    assert refusal("run", json=asked) == (400, "an image of a message and its picture differ in size.")
