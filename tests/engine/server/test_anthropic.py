@@ -116,43 +116,25 @@ IMAGE: Any = {"type": "image", "source": {"type": "base64", "media_type": "image
 
 
 def test_blocks_become_the_messages_of_a_chat() -> None:
-    body = MessagesRequest.model_validate(
-        {
-            "max_tokens": 9,
-            "messages": [
-                {"role": "user", "content": [{"type": "text", "text": "Look:"}, {"type": "text", "text": "there."}]},
-                {
-                    "role": "assistant",
-                    "content": [
-                        {"type": "thinking", "thinking": "I ask.", "signature": "s"},
-                        {"type": "text", "text": "One moment."},
-                        {"type": "tool_use", "id": "t1", "name": "weather", "input": {"city": "Ulm"}},
-                    ],
-                },
-                {
-                    "role": "user",
-                    "content": [
-                        {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "rain"}]},
-                        {"type": "text", "text": "And?"},
-                    ],
-                },
-            ],
-            "tools": [TOOL],
-            "tool_choice": {"type": "any", "disable_parallel_tool_use": True},
-        }
-    )
+    written = [
+        {"type": "thinking", "thinking": "I ask.", "signature": "s"},
+        {"type": "text", "text": "One moment."},
+        {"type": "tool_use", "id": "t1", "name": "weather", "input": {"city": "Ulm"}},
+    ]
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "rain"}]}
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": "Look:"}, {"type": "text", "text": "there."}]},
+        {"role": "assistant", "content": written},
+        {"role": "user", "content": [result, {"type": "text", "text": "And?"}]},
+    ]
+    choice = {"type": "any", "disable_parallel_tool_use": True}
+    body = MessagesRequest.model_validate({"messages": messages, "tools": [TOOL], "tool_choice": choice})
     chat = chat_of(body)
     assert (chat.tool_choice, chat.parallel_tool_calls) == ("required", False)
+    call = {"id": "t1", "type": "function", "function": {"name": "weather", "arguments": {"city": "Ulm"}}}
     assert read_messages(chat.messages, NO_IMAGES, Ignored()) == (
         {"role": "user", "content": "Look:\nthere."},
-        {
-            "role": "assistant",
-            "content": "One moment.",
-            "reasoning_content": "I ask.",
-            "tool_calls": [
-                {"id": "t1", "type": "function", "function": {"name": "weather", "arguments": {"city": "Ulm"}}}
-            ],
-        },
+        {"role": "assistant", "content": "One moment.", "reasoning_content": "I ask.", "tool_calls": [call]},
         {"role": "tool", "content": "rain", "tool_call_id": "t1", "name": "weather"},
         {"role": "user", "content": "And?"},
     )

@@ -78,35 +78,30 @@ def test_settings_reach_the_run(served: Served, client: ollama.Client) -> None:
     assert "".join(one.token for one in known.logprobs) == known.message.content
 
 
-def call_of(name: str, arguments: Any, **more: Any) -> dict[str, Any]:
-    return {"function": {"name": name, "arguments": arguments}, **more}
+def call_of(name: str, **more: Any) -> dict[str, Any]:
+    return {"function": {"name": name, "arguments": {}}, **more}
 
 
-def chatted(served: Served, calls: list[Any], *results: dict[str, Any]) -> list[dict[str, Any]]:
-    """The messages that the model is shown of calls and their results."""
-    answers = [{"role": "tool", **result} for result in results]
-    messages = [*HI, {"role": "assistant", "content": "", "tool_calls": calls}, *answers]
+@pytest.mark.parametrize(
+    ("calls", "results", "names"),
+    [
+        ("fg", [{}, {}], "fg"),
+        ("fg", [{"tool_name": "g"}, {"tool_name": "f"}], "gf"),
+        ("fg", [{"tool_name": "odd"}, {}], "fg"),
+        ("ffg", [{"tool_call_id": "2"}, {"tool_call_id": "1"}, {}], "gff"),
+    ],
+)
+def test_results_are_those_of_their_calls(served: Served, calls: str, results: list[Any], names: str) -> None:
+    sent = [call_of(name, id=str(place)) for place, name in enumerate(calls)]
+    answers = [{"role": "tool", "content": "x", **result} for result in results]
+    messages = [*HI, {"role": "assistant", "content": "", "tool_calls": sent}, *answers]
     answer = served.http.post("/api/chat", json={"messages": messages, "stream": False})
     assert answer.status_code == 200, answer.text
-    found: list[dict[str, Any]] = served.engine.prompts[-1][1:]
-    return found
-
-
-def test_results_are_those_of_their_calls(served: Served) -> None:
-    def paired(calls: list[Any], *results: dict[str, Any]) -> list[tuple[str, str]]:
-        called, *answers = chatted(served, calls, *results)
-        names = {call["id"]: call["function"]["name"] for call in called["tool_calls"]}
-        assert all(one["name"] == names[one["tool_call_id"]] for one in answers)
-        return [(one["name"], one["content"]) for one in answers]
-
-    f, g = call_of("f", {}), call_of("g", {})
-    assert paired([f, g], {"content": "1"}, {"content": "2"}) == [("f", "1"), ("g", "2")]
-    by_name = {"content": "1", "tool_name": "g"}, {"content": "2", "tool_name": "f"}
-    assert paired([f, g], *by_name) == [("g", "1"), ("f", "2")]
-    named = [call_of("f", {}, id="a"), call_of("f", {}, id="b"), call_of("g", {}, id="c")]
-    by_id = {"content": "1", "tool_call_id": "c"}, {"content": "2", "tool_call_id": "b"}, {"content": "3"}
-    assert paired(named, *by_id) == [("g", "1"), ("f", "2"), ("f", "3")]
-    assert paired([f, g], {"content": "1", "tool_name": "odd"}, {"content": "2"}) == [("f", "1"), ("g", "2")]
+    called, *found = served.engine.prompts[-1][1:]
+    known = {call["id"]: call["function"]["name"] for call in called["tool_calls"]}
+    assert [one["name"] for one in found] == list(names)
+    assert [known[one["tool_call_id"]] for one in found] == list(names)
+    assert len({one["tool_call_id"] for one in found}) == len(found)
 
 
 @pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain", "", "application/json"])

@@ -10,53 +10,17 @@ from typing import Any
 import pytest
 
 from engine import (
-    CanvasCommitted,
-    Event,
     GenerationConfig,
     StepFinished,
-    TraceHeader,
 )
-from engine.service import ChatRun, RunEnded, RunRequest, RunStarted
-from engine.service.wire import CONTENT_TYPE, Ended, ReplyReader, model_from_json, model_to_json, request_to_json
+from engine.service import ChatRun
+from engine.service.wire import ReplyReader, model_from_json, model_to_json, request_to_json
 from engine.text.reply import read_reply
 from engine.text.tokenizer import Tokenizer
-from tests.engine.server.served import Arrivals, Served, within
-from tests.engine.traces import bits
+from tests.engine.server.served import Served, within
 
 QUICK = GenerationConfig(max_new_tokens=128, eos_token_ids=(1, 8), top_k=8)
 PROMPT = ({"role": "user", "content": "Count from 3 to 40."},)
-
-
-def there(served: Served, request: RunRequest | dict[str, Any]) -> list[TraceHeader | Event | Ended]:
-    """Everything that a run sends through it."""
-    reader = ReplyReader()
-    body = request_to_json(request) if isinstance(request, RunRequest) else request
-    with served.http.stream("POST", "/safelight/v1/run", json=body) as response:
-        assert response.headers["content-type"] == CONTENT_TYPE
-        found = [part for data in response.iter_raw() for part in reader.feed(data)]
-    assert reader.is_over
-    return found
-
-
-def timeless(event: Any) -> list[Any]:
-    """An event but for how long it took, and what was in a cache."""
-    zero = {"seconds": 0.0, "reused_tokens": 0}
-    names = {field.name for field in dataclasses.fields(event)}
-    return bits(dataclasses.replace(event, **{name: value for name, value in zero.items() if name in names}))
-
-
-def test_a_run_is_the_same_there_and_here(served: Served) -> None:
-    outlet = Arrivals()
-    served.scheduler.run(ChatRun(QUICK, 3, PROMPT, keep=False), outlet)
-    outlet.wait_for(RunEnded)
-    source = next(reply.trace for reply in outlet.replies if isinstance(reply, RunStarted))
-    header, *events, ended = there(served, ChatRun(QUICK, 3, PROMPT))
-    assert isinstance(header, TraceHeader)
-    assert ended == Ended()
-    assert header.prompt_ids == source.header.prompt_ids
-    assert header.model == dataclasses.replace(source.header.model, path="")
-    assert [timeless(event) for event in events] == [timeless(event) for event in source.events]
-    assert sum(isinstance(event, CanvasCommitted) for event in events) == 2
 
 
 def test_the_model_and_its_tokenizer_are_described(served: Served, tmp_path: Path) -> None:
