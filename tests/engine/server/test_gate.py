@@ -13,7 +13,7 @@ import pytest
 
 from engine.errors import SafelightError
 from engine.server import RunningServer, ServerOptions, bodies
-from tests.engine.server.served import CHAT, KEY, ScriptedEngine, Served, refused, serving, within
+from tests.engine.server.served import CHAT, KEY, ScriptedEngine, Served, refused, serving
 
 PAGE = "https://chat.example"
 

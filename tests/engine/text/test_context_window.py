@@ -1,13 +1,16 @@
-"""The part of a conversation that fits into the context."""
+"""The part of a conversation that fits into the context, and a message's images as they come from outside."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
+from engine import SafelightError
+from engine.pictures import Picture
 from engine.text.context_window import Fit, fit
-from engine.text.message import Message
+from engine.text.message import Message, image_digests, image_of, read_message
 
 
 class Counter:
@@ -83,3 +86,31 @@ def test_a_tools_result_keeps_its_call_and_its_question() -> None:
     assert found.kept == tuple(asked[-5:])
     assert found.dropped_turns == 3
     assert fit(asked, Counter(), 5, 0).problem
+
+
+FIRST, SECOND = (Picture(sign * 64, b"", 30, 20) for sign in "ab")
+
+
+def test_images_are_read_as_they_are_written() -> None:
+    images = [image_of(FIRST), image_of(SECOND, at=2), image_of(FIRST, at=2)]
+    assert read_message({"role": "user", "content": "hi", "images": images})["images"] == tuple(images)
+    assert image_digests([{"role": "user", "content": "hi", "images": images}, {"role": "user", "content": ""}]) == (
+        "a" * 64,
+        "b" * 64,
+    )
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "x",
+        [image_of(FIRST) | {"digest": "A" * 64}],
+        [image_of(FIRST) | {"height": 0}],
+        [image_of(FIRST, at=3)],
+        [image_of(FIRST, at=1), image_of(SECOND)],
+        [image_of(FIRST)] * 65,
+    ],
+)
+def test_images_out_of_bounds(raw: Any) -> None:
+    with pytest.raises(SafelightError, match="image"):
+        read_message({"role": "user", "content": "hi", "images": raw})

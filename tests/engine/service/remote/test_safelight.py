@@ -16,15 +16,27 @@ from engine.config import GenerationConfig
 from engine.events import Event
 from engine.pictures import Picture
 from engine.server import dialect
-from engine.service import ChatRun, LoadRequest, LocalBackend, RunAdvanced, RunRequest, decision_requests
+from engine.service import (
+    ChatRun,
+    LoadFailed,
+    LoadRequest,
+    LocalBackend,
+    ModelLoaded,
+    RunAdvanced,
+    RunRequest,
+    decision_requests,
+)
 from engine.service.backend import required, run_alone
 from engine.service.description import count_tokens
 from engine.service.remote import RemoteAddress, RemoteBackend, probe
 from engine.service.remote.calls import Calls, models_of
+from engine.service.wire import CONTENT_TYPE, ReplyWriter, model_to_json
 from engine.tasks.decisions.questions import OneOf, Option, YesNo
+from tests.engine.hub.rude_server import Request
 from tests.engine.seeing import message, picture, seeing
 from tests.engine.server.served import KEY, Served, serving
-from tests.engine.service.remote.servers import Ran, ask
+from tests.engine.service.remote import servers
+from tests.engine.service.remote.servers import Ran, Route, ask
 from tests.engine.traces import read_whole
 
 QUICK = GenerationConfig(max_new_tokens=32, max_denoising_steps=2, eos_token_ids=(8,), image_tokens=70)
@@ -203,3 +215,88 @@ def test_what_was_not_sent_or_is_another_is_refused(served: Served, monkeypatch:
     served.http.post("/safelight/v1/pictures", content=absent.data, headers=file)
     asked["messages"][0]["images"][0]["width"] = 8  # type: ignore[index]
     assert refusal("run", json=asked) == (400, "an image of a message and its picture differ in size.")
+
+
+# --- a server that says that it is a Safelight and is none, or dies ---------------------------------------------------
+
+
+def stream(body: bytes, kind: str = CONTENT_TYPE) -> Route:
+    def answer(request: Request) -> None:
+        request.send(f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nConnection: close\r\n\r\n".encode() + body)
+
+    return answer
+
+
+@pytest.fixture(scope="module")
+def honest(folder: Path) -> dict[str, Route]:
+    """The answers of a server of the model before a run."""
+    replies: list[Any] = []
+    LocalBackend().load(LoadRequest(str(folder), "Seer"), replies.append)
+    tokenizer = (folder / "tokenizer.json").read_bytes()
+    return {
+        "v1_models": servers.models("m", owner="safelight"),
+        "safelight_v1_model": servers.in_json(model_to_json(replies[-1].model)),
+        "safelight_v1_tokenizer": lambda request: request.reply(tokenizer, *servers.JSON),
+    }
+
+
+def load(endpoint: str) -> tuple[RemoteBackend, Any]:
+    backend, replies = RemoteBackend(patience=servers.SHORT), list[Any]()
+    backend.load(LoadRequest(f"{endpoint}#m", "M"), replies.append)
+    return backend, replies[-1]
+
+
+def run(honest: dict[str, Route], answer: Route) -> Ran:
+    with servers.serving(**honest, safelight_v1_run=answer) as server:
+        backend, last = load(server.endpoint)
+        assert isinstance(last, ModelLoaded)
+        return ask(backend, chat(ALONE))
+
+
+@pytest.mark.parametrize("route", ["safelight_v1_model", "safelight_v1_tokenizer"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        servers.in_json({"detail": "none"}, "404 Not Found"),
+        servers.in_json([1, 2]),
+        servers.in_json({"dialect": 99}),
+        servers.in_json({"dialect": 1, "vocab_size": 10**12}),
+        lambda request: request.reply(b"<html></html>", "Content-Type: text/html"),
+        lambda request: request.reply(b'{"model": {"type": "BPE", "vocab": 5}}', *servers.JSON),
+        lambda request: request.send(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"),
+    ],
+)
+def test_a_model_that_is_none_is_not_loaded(honest: dict[str, Route], route: str, answer: Route) -> None:
+    with servers.serving(**{**honest, route: answer}) as server:
+        _, last = load(server.endpoint)
+    assert isinstance(last, LoadFailed)
+    assert last.message != ""
+    assert (last.details, last.kept) == ("", False)
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (servers.in_json({"error": {"message": "Loading model"}}, "503 Unavailable"), "Loading model"),
+        (servers.in_json({"error": {"message": "Bad seed."}}, "400 Bad Request"), "Bad seed."),
+        (stream(b"<html></html>", "text/html"), "no OpenAI-compatible server"),
+        (stream(b""), "was lost"),
+        (stream(b"x" * 500), "cannot be read"),
+        (stream(b"\0" * 500), "cannot be read"),
+    ],
+)
+def test_a_run_that_is_none_is_a_sentence(honest: dict[str, Route], answer: Route, sentence: str) -> None:
+    ran = run(honest, answer)
+    assert sentence in ran.ended.message
+    assert (ran.ended.details, ran.events) == ("", [])
+
+
+def test_a_run_that_dies_keeps_its_steps(honest: dict[str, Route], local: LocalBackend) -> None:
+    writer = ReplyWriter()
+    sent = b"".join(writer.write(reply) for reply in run_alone(local, chat(ALONE)))
+    whole = run(honest, stream(sent))
+    assert whole.ended.message == ""
+    half = run(honest, stream(sent[: 2 * len(sent) // 3]))
+    assert "was lost" in half.ended.message
+    assert 0 < len(half.events) < len(whole.events)
+    assert half.trace.failure == half.ended.message
