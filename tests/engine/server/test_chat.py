@@ -258,7 +258,7 @@ def test_temperature_scales_the_model_s_own(served: Served) -> None:
         ("chat_template", "{{ 1 }}"), ("echo", True), ("allowed_token_ids", [5]), ("truncate_prompt_tokens", 5),
         ("temperature", 3), ("temperature", "warm"), ("seed", -2), ("seed", 2**63), ("max_tokens", -2), ("stream", 1),
         ("stop", list("abcdefghijklmnopq")), ("top_logprobs", 21), ("top_p", "warm"), ("token_thoughts", "yes"),
-        ("vllm_xargs.diffusion_max_steps", 0), ("vllm_xargs.magic", 1), ("vllm_xargs.diffusion_rescue", 1),
+        ("vllm_xargs.diffusion_max_steps", 0), ("vllm_xargs", {"magic": 1}), ("vllm_xargs", {"diffusion_rescue": 1}),
         ("vllm_xargs.diffusion_stall_steps", -1), ("messages", []), ("messages.0.content", [{"role": "user"}]),
         ("messages.0.role", [{"role": "wizard", "content": "x"}]),
         ("messages.0.reasoning", [{"role": "user", "content": "x", "reasoning": "y"}]),
@@ -268,9 +268,10 @@ def test_temperature_scales_the_model_s_own(served: Served) -> None:
 )  # fmt: skip
 def test_what_cannot_be_honoured_is_refused_by_name(served: Served, param: str, value: Any) -> None:
     field, _, inner = param.partition(".")
-    fields = {field: {inner: value} if field == "vllm_xargs" else value, "logprobs": field == "top_logprobs"}
+    is_inner = field == "vllm_xargs" and inner
+    fields = {field: {inner: value} if is_inner else value, "logprobs": field == "top_logprobs"}
     status, found, message = served.refusal(**fields)
-    assert (status, param.startswith(found or "?")) == (400, True)
+    assert (status, found) == (400, param)
     assert message.endswith(".")
 
 

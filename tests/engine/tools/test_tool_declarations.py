@@ -50,6 +50,7 @@ def test_loopback_is_this_machine() -> None:
         ({"command": "x\0"}, "must be a text"),
         ({"command": "x", "env": {"A": 1}}, "must be a text"),
         ({"url": "file:///etc"}, "write http://"),
+        ({"url": "http://["}, "write http://"),
         ({"url": "http://x", "headers": {"A\r\nB": "1"}}, "a sign that no header may have"),
     ],
 )
