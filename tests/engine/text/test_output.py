@@ -102,6 +102,8 @@ def test_whether_a_prompt_ends_inside_a_thought(tail: str, expected: bool) -> No
 
 
 BOTH = Output("", "", (ToolCall("f", "{}"), ToolCall("g", "{}")))
+SUNNY = ToolCall("weather", '{"city": "Oslo", "days": 2}')
+QWEN = '<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo", "days": 2}}\n</tool_call>'
 
 
 @pytest.mark.parametrize(
@@ -159,20 +161,7 @@ def test_arguments(text: str, expected: dict[str, Any]) -> None:
         ('<|tool_call>call:f{a:<|"|>rm -r /ho', Output("", "", (ToolCall("f", '{"a": "rm -r /ho', True),))),
         ("<|tool_call>call:f{a:12", Output("", "", (ToolCall("f", '{"a": ', True),))),
         ("<|tool_call>call:f{a:12}", Output("", "", (ToolCall("f", '{"a": 12}'),))),
-    ],
-)  # fmt: skip
-def test_calls(text: str, expected: Output) -> None:
-    assert parse_output(text, schemas=SCHEMAS) == expected
-    assert problem(text, list(text)) == ""
-
-
-SUNNY = ToolCall("weather", '{"city": "Oslo", "days": 2}')
-QWEN = '<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo", "days": 2}}\n</tool_call>'
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+        # in JSON, as Qwen writes them
         (QWEN, Output("", "", (SUNNY,))),
         (f"<think>\nhm\n</think>\n\n{QWEN}\n{QWEN}", Output("", "hm", (SUNNY, SUNNY))),
         (QWEN.removesuffix("</tool_call>"), Output("", "", (SUNNY,))),
@@ -186,9 +175,21 @@ QWEN = '<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo", "days": 2
         ("<tool_call>no call</tool_call>", Output("no call")),
         ('<tool_call>{"name": "f", "arguments": [1]}</tool_call>', Output('{"name": "f", "arguments": [1]}')),
         ('<tool_call>{"name": "f", "argu', Output('{"name": "f", "argu')),
+        # slips of Gemma 4
+        ("<think>hm<channel|>call:weather{days:2}", Output("", "hm", (ToolCall("weather", '{"days": 2}'),))),
+        ("<channel|>\n call : weather(days=2)<tool_call|>x", Output("x", "", (ToolCall("weather", '{"days": 2}'),))),
+        ("<channel|>call:weather{days:2}call:weather{days:3}", Output("", "", (
+            ToolCall("weather", '{"days": 2}'), ToolCall("weather", '{"days": 3}')))),
+        ("<channel|>call:unknown{days:2}", Output("call:unknown{days:2}")),
+        ("<channel|>call: the plumber.", Output("call: the plumber.")),
+        ("<channel|>cal<channel|>l:weather{}", Output("call:weather{}")),
+        ("<channel|>So call:weather{days:2}", Output("So call:weather{days:2}")),
+        ("call:weather{days:2}", Output("call:weather{days:2}")),
+        ("<|tool_call>:call:weather{days:2}<tool_call|>", Output("", "", (ToolCall("weather", '{"days": 2}'),))),
+        ("<|tool_call>: call : weather{days:2}<tool_call|>", Output("", "", (ToolCall("weather", '{"days": 2}'),))),
     ],
 )  # fmt: skip
-def test_calls_in_json_as_qwen_writes_them(text: str, expected: Output) -> None:
+def test_calls(text: str, expected: Output) -> None:
     assert parse_output(text, schemas=SCHEMAS) == expected
     assert problem(text, list(text)) == ""
 
@@ -256,27 +257,6 @@ def test_beginnings_of_calls_are_read_again_a_bounded_number_of_times() -> None:
     text = '\n<tool_call>{"a": "' * 1_000
     for pieces in ([text], list(text)):
         assert not any(isinstance(part, ToolCallPart) for part in parts_of(pieces))
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("<think>hm<channel|>call:weather{days:2}", Output("", "hm", (ToolCall("weather", '{"days": 2}'),))),
-        ("<channel|>\n call : weather(days=2)<tool_call|>x", Output("x", "", (ToolCall("weather", '{"days": 2}'),))),
-        ("<channel|>call:weather{days:2}call:weather{days:3}", Output("", "", (
-            ToolCall("weather", '{"days": 2}'), ToolCall("weather", '{"days": 3}')))),
-        ("<channel|>call:unknown{days:2}", Output("call:unknown{days:2}")),
-        ("<channel|>call: the plumber.", Output("call: the plumber.")),
-        ("<channel|>cal<channel|>l:weather{}", Output("call:weather{}")),
-        ("<channel|>So call:weather{days:2}", Output("So call:weather{days:2}")),
-        ("call:weather{days:2}", Output("call:weather{days:2}")),
-        ("<|tool_call>:call:weather{days:2}<tool_call|>", Output("", "", (ToolCall("weather", '{"days": 2}'),))),
-        ("<|tool_call>: call : weather{days:2}<tool_call|>", Output("", "", (ToolCall("weather", '{"days": 2}'),))),
-    ],
-)  # fmt: skip
-def test_slips_of_gemma_4(text: str, expected: Output) -> None:
-    assert parse_output(text, schemas=SCHEMAS) == expected
-    assert problem(text, list(text)) == ""
 
 
 def test_what_was_meant_is_read() -> None:
