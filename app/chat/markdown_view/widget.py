@@ -28,7 +28,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
 from app.chat.markdown_view import PAD as PAD
-from app.chat.markdown_view.blocks import MarkdownRow, safe
+from app.chat.markdown_view.blocks import safe
 from app.chat.markdown_view.controls import Controls, LinkRing, ask_to_open
 from app.chat.markdown_view.document import Style
 from app.chat.markdown_view.section import BETWEEN, Link, Section
@@ -148,11 +148,6 @@ class MarkdownView(QWidget):
         if style != self._style:
             self._style = style
             self._build()
-
-    @property
-    def rows(self) -> tuple[MarkdownRow, ...]:
-        """The rows that have been read."""
-        return tuple(row for section in self.sections for row in section.rows)
 
     @property
     def sections(self) -> list[Section]:
