@@ -12,10 +12,13 @@ from engine import (
     Event,
     GenerationConfig,
     ModelIdentity,
+    Recording,
     SafelightError,
     StepFinished,
     Trace,
     TraceHeader,
+    gallery,
+    open_trace,
 )
 
 LENGTH, STEPS = 24, 4
@@ -58,10 +61,15 @@ class Recorded(Trace):
         return self.pieces.get(token, "<eos>" if token == END else chr(ord("a") + token % 26))
 
 
+def recorded(name: str) -> Recording:
+    """A run of the gallery."""
+    return open_trace(next(one.path for one in gallery() if one.path.stem == name))
+
+
 def asked(
     seed: int = 7, *, adapter: str = "", prompt: str = "Sort these", parent: object = None, **settings: object
 ) -> TraceHeader:
-    """How a run was asked for; ``settings`` are the sampler's."""
+    """The header of a run; ``settings`` are the sampler's."""
     config = GenerationConfig(eos_token_ids=(END,), pad_token_id=PAD, **settings)
     return TraceHeader(ModelIdentity("made-up", adapter=adapter), prompt, config, seed, parent=parent)
 
@@ -162,32 +170,3 @@ def short_run(blocks: int = 1) -> list[Event]:
             events.append(step_event(step, [5] * SHORT, [5] * SHORT, accepted, block=block, entropy=entropy, top=top))
         events.append(committed([5] * SHORT_TEXT + [1, 0], SHORT_TEXT, 3, block))
     return events
-
-
-def random_run(steps: int = 48, length: int = 256, blocks: int = 1, depth: int = 8, seed: int = 0) -> list[Event]:
-    """A large run that looks like one: entropy falls, more and more is accepted, some of it is taken back."""
-    rng = np.random.default_rng(seed)
-    events: list[Event] = []
-    for block in range(blocks):
-        final = rng.integers(200, 260, length).astype(np.int32)
-        settled = rng.integers(0, steps, length)
-        events.append(started(length, block))
-        for step in range(steps):
-            tops = rng.integers(2, 200, (length, depth + 8))
-            top = np.stack([np.array(list(dict.fromkeys(row.tolist()))[:depth]) for row in tops])
-            done = step >= settled
-            top[done, 0] = final[done]
-            sharp = np.where(done, 3.0, 0.5 + step / steps)[:, None]
-            shares = np.exp(-sharp * np.arange(depth)) * (0.5 + 0.5 * rng.random((length, depth)))
-            shares = -np.sort(-shares / shares.sum(axis=1, keepdims=True), axis=1)
-            sampled = top[np.arange(length), (rng.random(length) < 0.2).astype(int)]
-            accepted = done & (rng.random(length) < 0.85)
-            entropy = np.where(done, 0.02, 4.0 * (1 - step / steps)) * rng.random(length)
-            events.append(
-                step_event(step, top[:, 0], sampled, accepted, block=block, entropy=entropy, top=(top, shares), noise=7)
-            )
-        events.append(committed(final, length if block < blocks - 1 else round(0.8 * length), steps, block))
-    return events
-
-
-OPENS, CLOSES = 26, 27  # the tokens around a thought, in ``thought_run``

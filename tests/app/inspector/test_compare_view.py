@@ -1,4 +1,4 @@
-"""Two runs side by side: which can be chosen, what is said of both, and going through them in step."""
+"""Two runs side by side: their choice, their differences in words, and going through them in step."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import dataclasses
 import pytest
 from PySide6.QtCore import Qt
 
-from app.design import motion
 from app.inspector.compare import view as compare_view
 from app.inspector.compare.view import Compare
 from app.inspector.page import InspectorPage
 from app.inspector.run_cards import Offer
-from app.inspector.words import asked_in_words, run_title
+from app.inspector.words import asked_in_words
 from app.state.run.canvas import CanvasState
 from app.state.run.comparison import Difference, differences, differing
 from app.state.run.replay import NOISE, Frame
@@ -28,17 +27,15 @@ from tests.app.inspector.made_up import (
     started,
     step_event,
 )
-from tests.app.inspector.test_boards import recorded
+
+PARENT = asked()
+FORK = asked(parent=Parent(PARENT.id, 1, 3))
+PINNED = dataclasses.replace(FORK, changes=(Fork(1, 3, pinned=((6, 2),)),))
 
 
 @pytest.fixture
-def page(qtbot, monkeypatch) -> InspectorPage:
+def page(page: InspectorPage, monkeypatch: pytest.MonkeyPatch) -> InspectorPage:
     monkeypatch.setattr(compare_view, "SLICE_SECONDS", 60.0)  # all at once
-    motion.set_reduced(True)
-    page = InspectorPage()
-    qtbot.addWidget(page)
-    page.resize(1280, 800)
-    page.show()
     page.open_trace(Recorded(run()), 0)
     page.show_view(1)
     return page
@@ -50,7 +47,7 @@ def compare(page) -> Compare:
 
 
 def parted_at(block: int, step: int) -> list:
-    """As ``run``, but one cell is another from a step on."""
+    """Returns ``run`` with another noise at one step."""
     events = run()
     place = next(i for i, e in enumerate(events) if getattr(e, "step", None) == step and e.block_index == block)
     was = events[place]
@@ -58,9 +55,6 @@ def parted_at(block: int, step: int) -> list:
         step, was.argmax_canvas, was.candidates, was.accepted_mask, block=block, noise=was.next_canvas ^ 1
     )
     return events
-
-
-# ------------------------------------------------------------------------------------------------ what was asked
 
 
 def test_what_was_asked_otherwise_is_found_in_all_its_parts():
@@ -74,29 +68,29 @@ def test_what_was_asked_otherwise_is_found_in_all_its_parts():
     assert [one.name for one in differences(asked(7), asked(7, prompt="Count"))] == ["prompt"]
 
 
-def test_differences_in_words():
-    assert asked_in_words(asked(7), asked(7)) == "The same model, prompt, seed and settings."
-    assert asked_in_words(asked(7), asked(8, adapter="Sudoku")) == (
-        "What differs: adapter: none and Sudoku; seed: 7 and 8."
-    )
-    assert asked_in_words(asked(pinned=((0, 5),)), asked(entropy_bound=0.4, prompt="Count")) == (
-        "What differs: the prompt; entropy bound: 0.1 nats and 0.4 nats; pinned cells: 1 and 0."
-    )
-    assert asked_in_words(asked(), asked(thinking_tokens=40)) == "What differs: thinking: no limit and 40 tokens."
-    assert asked_in_words(asked(), asked(remasking="sequential")) == (
-        "What differs: remasking: low_confidence_dynamic and sequential."
-    )
-    assert run_title(asked(8, adapter="Sudoku")) == "made-up with Sudoku, seed 8"
-
-
-def test_a_fork_is_described_next_to_its_parent():
-    parent = asked()
-    fork = asked(parent=Parent(parent.id, 1, 3))
-    assert asked_in_words(fork, parent).endswith("The left run goes on from the right one at block 2, step 4.")
-    assert asked_in_words(parent, fork).endswith("The right run goes on from the left one at block 2, step 4.")
-    pinned = dataclasses.replace(fork, changes=(Fork(1, 3, pinned=((6, 2),)),))
-    said = asked_in_words(parent, pinned, "abc".__getitem__)
-    assert said.endswith("left one at block 2, step 4: position 6 pinned to 'c'.")
+@pytest.mark.parametrize(
+    ("left", "right", "said"),
+    [
+        (asked(7), asked(7), "The same model, prompt, seed and settings."),
+        (asked(7), asked(8, adapter="Sudoku"), "What differs: adapter: none and Sudoku; seed: 7 and 8."),
+        (
+            asked(pinned=((0, 5),)),
+            asked(entropy_bound=0.4, prompt="Count"),
+            "What differs: the prompt; entropy bound: 0.1 nats and 0.4 nats; pinned cells: 1 and 0.",
+        ),
+        (asked(), asked(thinking_tokens=40), "What differs: thinking: no limit and 40 tokens."),
+        (
+            asked(),
+            asked(remasking="sequential"),
+            "What differs: remasking: low_confidence_dynamic and sequential.",
+        ),
+        (FORK, PARENT, "The left run goes on from the right one at block 2, step 4."),
+        (PARENT, FORK, "The right run goes on from the left one at block 2, step 4."),
+        (PARENT, PINNED, "left one at block 2, step 4: position 6 pinned to 'c'."),
+    ],
+)
+def test_differences_in_words(left, right, said):
+    assert asked_in_words(left, right, "abc".__getitem__).endswith(said)
 
 
 def test_behind_the_end_it_makes_no_difference_which_token_says_so():
@@ -106,9 +100,6 @@ def test_behind_the_end_it_makes_no_difference_which_token_says_so():
     one, other = state(5, END, PAD, PAD), state(5, END, END, 6)
     assert differing(one, other, calm=True).tolist() == [False, False, True, True]
     assert differing(one, other, calm=True, no_text=(END, PAD)).tolist() == [False, False, False, True]
-
-
-# ------------------------------------------------------------------------------------------------------ choosing
 
 
 def test_without_another_run_those_to_choose_from_are_shown(page, compare, qtbot):
@@ -122,11 +113,9 @@ def test_without_another_run_those_to_choose_from_are_shown(page, compare, qtbot
         "Compare with Seed 8",
         "Compare with A word",
     ]
-    with qtbot.waitSignal(compare.chooser.runs.chosen) as told:
+    with qtbot.waitSignal(compare.chooser.runs.chosen) as chosen:
         qtbot.mouseClick(compare.chooser.runs.cards[0], Qt.MouseButton.LeftButton)
-    assert told.args == ["a"]
-    with qtbot.waitSignal(compare.chooser.open_file.clicked):
-        compare.chooser.open_file.click()
+    assert chosen.args == ["a"]
 
 
 def test_nothing_is_read_while_it_is_not_seen(page, compare):
@@ -138,12 +127,8 @@ def test_nothing_is_read_while_it_is_not_seen(page, compare):
     assert compare.other.place == 3
 
 
-# ------------------------------------------------------------------------------------------------------- in step
-
-
 def test_both_go_through_the_steps_together(page, compare):
-    other = Recorded(run(seed=5), header=asked(8))
-    compare.set_other(other)
+    compare.set_other(Recorded(run(seed=5), header=asked(8)))
     for place in range(len(page.player.replay.frames)):
         page.player.go(place)
         assert compare.other.frame == page.player.frame
@@ -215,19 +200,4 @@ def test_a_running_run_is_compared_as_it_grows(page, compare, qtbot):
         assert ("first differ at block 2, step 3" in said) == parted, (count, said)
         assert ("the right one goes on" in said) == (not parted)
     page.run_ended()
-    assert "under way" not in page.facts.toolTip()
-
-
-# ------------------------------------------------------------------------------------------------------ the page
-
-
-def test_two_boards_share_the_window(page, compare, qtbot):
-    page.open_trace(recorded("sudoku-stuck"), 9)
-    compare.set_other(recorded("sudoku-pinned"))
-    sides = compare.left, compare.right
-    page.resize(900, 570)  # the page of a window of 900 by 650 pixels
-    qtbot.waitUntil(lambda: all(side.isVisible() and side.board.grid.side >= 250 for side in sides))
-    assert not compare.legend.isVisible()
-    page.resize(1280, 720)
-    qtbot.waitUntil(lambda: all(side.board.grid.side >= 380 for side in sides))
-    assert compare.legend.isVisible()
+    assert "in progress" not in page.facts.toolTip()

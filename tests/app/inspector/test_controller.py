@@ -1,4 +1,4 @@
-"""What the inspector does with runs, with a context and no window: what it offers, opens and refuses."""
+"""The inspector with a context and no window: it offers, opens and refuses runs."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from app.inspector.page import CELL, CHANGE
 from app.state.run.replay import NOISE, Frame
 from engine.events import TextArrived
 from engine.trace import Parent, Trace
+from tests.app.canvas.pointing import shown
 from tests.engine.traces import header, made_up, write
 
 Open = Callable[..., InspectorController]
@@ -33,9 +34,7 @@ def context(open_context: Callable[..., AppContext]) -> AppContext:
 def open_inspector(qtbot: QtBot, context: AppContext) -> Open:
     def open_one() -> InspectorController:
         made = build(context)
-        qtbot.addWidget(made.widget)
-        made.widget.resize(1200, 800)
-        made.widget.show()
+        shown(qtbot, made.widget, 1200, 800)
         made.enter()
         return made
 

@@ -12,8 +12,7 @@ from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
 from app.context import AppContext
-from app.decisions.controller import build as build_decisions
-from app.design import motion, themes
+from app.design import themes
 from app.design.tokens import PAPER
 from app.inspector.controller import InspectorController, build
 from app.inspector.page import InspectorPage
@@ -25,6 +24,7 @@ from app.state.run.replay import Frame
 from engine import SafelightError, SlotsRead, Trace
 from engine.server.live import LiveRequest
 from engine.service import InfillRun
+from tests.app.canvas.pointing import middle, move
 from tests.engine.task_runs import FORMAT, QUESTIONS, decided, decision_header, structured
 from tests.engine.traces import header, write
 
@@ -33,28 +33,15 @@ STRUCTURED = header(16, 50, output_format=FORMAT)
 LABELS = dict(enumerate(["yes", "no", "A", "B", "C", "0", "1", "2", "3"], start=11))
 
 
-def trace_of(told=STRUCTURED, events=None) -> Trace:
-    trace = Trace(header=told, piece=lambda token: LABELS.get(token, chr(ord("a") + token % 26)))
-    for event in events if events is not None else decided(told) if told.decision else structured():
+def trace_of(head=STRUCTURED, events=None) -> Trace:
+    trace = Trace(header=head, piece=lambda token: LABELS.get(token, chr(ord("a") + token % 26)))
+    for event in events if events is not None else decided(head) if head.decision else structured():
         trace.append(event)
     return trace
 
 
-@pytest.fixture
-def page(qtbot: QtBot) -> InspectorPage:
-    motion.set_reduced(True)
-    made = InspectorPage()
-    qtbot.addWidget(made)
-    made.resize(1280, 800)
-    made.show()
-    return made
-
-
 def tabs(page: InspectorPage) -> list[str]:
     return [page.side.tabText(place) for place in range(page.side.count()) if page.side.isTabVisible(place)]
-
-
-# --- decisions -------------------------------------------------------------------------------------------------------
 
 
 def test_a_decision_shows_what_was_asked_and_nothing_that_makes_no_sense_of_it(page: InspectorPage) -> None:
@@ -82,7 +69,7 @@ def test_each_question_has_its_answer_after_the_reads_so_far(page: InspectorPage
     rows, reads = page.answer.answers.rows, [event for event in trace.events if isinstance(event, SlotsRead)]
     assert [row.said.text() for row in rows] == ["Not read yet"] * 3
     assert "random tokens in the answer slots" in page.answer.answers.summary.text()
-    for place in (1, 5, 3, 0, 2):  # both ways
+    for place in (1, 5, 3, 0, 2):  # forwards and backwards
         page.player.go(place)
         count = place // 2 + place % 2
         found = answers_of(trace.header.decision, reads[:count]) if count else ()
@@ -98,7 +85,6 @@ def test_each_question_has_its_answer_after_the_reads_so_far(page: InspectorPage
             assert f"confidence {100 * answer.confidence:.1f} %" in row.facts.text()
             assert ("none of the options" in row.facts.text()) != answer.argmax_is_label
             assert (f"of {count} reads" in row.facts.text()) == (count > 1)
-        page.grab()
     page.player.go(5)
     page.resize(1200, 1600)
     assert all(row.height() == row.heightForWidth(row.width()) for row in rows)  # none is stretched
@@ -114,9 +100,7 @@ def test_a_slot_and_its_question_light_each_other(page: InspectorPage, qtbot: Qt
     def lit() -> list[bool]:
         return [bool(row.property("lit")) for row in rows]
 
-    rect = view.grid.rect_of(slots[1])
-    qtbot.mouseMove(view, QPoint(rect.x + 3, rect.y + 3))
-    view.hovered = slots[1]
+    move(view, middle(view, slots[1]))
     assert lit() == [False, True, False]
     assert "Slot of question 2" in view.cell_text(slots[1])
     view.hovered = -1
@@ -148,16 +132,12 @@ def test_the_transport_goes_from_read_to_read(page: InspectorPage, qtbot: QtBot)
 
 
 def test_a_decision_of_a_server_has_answers_and_no_canvas(page: InspectorPage) -> None:
-    told = dataclasses.replace(DECIDED, slots=())
     read = next(event for event in decided(DECIDED) if isinstance(event, SlotsRead))
-    page.open_trace(trace_of(told, [read]))
+    page.open_trace(trace_of(dataclasses.replace(DECIDED, slots=()), [read]))
     assert "no canvas" in page.answer.answers.summary.text()
     assert all("Not read" not in row.said.text() for row in page.answer.answers.rows)
     assert not page.transport.isEnabled()
     page.grab()
-
-
-# --- formats ---------------------------------------------------------------------------------------------------------
 
 
 def test_rounds_are_listed_followed_and_gone_to(page: InspectorPage, qtbot: QtBot) -> None:
@@ -181,12 +161,6 @@ def test_rounds_are_listed_followed_and_gone_to(page: InspectorPage, qtbot: QtBo
     qtbot.keyClick(page, Qt.Key.Key_N)
     assert page.player.frame == Frame(0, 3)  # the next round begins with the commit
     assert page.captions.caption.text.startswith("Round 3: 16 tokens hold")
-    themes.publish(PAPER)
-    page.grab()
-
-
-def test_a_cell_says_whether_the_format_or_the_model_wrote_it(page: InspectorPage) -> None:
-    page.open_trace(trace_of())
     said = {}
     for position in (1, 3, 5):
         page.player.select(position)
@@ -196,14 +170,11 @@ def test_a_cell_says_whether_the_format_or_the_model_wrote_it(page: InspectorPag
     assert "as it fits" not in said[5]
 
 
-# --- not offered, and listed -----------------------------------------------------------------------------------------
-
-
 def test_neither_is_gone_on_from(open_context: Callable[..., AppContext], qtbot: QtBot) -> None:
     inspector: InspectorController = build(open_context())
     qtbot.addWidget(inspector.widget)
-    for told, why in ((DECIDED, "read, not written"), (STRUCTURED, "had to fit a format")):
-        trace = trace_of(told)
+    for head, why in ((DECIDED, "read, not written"), (STRUCTURED, "had to fit a format")):
+        trace = trace_of(head)
         inspector.page.open_trace(trace)
         assert why in inspector.continuations.refusal("forks")
         assert why in inspector.forks.run.toolTip()
@@ -238,16 +209,3 @@ def test_lists_name_the_kind(tmp_path: Path) -> None:
     assert all(question.instructions in offers["d"].title for question in QUESTIONS)
     assert offers["d"].hint.startswith("Decision · ")
     assert offers["f"].hint.startswith("Fits a JSON schema · ")
-
-
-def test_a_read_of_the_decisions_page_is_the_one_on_show(
-    open_context: Callable[..., AppContext], qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    context = open_context()
-    decisions, inspector = build_decisions(context), build(context)
-    for made in (decisions, inspector):
-        qtbot.addWidget(made.widget)
-    monkeypatch.setattr(context.navigator, "inspect", inspector.inspect, raising=False)
-    for read in (2, 0):
-        decisions.page.strip.inspect_asked.emit((trace_of(DECIDED), read))
-        assert inspector.page.player.frame == Frame(read, 0)

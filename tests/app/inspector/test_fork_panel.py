@@ -11,8 +11,7 @@ from app.inspector.forks.spans import merged
 from app.player.player import NOTHING, Player
 from engine import Fork, Mark
 from engine.config import LARGEST_SEED
-from tests.app.inspector.made_up import LENGTH, STEPS, Recorded, asked, run
-from tests.app.inspector.test_boards import recorded
+from tests.app.inspector.made_up import LENGTH, STEPS, Recorded, asked, recorded, run
 
 
 @pytest.fixture

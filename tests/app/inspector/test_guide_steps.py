@@ -1,4 +1,4 @@
-"""The steps of the guided minute as data: when each is done, and that the recorded run has what they tell."""
+"""The steps of the guided minute as data: when each is done, and that the recorded run has what they say."""
 
 from __future__ import annotations
 

@@ -11,8 +11,7 @@ from app.inspector.canvas.map import StepMap, entropy_top, heat
 from app.player.player import Player
 from app.state.run.replay import Replay
 from tests.app.inspector import made_up
-from tests.app.inspector.made_up import short_run
-from tests.app.inspector.test_boards import recorded
+from tests.app.inspector.made_up import recorded, short_run
 
 LENGTH, TEXT = 6, 4
 THEMES = pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: theme.name)
