@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import numpy as np
 
@@ -29,7 +29,7 @@ END, PAD = 1, 0
 class Recorded(Trace):
     """A run in memory: its events, how a token is written, which are control tokens, and how it was asked for.
 
-    Events from the place ``good`` on cannot be read. ``read`` has the places of those that were asked for.
+    Events at ``damaged`` places cannot be read. ``read`` has the places of those that were asked for.
     """
 
     def __init__(
@@ -38,11 +38,11 @@ class Recorded(Trace):
         pieces: dict[int, str] | None = None,
         special: Sequence[int] = (END,),
         header: TraceHeader | None = None,
-        good: int | None = None,
+        damaged: Container[int] = (),
     ) -> None:
         super().__init__(header=header or asked(), piece=self._written, is_special=special.__contains__)
         self.pieces = pieces or {}
-        self.good = good
+        self.damaged = damaged
         self.read: list[int] = []
         self.grow(events)
 
@@ -53,7 +53,7 @@ class Recorded(Trace):
 
     def event(self, index: int) -> Event:
         self.read.append(index)
-        if self.good is not None and index >= self.good:
+        if index in self.damaged:
             raise SafelightError("a part of the file is damaged")
         return super().event(index)
 

@@ -4,33 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QColor, QMouseEvent
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor
 
 from app.design import themes
-from app.design.tokens import DARKROOM, PAPER, color, entropy_color
+from app.design.tokens import color, entropy_color
 from app.inspector.forks.panel import TokenChoice
 from app.inspector.influence.view import InfluenceView, ShownInfluence
 from app.inspector.words import in_nats
 from app.player.player import Player
+from tests.app.canvas.pointing import THEMES, middle, move, shown
 from tests.app.inspector import made_up
 from tests.app.inspector.made_up import SHORT, short_run
 
-THEMES = pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: theme.name)
 KL = np.array([0.0, 9.0, 0.02, 0.5, 0.001, 0.0])
 
 
 @pytest.fixture
-def player(qapp) -> Player:  # noqa: ARG001 - a timer needs it
-    player = Player()
+def player(player: Player) -> Player:
     player.open(made_up.Recorded(short_run(2)), 2)
     return player
-
-
-def move(widget, point: QPoint) -> None:
-    none = Qt.MouseButton.NoButton
-    where = QPointF(point)
-    widget.mouseMoveEvent(QMouseEvent(QEvent.Type.MouseMove, where, where, none, none, Qt.KeyboardModifier.NoModifier))
 
 
 @pytest.fixture
@@ -42,12 +35,7 @@ def choice(qtbot, player) -> TokenChoice:
 
 @pytest.fixture
 def influence(qtbot, player, choice) -> InfluenceView:
-    view = InfluenceView(player, choice)
-    qtbot.addWidget(view)
-    view.resize(480, 600)
-    view.show()
-    qtbot.waitExposed(view)
-    return view
+    return shown(qtbot, InfluenceView(player, choice), 480, 600)
 
 
 def test_asking_with_a_recorded_candidate(influence, choice, player, qtbot):
@@ -89,16 +77,18 @@ def test_a_measurement_is_shown_and_linked(influence, player, qtbot):
         "3 cells change by 0.001 nats or more."
     )
     assert "no self-conditioning" in influence.how.text()
-    x, y, w, h = influence.map.grid.rect_of(3)
-    move(influence.map, QPoint(x + w // 2, y + h // 2))
+    move(influence.map, middle(influence.map, 3))
     assert player.hover == 3
-    qtbot.mouseClick(influence.map, Qt.MouseButton.LeftButton, pos=QPoint(x + w // 2, y + h // 2))
+    qtbot.mouseClick(influence.map, Qt.MouseButton.LeftButton, pos=middle(influence.map, 3))
     assert player.selection == 3
     qtbot.keyClick(influence.map, Qt.Key.Key_Left, Qt.KeyboardModifier.ControlModifier)
     assert player.selection == 2
     assert influence.map.cell_text(1)[-1] == "Its token was changed"
     assert influence.map.cell_text(3)[-1] == "Changes by 0.500 nats"
     assert influence.map.marks.tolist() == [False, True, *[False] * 4]
+    influence.show_influence(1, 5, 5, np.full(SHORT, 0.0009))
+    said = "Nothing depends on this token: no other cell changes by 0.001 nats or more."
+    assert influence.what.text().endswith(said)
 
 
 @THEMES
@@ -117,13 +107,6 @@ def test_the_scale_is_logarithmic_and_leaves_the_changed_position_out():
     assert (found.most, found.count) == (1.0, 3)
     assert found.shares().tolist() == pytest.approx([np.nan, np.nan, 0, 1 / 3, 1], nan_ok=True)
     assert ShownInfluence(1, 5, 5, np.zeros(6)).most == 0.0
-
-
-def test_less_than_the_floor_is_nothing(influence):
-    kl = np.full(SHORT, 0.0009)
-    influence.show_influence(1, 5, 5, kl)
-    said = "Nothing depends on this token: no other cell changes by 0.001 nats or more."
-    assert influence.what.text().endswith(said)
 
 
 def test_figures_of_any_size_are_read():

@@ -3,35 +3,29 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QColor, QMouseEvent
+from PySide6.QtCore import QEvent, QPoint, Qt
+from PySide6.QtGui import QColor
 
-from app.design.tokens import DARKROOM, PAPER, color, entropy_color
+from app.design.tokens import DARKROOM, color, entropy_color
 from app.inspector.canvas.map import StepMap, entropy_top, heat
 from app.player.player import Player
 from app.state.run.replay import Replay
+from tests.app.canvas.pointing import THEMES, move, shown
 from tests.app.inspector import made_up
 from tests.app.inspector.made_up import recorded, short_run
 
 LENGTH, TEXT = 6, 4
-THEMES = pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: theme.name)
 
 
 @pytest.fixture
-def player(qapp) -> Player:  # noqa: ARG001 - a timer needs it
-    player = Player()
+def player(player: Player) -> Player:
     player.open(made_up.Recorded(short_run(2)), 2)
     return player
 
 
 @pytest.fixture
 def view(qtbot, player) -> StepMap:
-    view = StepMap(player)
-    qtbot.addWidget(view)
-    view.resize(480, 400)
-    view.show()
-    qtbot.waitExposed(view)
-    return view
+    return shown(qtbot, StepMap(player), 480, 400)
 
 
 def cell(view: StepMap, position: int, step: int) -> QPoint:
@@ -39,19 +33,10 @@ def cell(view: StepMap, position: int, step: int) -> QPoint:
     return QPoint(area.x_of(step) + area.column // 2, area.y_of(position) + area.row // 2)
 
 
-def move(widget, point: QPoint) -> None:
-    none = Qt.MouseButton.NoButton
-    where = QPointF(point)
-    widget.mouseMoveEvent(QMouseEvent(QEvent.Type.MouseMove, where, where, none, none, Qt.KeyboardModifier.NoModifier))
-
-
 def shade_at(view: StepMap, point: QPoint) -> QColor:
     image = view.area.viewport().grab().toImage()
     ratio = image.devicePixelRatio()
     return QColor(image.pixel(round(point.x() * ratio), round(point.y() * ratio)))
-
-
-# -------------------------------------------------------------------------------------------------------- data
 
 
 @THEMES
@@ -62,9 +47,6 @@ def test_heat_is_entropy_without_padding(theme):
     assert (image.width(), image.height()) == (3, TEXT)
     assert QColor(image.pixel(0, 1)) == entropy_color(1.0, theme)
     assert QColor(image.pixel(2, 0)) == entropy_color(0.0, theme)
-
-
-# -------------------------------------------------------------------------------------------------------- scrolling
 
 
 def test_all_rows_are_seen_where_there_is_room_and_padding_is_folded(view, player):
@@ -80,9 +62,6 @@ def test_all_rows_are_seen_where_there_is_room_and_padding_is_folded(view, playe
     view.grab()
 
 
-# -------------------------------------------------------------------------------------------------------- painting
-
-
 def test_accepted_and_taken_back_are_marked(view):
     under = QPoint(0, view.area.row - 4 - view.area.row // 2 + 1)
     marked = shade_at(view, cell(view, 2, 2) + under), shade_at(view, cell(view, 2, 0) + under)
@@ -92,15 +71,12 @@ def test_accepted_and_taken_back_are_marked(view):
     assert view.legend.words == ["entropy, 0 to 2.00 nats", "accepted", "taken back"]
 
 
-# -------------------------------------------------------------------------------------------------------- linked
-
-
 def test_pointing_is_linked_in_both_directions(view, player):
-    told = []
-    player.hovered.connect(told.append)
+    hovered = []
+    player.hovered.connect(hovered.append)
     move(view.area, cell(view, 3, 1))
     move(view.area, cell(view, 3, 2))
-    assert (player.hover, told) == (3, [3])
+    assert (player.hover, hovered) == (3, [3])
     assert shade_at(view, QPoint(view.area.x_of(0) + 5, view.area.y_of(3) - 1)) == color(DARKROOM.ink)
     player.point(0)
     assert shade_at(view, QPoint(view.area.x_of(0) + 5, view.area.y_of(3) - 1)) != color(DARKROOM.ink)
@@ -119,12 +95,10 @@ def test_a_click_selects_and_goes_to_the_step(view, player, qtbot):
 
 
 def test_keys(view, player, qtbot):
-    keys = [Qt.Key.Key_Down, Qt.Key.Key_Down, Qt.Key.Key_Up, Qt.Key.Key_Up]
-    found = []
-    for key in keys:
+    down, up = Qt.Key.Key_Down, Qt.Key.Key_Up
+    for key, position in ((down, 0), (down, 1), (up, 0), (up, 0)):
         qtbot.keyClick(view.area, key)
-        found.append((player.selection, player.frame.step))
-    assert found == [(0, 1), (1, 1), (0, 1), (0, 1)]
+        assert (player.selection, player.frame.step) == (position, 1)
 
 
 def test_in_words(view, player):

@@ -1,13 +1,13 @@
-"""The inspector's page: opening, following, canvas and layers, keys, and what is said when a part cannot be read."""
+"""The inspector's page: opening, following, layers, keys, and parts that cannot be read."""
 
 from __future__ import annotations
 
+import gettext
 import itertools
 
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QImage
 from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractSpinBox,
@@ -18,9 +18,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.design import motion, themes
+from app.design import themes
 from app.design.stylesheet import chrome
-from app.design.tokens import DARKROOM, PAPER
+from app.design.tokens import DARKROOM
 from app.inspector.canvas.canvas import LAYERS, Seen, heat
 from app.inspector.cell.history import CellHistory
 from app.inspector.page import InspectorPage
@@ -28,35 +28,22 @@ from app.player.player import NOTHING
 from app.state.run.canvas import CellState
 from app.state.run.replay import Frame
 from app.system.i18n import use
+from tests.app.canvas.pointing import THEMES, pixels
 from tests.app.inspector.made_up import LENGTH, STEPS, Recorded, run
 from tests.app.inspector.test_decisions_and_formats import trace_of
 from tests.app.marked import Brackets, unmarked
 from tests.engine.task_runs import structured
 from tests.engine.traces import header
 
-THEMES = pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: theme.name)
-
 
 @pytest.fixture
-def page(qtbot) -> InspectorPage:
-    motion.set_reduced(True)
-    made = InspectorPage()
-    made.setStyleSheet(chrome(DARKROOM))
-    qtbot.addWidget(made)
-    made.resize(1280, 800)
-    made.show()
-    made.open_trace(Recorded(run()))
-    return made
+def page(page: InspectorPage) -> InspectorPage:
+    page.setStyleSheet(chrome(DARKROOM))
+    page.open_trace(Recorded(run()))
+    return page
 
 
-def pixels(widget: QWidget) -> QImage:
-    return widget.grab().toImage().convertToFormat(QImage.Format.Format_RGB32)
-
-
-# ---------------------------------------------------------------------------------------------------------- opening
-
-
-def test_opening_shows_the_end_and_what_it_is(page):
+def test_opening_shows_the_end_and_closing_goes_back_to_the_offers(page, qtbot):
     assert page.stack.currentWidget() is page.views
     assert page.player.frame == Frame(1, STEPS)
     assert page.title.text() == "Sort these"
@@ -69,16 +56,11 @@ def test_opening_shows_the_end_and_what_it_is(page):
     assert page.transport.frame.text() == "Block 1, noise before the first step"
     page.player.go(5)
     assert page.transport.frame.text() == "Block 1, finished after step 4: sure enough to stop"
-
-
-def test_closing_goes_back_to_the_offers(page, qtbot):
     with qtbot.waitSignal(page.closed):
         qtbot.mouseClick(page.close_button, Qt.MouseButton.LeftButton)
     assert page.stack.currentWidget() is page.welcome
     assert page.player.trace is None
     assert page.canvas.view.block is None
-    page.open_trace(Recorded(run(1)))
-    assert page.canvas.view.block is not None
 
 
 def test_a_run_without_a_canvas_is_no_trouble(page, qtbot):
@@ -119,7 +101,7 @@ def test_a_run_that_ends_early_says_why(page):
 
 
 def test_a_part_that_cannot_be_read_says_so_and_the_rest_is_shown(page):
-    page.open_trace(Recorded(run(), good=7))  # the second block cannot be read
+    page.open_trace(Recorded(run(), damaged=range(7, 12)))  # the second block cannot be read
     page.overview.finish()
     assert page.overview.complete
     assert page.notice.text() == "a part of the file is damaged"
@@ -128,9 +110,6 @@ def test_a_part_that_cannot_be_read_says_so_and_the_rest_is_shown(page):
     for place in range(len(page.player.replay.frames)):
         page.player.go(place)
         page.grab()
-
-
-# ----------------------------------------------------------------------------------------------------------- canvas
 
 
 def test_raw_and_calm(page, qtbot):
@@ -162,12 +141,21 @@ def seen_at(page: InspectorPage, place: int) -> Seen:
     return Seen(page.player.block, page.player.frame.step, page.player.snapshot)
 
 
-def test_entropy_is_measured_by_the_most_in_the_block(page):
+def test_layers_have_the_figures_of_the_text(page):
     shown = heat("entropy", seen_at(page, 1))
     assert shown.shares.tolist() == pytest.approx(np.linspace(0, 1, LENGTH).tolist(), abs=1e-6)
     assert shown.high == "2.00 nats (most in this block)"
     assert heat("entropy", seen_at(page, 2)).shares.max() == pytest.approx(0.5)
     assert np.isnan(heat("entropy", seen_at(page, 0)).shares).all()
+    first = heat("settling", seen_at(page, 1)).shares
+    assert np.isnan(first[10])
+    assert first[0] == 0
+    second = heat("settling", seen_at(page, 2))
+    assert second.shares[10] == pytest.approx(1 / (STEPS - 1))
+    assert second.words(10) == "Settled at step 2 of 4"
+    page.open_trace(Recorded(run(1, text_length=20)))
+    for layer in LAYERS[1:]:  # padding has no colour
+        assert np.isnan(heat(layer, seen_at(page, STEPS + 1)).shares[20:]).all(), layer
 
 
 def test_a_second_opinion_is_shown_in_layer_tip_and_history(page):
@@ -187,41 +175,6 @@ def test_a_second_opinion_is_shown_in_layer_tip_and_history(page):
     assert heat("causal", seen_at(page, 2)).words(3) == "Not read causally"
 
 
-def test_settling_appears_when_it_is_reached(page):
-    first = heat("settling", seen_at(page, 1)).shares
-    assert np.isnan(first[10])
-    assert first[0] == 0
-    second = heat("settling", seen_at(page, 2))
-    assert second.shares[10] == pytest.approx(1 / (STEPS - 1))
-    assert second.words(10) == "Settled at step 2 of 4"
-
-
-def test_padding_has_no_colour_in_any_layer(page):
-    page.open_trace(Recorded(run(1, text_length=20)))
-    for layer in LAYERS[1:]:
-        shown = heat(layer, seen_at(page, STEPS + 1))
-        assert np.isnan(shown.shares[20:]).all(), layer
-
-
-# ------------------------------------------------------------------------------------------------------------- keys
-
-
-def test_keys_go_through_the_run(page, qtbot):
-    page.setFocus()
-    path = [
-        (Qt.Key.Key_Home, 0),
-        (Qt.Key.Key_Left, 0),
-        (Qt.Key.Key_Right, 1),
-        (Qt.Key.Key_Right, 2),
-        (Qt.Key.Key_Left, 1),
-        (Qt.Key.Key_End, 11),
-        (Qt.Key.Key_Right, 11),
-    ]
-    for key, place in path:
-        qtbot.keyClick(page, key)
-        assert page.player.place == place, key
-
-
 def test_shift_goes_to_the_next_change_of_the_selected_cell(page, qtbot):
     page.player.go(1)
     page.player.select(8)
@@ -234,13 +187,12 @@ def test_shift_goes_to_the_next_change_of_the_selected_cell(page, qtbot):
     assert page.player.frame.step == 1
 
 
-FIELDS = (QLineEdit, QAbstractSpinBox, QTabBar, QTabWidget)  # typed in, or gone through with the arrows
-
-
 def focusable(page: InspectorPage) -> list[QWidget]:
-    found = [w for w in page.findChildren(QWidget) if w.focusPolicy() != Qt.FocusPolicy.NoFocus and w.isEnabled()]
-    editable = [w for w in found if isinstance(w, QComboBox) and w.isEditable()]
-    return [w for w in found if not isinstance(w, FIELDS) and w not in editable and w.window() is page]
+    """Lists what takes keys, but for what is typed in or gone through with the arrows."""
+    taking = (QLineEdit, QAbstractSpinBox, QTabBar, QTabWidget)
+    found = [one for one in page.findChildren(QWidget) if one.focusPolicy() != Qt.FocusPolicy.NoFocus]
+    own = [one for one in found if one.window() is page and one.isVisible() and not isinstance(one, taking)]
+    return [one for one in own if not (isinstance(one, QComboBox) and one.isEditable())]
 
 
 def test_keys_work_wherever_the_keyboard_is(page, qtbot):
@@ -249,20 +201,21 @@ def test_keys_work_wherever_the_keyboard_is(page, qtbot):
     for place in range(page.side.count()):
         page.side.setCurrentIndex(place)
         for widget in focusable(page):
-            if not widget.isVisible():
-                continue
             page.player.go(2)
             if not widget.isEnabled():  # there is nothing to measure at this frame
                 continue
             widget.setFocus()
             assert widget.hasFocus(), widget
-            qtbot.keyClick(widget, Qt.Key.Key_Right)
-            assert page.player.place == 3, widget
-            qtbot.keyClick(widget, Qt.Key.Key_Home)
-            assert page.player.place == 0, widget
+            for key, wanted in ((Qt.Key.Key_Right, 3), (Qt.Key.Key_Home, 0)):
+                qtbot.keyClick(widget, key)
+                assert page.player.place == wanted, widget
             reached.add(type(widget).__name__)
     views = {"SpannedCanvas", "Timeline", "MapArea", "Curves", "BumpChart", "TextPane"}
     assert views | {"QPushButton", "ChoiceBox"} <= reached
+    path = [(Qt.Key.Key_Left, 0), (Qt.Key.Key_End, 11), (Qt.Key.Key_Right, 11), (Qt.Key.Key_Left, 10)]
+    for key, wanted in path:
+        qtbot.keyClick(page, key)
+        assert page.player.place == wanted, key
 
 
 def test_space_is_left_to_a_button(page, qtbot):
@@ -289,9 +242,6 @@ def test_cells_are_reached_by_keys(page, qtbot):
     assert page.player.place == place
 
 
-# ------------------------------------------------------------------------------------------------- panels, names, looks
-
-
 def test_a_narrow_page_puts_the_tabs_below_the_canvas(page):
     page.resize(700, 800)
     assert page.side.mapTo(page, QPoint()).y() > page.canvas.mapTo(page, QPoint()).y()
@@ -314,39 +264,22 @@ def test_the_history_comes_with_a_cell_or_is_next_to_the_map(page):
     assert page.cell.history.x() > page.cell.map.x()
 
 
-def test_every_control_has_a_name_and_can_be_tabbed_to(page):
-    named = (QAbstractButton, QComboBox)
-    own = (page.canvas, page.transport, page.answer.plots)
-    for part in own:
-        for control in part.findChildren(QWidget):
-            if isinstance(control, named) and not control.objectName().startswith("qt_"):
-                assert control.accessibleName(), control
-                assert control.focusPolicy() & Qt.FocusPolicy.TabFocus, control
-    assert page.canvas.view.accessibleName()
-    assert page.transport.timeline.accessibleName()
-
-
-def test_every_string_is_translated(qtbot):
+def test_every_control_has_a_name_and_every_string_is_translated(qtbot):
     use(Brackets())
     try:
-        motion.set_reduced(True)
         page = InspectorPage()
         qtbot.addWidget(page)
         page.open_trace(Recorded(run()))
         page.overview.finish()
-        tabs = page.cell, page.change, page.answer
-        own = (
-            page.canvas,
-            page.transport,
-            *tabs,
-            page.welcome,
-            page.open_button,
-            page.facts,
-        )
-        data = ("made-up",)
-        found = [text for part in own for text in unmarked(part, data)]
+        own = (page.canvas, page.transport, page.cell, page.change, page.answer, page.welcome, page.open_button)
+        found = [text for part in (*own, page.facts) for text in unmarked(part, ("made-up",))]
     finally:
-        import gettext
-
         use(gettext.NullTranslations())
     assert found == []
+    assert page.canvas.view.accessibleName()
+    assert page.transport.timeline.accessibleName()
+    for part in (page.canvas, page.transport, page.answer.plots):
+        for control in part.findChildren(QWidget):
+            if isinstance(control, QAbstractButton | QComboBox) and not control.objectName().startswith("qt_"):
+                assert control.accessibleName(), control
+                assert control.focusPolicy() & Qt.FocusPolicy.TabFocus, control

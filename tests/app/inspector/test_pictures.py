@@ -1,4 +1,4 @@
-"""The pictures of a run's prompt beside its canvas, and in the page that replays it."""
+"""The pictures of a run's prompt next to its canvas, and in the page that replays it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.export import html
@@ -39,18 +38,12 @@ def run(*there: Picture) -> Trace:
 
 @pytest.mark.parametrize("height", [0, 4, 12, 60])
 def test_a_board_on_a_card_is_painted_at_any_height(qtbot: QtBot, height: int) -> None:
-    """Before it is laid out a card can be a few pixels high."""
+    """A card can be a few pixels high before it is laid out."""
     view = PictureView()
     qtbot.addWidget(view)
     view.set_picture(picture_of(ASSETS / "traces" / "sudoku-hard.sltrace"))
     view.resize(200, height)
     assert view.grab().height() == height
-
-
-@pytest.fixture
-def player(qapp: QApplication) -> Player:
-    assert qapp
-    return Player()
 
 
 def test_each_picture_is_next_to_the_canvas_once(qtbot: QtBot, player: Player) -> None:
@@ -66,9 +59,8 @@ def test_each_picture_is_next_to_the_canvas_once(qtbot: QtBot, player: Player) -
     assert view.isHidden()
 
 
-def told(tmp_path: Path, *, prompt: bool) -> dict[str, object]:
-    for _ in write(run(RED), tmp_path / "a.html", Options(prompt=prompt)):
-        pass
+def data_of(tmp_path: Path, *, prompt: bool) -> dict[str, object]:
+    list(write(run(RED), tmp_path / "a.html", Options(prompt=prompt)))
     found = re.search(r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', (tmp_path / "a.html").read_text())
     assert found is not None
     data = json.loads(found.group(1))
@@ -80,8 +72,8 @@ def test_the_page_of_a_run_shows_its_pictures(tmp_path: Path, monkeypatch: pytes
     threads = set[str]()
     decode = html.data_url
     monkeypatch.setattr(html, "data_url", lambda *given: threads.add(threading.current_thread().name) or decode(*given))
-    pictures = told(tmp_path, prompt=True)["pictures"]
+    pictures = data_of(tmp_path, prompt=True)["pictures"]
     assert isinstance(pictures, list)
     assert [url[:23] for url in pictures] == ["data:image/jpeg;base64,"]
     assert threads == {"export"}  # not the window's
-    assert "pictures" not in told(tmp_path, prompt=False)
+    assert "pictures" not in data_of(tmp_path, prompt=False)

@@ -1,4 +1,4 @@
-"""The plots: what is drawn, where a step stands on them, and what is said of it."""
+"""The plots: their lines, and a step on them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from PySide6.QtCore import QPoint, Qt
 
 from app.inspector.tabs import Plots, round_up
 from app.player.player import Player
+from tests.app.canvas.pointing import shown
 from tests.app.inspector.made_up import Recorded, run
 
 
 @pytest.fixture
 def plots(qtbot) -> Plots:
-    plots = Plots(Player())
-    qtbot.addWidget(plots)
-    plots.resize(700, 360)
-    plots.show()
+    plots = shown(qtbot, Plots(Player()), 700, 360)
     plots.area.player.open(Recorded(run(1, text_length=12)), 3)
     return plots
 

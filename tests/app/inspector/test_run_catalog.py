@@ -1,4 +1,4 @@
-"""The runs that are offered: what a damaged, deep, large or odd file among them does to the others."""
+"""The runs that are offered, with a damaged, deep, large or odd file among them."""
 
 from __future__ import annotations
 
@@ -28,12 +28,9 @@ def kept(folder: Path, *names: str) -> None:
         os.utime(folder / f"{name}.sltrace", (1e9 - age, 1e9 - age))
 
 
-def with_header(path: Path, raw: dict[str, Any]) -> None:
+def with_header(path: Path, **changes: Any) -> None:
+    raw = json.loads(header().to_bytes()) | changes
     path.write_bytes(opening() + frame(b"HEAD", json.dumps(raw).encode()))
-
-
-def raw_header(**changes: Any) -> dict[str, Any]:
-    return {**json.loads(header().to_bytes()), **changes}
 
 
 def names(runs: KeptRuns) -> list[str]:
@@ -46,7 +43,7 @@ def test_a_file_that_cannot_be_read_hides_no_other_and_is_named_once(tmp_path: P
     deep: Any = []
     for _ in range(900):
         deep = [deep]
-    with_header(tmp_path / "deep.sltrace", raw_header(config={"pinned": deep}))
+    with_header(tmp_path / "deep.sltrace", config={"pinned": deep})
     (tmp_path / "rubbish.sltrace").write_bytes(b"rubbish")
     runs = KeptRuns(tmp_path)
     assert names(runs) == names(runs) == ["one", "two"]
@@ -76,13 +73,13 @@ def test_a_header_is_read_once_until_its_file_changes(tmp_path: Path, monkeypatc
     runs = KeptRuns(tmp_path)
     assert names(runs) == names(runs) == ["one", "two"]
     assert len(read) == 2
-    with_header(tmp_path / "one.sltrace", raw_header(prompt="another"))
+    with_header(tmp_path / "one.sltrace", prompt="another")
     assert {found.prompt for found, _ in runs.headers(runs.newest())} == {"another", "prompt"}
     assert len(read) == 3
 
 
 def test_a_long_prompt_is_opened_by_its_name(tmp_path: Path) -> None:
-    with_header(tmp_path / "long.sltrace", raw_header(prompt="x" * 5000))
+    with_header(tmp_path / "long.sltrace", prompt="x" * 5000)
     with pytest.raises(TraceError, match="too long a prompt to be listed"):
         read_header(tmp_path / "long.sltrace", 4000)
     assert len(read_header(tmp_path / "long.sltrace")[0].prompt) == 5000
@@ -101,8 +98,8 @@ def test_a_look_reads_in_a_thread_and_the_latest_look_holds(
         return read_header(path, most)
 
     monkeypatch.setattr(run_catalog, "read_header", slow)
-    catalog, told = RunCatalog(tmp_path, [tmp_path / "gallery" / "first.sltrace"]), list[list[str]]()
-    catalog.failed.connect(told.append)
+    catalog, failed = RunCatalog(tmp_path, [tmp_path / "gallery" / "first.sltrace"]), list[list[str]]()
+    catalog.failed.connect(failed.append)
     catalog.look()
     qtbot.waitUntil(lambda: bool(threads))
     kept(tmp_path, "newest")
@@ -118,4 +115,4 @@ def test_a_look_reads_in_a_thread_and_the_latest_look_holds(
     with qtbot.waitSignal(catalog.changed):
         catalog.look()
     assert [Path(key).stem for _, key in catalog.found.recent] == ["one"]
-    assert (len(told), "rubbish" in told[0][0]) == (1, True)
+    assert (len(failed), "rubbish" in failed[0][0]) == (1, True)

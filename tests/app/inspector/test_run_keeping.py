@@ -17,6 +17,7 @@ from app.inspector.controller import InspectorController, build
 from app.inspector.run_cards import RunCard
 from app.library import NewMessage
 from engine.trace import Parent, TraceWriter, name_of
+from tests.app.canvas.pointing import shown
 from tests.engine.traces import header, is_tenth, letter, letters, made_up, write
 
 
@@ -42,9 +43,7 @@ def run_of(context: AppContext, *, of: str = "") -> str:
 
 def opened(qtbot: QtBot, context: AppContext, count: int) -> InspectorController:
     made = build(context)
-    qtbot.addWidget(made.widget)
-    made.widget.resize(1200, 800)
-    made.widget.show()
+    shown(qtbot, made.widget, 1200, 800)
     made.enter()
     qtbot.waitUntil(lambda: not made._catalog._looking.is_busy and len(own(made)) == count)
     return made
@@ -92,7 +91,7 @@ def test_a_run_is_deleted_after_a_question_and_the_focus_stays(qtbot: QtBot, con
     first.setFocus()
     QTest.keyClick(first, Qt.Key.Key_Delete)
     assert "can no longer show how they were written" in answer(inspector, "Keep")
-    assert len(list(context.folders.traces.iterdir())) == 3
+    assert {path.stem for path in context.folders.traces.iterdir()} == runs
     QTest.keyClick(first, Qt.Key.Key_Delete)
     gone = Path(first.offer.key).stem
     answer(inspector, "Delete")

@@ -1,12 +1,11 @@
-"""What is said of each step: in words, from the events, and going from event to event."""
+"""Each step in words, from the events, and going from event to event."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
 
-from app.design import motion
 from app.inspector.page import InspectorPage
 from app.inspector.story_words import caption
 from app.state.run.canvas import CellState
@@ -77,25 +76,15 @@ def test_a_replaced_token_of_a_block_with_masks_is_taken_back_and_becomes_anothe
 
 
 def test_padding_has_no_part_and_an_unsure_end_says_so() -> None:
-    record = Replay(Recorded([*life()[:4], committed((F, G, F, END), 3, 3, reason="step_cap")])).record(0)
-    assert (moment(record, 0).counted, moment(record, 0).accepted, in_doubt(record)) == (3, 2, 2)
     trace = Recorded([*life()[:4], committed((F, G, F, END), 3, 3, reason="step_cap")])
+    record = Replay(trace).record(0)
+    assert (moment(record, 0).counted, moment(record, 0).accepted, in_doubt(record)) == (3, 2, 2)
     assert said(trace)[-1] == "Block 1 is stopped at the limit of 3 steps, with 2 unsure cells."
 
 
-@pytest.fixture
-def page(qtbot) -> InspectorPage:
-    motion.set_reduced(True)
-    made = InspectorPage()
-    qtbot.addWidget(made)
-    made.resize(1280, 800)
-    made.show()
-    made.open_trace(Recorded(life()), 0)
-    made.overview.finish()
-    return made
-
-
-def test_the_words_follow_the_step_and_events_are_gone_to(page, qtbot) -> None:
+def test_the_words_follow_the_step_and_events_are_gone_to(page: InspectorPage, qtbot: QtBot) -> None:
+    page.open_trace(Recorded(life()), 0)
+    page.overview.finish()
     assert page.captions.text.accessibleName() == "Block 1 begins: a random token in each of 4 cells."
     page.player.go(5)
     assert page.captions.text.accessibleName().startswith("Step 5: ")

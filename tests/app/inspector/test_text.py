@@ -7,10 +7,10 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QTextCursor
 
 from app.design import themes
-from app.design.tokens import DARKROOM, PAPER, color
+from app.design.tokens import color
 from app.inspector.cell.text import RenderedText, TextMap, read, shown, units
 from app.player.player import Player
-from engine import SafelightError
+from tests.app.canvas import pointing
 from tests.app.inspector import made_up
 
 PIECES = {0: "<pad>", 1: "<eos>", 2: "Hi", 3: " you", 4: "\n", 5: "👩‍🔬", 6: "שלום", 7: " end", 8: "x", 9: "", 25: "~"}
@@ -22,9 +22,6 @@ def special(token: int) -> bool:
 
 def read_pieces(*tokens: int) -> TextMap:
     return read(tokens, PIECES.__getitem__, special)
-
-
-# -------------------------------------------------------------------------------------------------------- data
 
 
 def test_ranges_of_positions():
@@ -53,9 +50,6 @@ def test_nothing_is_swallowed_or_obeyed():
     assert shown("👩‍🔬é שלום") == "👩‍🔬é שלום"  # joiners belong to what they join
 
 
-# -------------------------------------------------------------------------------------------------------- widget
-
-
 def run() -> list:
     """Two blocks of four: the first is committed with its end after two positions, the second is a draft."""
     return [
@@ -69,35 +63,19 @@ def run() -> list:
     ]
 
 
-def trace_of(events: list) -> made_up.Recorded:
-    trace = made_up.Recorded(events, PIECES, special=(0, 1))
-    return trace
+def recorded(*damaged: int) -> made_up.Recorded:
+    return made_up.Recorded(run(), PIECES, special=(0, 1), damaged=damaged)
 
 
 @pytest.fixture
-def player(qapp) -> Player:  # noqa: ARG001 - a timer needs it
-    player = Player()
-    player.open(trace_of(run()))
+def player(player: Player) -> Player:
+    player.open(recorded())
     return player
 
 
 @pytest.fixture
 def view(qtbot, player) -> RenderedText:
-    view = RenderedText(player)
-    qtbot.addWidget(view)
-    view.resize(400, 240)
-    view.show()
-    qtbot.waitExposed(view)
-    return view
-
-
-def texts(view: RenderedText, player: Player) -> list[str]:
-    found = []
-    for place in range(len(player.replay.frames)):
-        player.go(place)
-        found.append(view.pane.toPlainText())
-        assert found[-1] == view.text
-    return found
+    return pointing.shown(qtbot, RenderedText(player), 400, 240)
 
 
 FIRST = "Hi you\nשלום"
@@ -105,15 +83,16 @@ READS = ["~~~~", "Hixx", "Hi youx", FIRST, FIRST + "~~~~", FIRST + "👩‍🔬 
 
 
 def test_the_text_reads_as_at_the_frame(view, player):
-    player.go(0)
-    assert texts(view, player) == READS
-    for place in (6, 2, 5, 0, 3):  # and in any order
+    for place in (*range(7), 2, 5, 0, 3):  # in any order
         player.go(place)
-        assert view.pane.toPlainText() == READS[place]
+        assert view.pane.toPlainText() == view.text == READS[place]
+    player.open(trace := recorded())
+    assert view.pane.toPlainText() == READS[-1]
+    assert not {0, 1, 2} & set(trace.read)  # of the first block its commit alone
 
 
 def marks(view: RenderedText) -> dict[str, list[tuple[int, int]]]:
-    """Where each background is."""
+    """Lists the places of each background."""
     found: dict[str, list[tuple[int, int]]] = {}
     for mark in view.pane.extraSelections():
         cursor = mark.cursor
@@ -122,7 +101,7 @@ def marks(view: RenderedText) -> dict[str, list[tuple[int, int]]]:
     return found
 
 
-@pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: theme.name)
+@pointing.THEMES
 def test_the_selected_and_the_hovered_cell_are_tinted(view, player, theme):
     themes.publish(theme)
     player.go(2)
@@ -153,13 +132,11 @@ def test_a_click_selects_the_cell(view, player, qtbot):
         qtbot.mouseClick(view.pane.viewport(), Qt.MouseButton.LeftButton, pos=character(view, offset))
         assert player.selection == position, offset
     qtbot.mouseClick(view.pane.viewport(), Qt.MouseButton.LeftButton, pos=character(view, 0))
-    assert player.selection == 3  # the block before has no cells on show
+    assert player.selection == 3  # the block before shows no cells
     qtbot.mouseClick(view.pane.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(380, 180))
     assert player.selection == 3
-
-
-def test_a_click_finds_text_from_right_to_left(view, player, qtbot):
-    player.go(3)
+    player.select(-1)
+    player.go(3)  # whose end is read from right to left
     qtbot.mouseClick(view.pane.viewport(), Qt.MouseButton.LeftButton, pos=character(view, 9))
     assert player.selection == 3
 
@@ -194,18 +171,5 @@ def test_words_follow_the_frame(view, player):
 
 
 def test_a_damaged_block_is_said_and_the_rest_is_shown(view, player):
-    class Damaged(made_up.Recorded):
-        def event(self, index):
-            if index == 3:
-                raise SafelightError("the file is damaged at block 1")
-            return super().event(index)
-
-    player.open(Damaged(run(), PIECES, special=(0, 1)), 5)
+    player.open(recorded(3), 5)
     assert view.pane.toPlainText() == "[Block 1 cannot be read.]👩‍🔬 endx"
-
-
-def test_reading_the_text_reads_no_steps(view, player):
-    trace = trace_of(run())
-    player.open(trace)
-    assert view.pane.toPlainText() == READS[-1]
-    assert not {0, 1, 2} & set(trace.read)  # of the first block its commit alone
