@@ -1,4 +1,4 @@
-"""The context of the models page without an engine: it only notes what is asked of it."""
+"""The context of the models page without an engine, which only notes what is asked of it; and the rows of the page."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
-from PySide6.QtCore import QObject, QSettings, Signal
+from PySide6.QtCore import QObject, QSettings, Qt, Signal
+from PySide6.QtWidgets import QMessageBox
+from pytestqt.qtbot import QtBot
 
 from app.bridge.remote_access import RemoteAccess
+from app.models.controller import ModelsController
+from app.models.rows import ModelRow
 from engine.memory.machine import Machine
+
+SOON = 60_000  # milliseconds: the first plan of a process builds the libraries in C
 
 
 class NotingContext(QObject):
@@ -59,3 +65,26 @@ class NotingContext(QObject):
     def set_offline(self, offline: bool) -> None:
         self.preferences.offline = self.remote.is_offline = offline
         self.offline_changed.emit()
+
+
+def offered(row: ModelRow) -> list[str]:
+    return [action for action, made in row.buttons.items() if made.isVisibleTo(row)]
+
+
+def press(qtbot: QtBot, row: ModelRow, action: str) -> None:
+    assert action in offered(row)
+    qtbot.mouseClick(row.buttons[action], Qt.MouseButton.LeftButton)  # type: ignore[index]
+
+
+def until(qtbot: QtBot, row: ModelRow, *expected: str) -> None:
+    qtbot.waitUntil(lambda: offered(row) == list(expected), timeout=SOON)
+
+
+def answer(qtbot: QtBot, models: ModelsController, text: str) -> str:
+    """Presses a button of the question that is open; returns the question."""
+    box = models.question
+    assert isinstance(box, QMessageBox)
+    asked = box.text()
+    made = next(made for made in box.buttons() if made.text() == text)
+    qtbot.mouseClick(made, Qt.MouseButton.LeftButton)
+    return asked

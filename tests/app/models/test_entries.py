@@ -1,4 +1,4 @@
-"""What the page lists, from what lies on the disk, and what can be done with it."""
+"""The page's list, from what lies on the disk, and what can be done with it."""
 
 from __future__ import annotations
 

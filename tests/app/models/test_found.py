@@ -7,12 +7,12 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QSettings, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
@@ -20,11 +20,11 @@ import engine.models.opening
 from app.models.controller import ModelsController
 from engine import MINI, found
 from engine.catalog import resolve
-from tests.app.models.contexts import NotingContext
+from tests.app.models.contexts import SOON
 from tests.engine import gguf_files
 from tests.engine.stores import hugging_face, lm_studio, ollama
 
-SOON = 60_000  # milliseconds: the first plan of a process builds the libraries in C
+Open = Callable[[], ModelsController]
 LEFT = Qt.MouseButton.LeftButton
 
 
@@ -40,35 +40,18 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def open_page(qtbot: QtBot, tmp_path: Path, settings: QSettings) -> Iterator[Callable[[], ModelsController]]:
-    opened: list[ModelsController] = []
-
-    def make() -> ModelsController:
-        context: Any = NotingContext(tmp_path / "data", settings)
-        models = ModelsController(context, published=())
-        qtbot.addWidget(models.page)
-        opened.append(models)
-        models.page.resize(900, 900)
-        models.page.show()
-        qtbot.waitUntil(lambda: models.jobs.phase("", "find") is None, timeout=SOON)
-        return models
-
-    yield make
-    for models in opened:
-        models._context.close()
-        assert not models.jobs.is_alive
-
-
 def test_one_click_uses_what_was_found(
-    qtbot: QtBot, open_page: Callable[[], ModelsController], home: Path, whole: Path
+    qtbot: QtBot, open_page: Open, home: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    threads, scan = set[str](), found.scan
+    monkeypatch.setattr(found, "scan", lambda *places: threads.add(threading.current_thread().name) or scan(*places))
     cached = hugging_face(home / "hub", "org/small-GGUF", [whole]) / whole.name
     studio = lm_studio(home / ".lmstudio/models", "publisher", "repo", whole)
     blob = ollama(home / ".ollama/models", "smollm2:135m", whole)
     models = open_page()
     section = models.page.found
     assert list(section.rows) == [str(cached), str(studio), str(blob)]
+    assert threads == {"safelight-search-jobs"}
     assert section.isVisibleTo(models.page)
     names = [row.accessibleName() for row in section.rows.values()]
     assert names == ["org/small-GGUF", "small-Q8_0", "smollm2:135m"]
@@ -84,25 +67,7 @@ def test_one_click_uses_what_was_found(
     assert list(section.rows) == [str(cached), str(studio), str(blob)]
 
 
-@pytest.mark.usefixtures("home")
-def test_the_search_runs_in_a_thread(
-    open_page: Callable[[], ModelsController], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    threads, scan = set[str](), found.scan
-
-    def watched(*places: Any) -> object:
-        threads.add(threading.current_thread().name)
-        return scan(*places)
-
-    monkeypatch.setattr(found, "scan", watched)
-    models = open_page()
-    assert threads == {"safelight-search-jobs"}
-    assert not models.page.found.isVisibleTo(models.page)
-
-
-def test_what_cannot_run_is_one_line_that_opens(
-    qtbot: QtBot, open_page: Callable[[], ModelsController], home: Path, whole: Path
-) -> None:
+def test_what_cannot_run_is_one_line_that_opens(qtbot: QtBot, open_page: Open, home: Path, whole: Path) -> None:
     for name, kind in (("a", "bert"), ("b", "mixtral"), ("c", "bert")):
         folder = home / name
         folder.mkdir()
@@ -125,11 +90,7 @@ def test_what_cannot_run_is_one_line_that_opens(
 
 
 def test_a_folder_of_models_is_looked_into_from_now_on(
-    qtbot: QtBot,
-    open_page: Callable[[], ModelsController],
-    home: Path,
-    whole: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    qtbot: QtBot, open_page: Open, home: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = lm_studio(home / "mine", "publisher", "repo", whole)
     models = open_page()
@@ -150,9 +111,7 @@ def test_a_folder_of_models_is_looked_into_from_now_on(
     assert not section.isVisibleTo(models.page)
 
 
-def test_a_repository_of_the_cache_is_added_as_its_snapshot(
-    open_page: Callable[[], ModelsController], home: Path
-) -> None:
+def test_a_repository_of_the_cache_is_added_as_its_snapshot(open_page: Open, home: Path) -> None:
     shutil.copytree(resolve(MINI), home / "source")
     snapshot = hugging_face(home / "elsewhere", "org/name", (home / "source").iterdir())
     models = open_page()
@@ -164,7 +123,7 @@ def test_a_repository_of_the_cache_is_added_as_its_snapshot(
 
 
 def test_what_is_too_large_is_said_apart(
-    open_page: Callable[[], ModelsController], home: Path, whole: Path, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
+    open_page: Open, home: Path, whole: Path, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
     lm_studio(home / ".lmstudio/models", "publisher", "repo", whole)
     counted = engine.models.opening.plan_model

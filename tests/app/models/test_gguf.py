@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PySide6.QtCore import QSettings, Qt
@@ -15,13 +14,12 @@ from pytestqt.qtbot import QtBot
 
 import engine.models.gguf_import
 from app.models.controller import ModelsController
-from app.models.rows import ModelRow
 from engine import GAPS
 from engine.catalog import resolve
-from tests.app.models.contexts import NotingContext
+from tests.app.models.contexts import SOON, offered, press, until
 from tests.engine.gguf_files import small, tiny, write
 
-SOON = 20_000  # milliseconds
+Open = Callable[..., ModelsController]
 
 
 @pytest.fixture(scope="module")
@@ -29,59 +27,19 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny(tmp_path_factory.mktemp("gguf") / "tiny.gguf", resolve(GAPS))
 
 
-@pytest.fixture
-def file(whole: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copy(whole, tmp_path))
-
-
-@pytest.fixture
-def open_page(qtbot: QtBot, tmp_path: Path, settings: QSettings) -> Iterator[Callable[[], ModelsController]]:
-    opened: list[ModelsController] = []
-
-    def make() -> ModelsController:
-        for models in opened:
-            models._context.close()
-        context: Any = NotingContext(tmp_path / "models", settings)
-        models = ModelsController(context, published=())
-        models.refresh()
-        qtbot.addWidget(models.page)
-        opened.append(models)
-        return models
-
-    yield make
-    for models in opened:
-        models._context.close()
-        assert not models.jobs.is_alive
-
-
 def choose(qtbot: QtBot, models: ModelsController, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_args: (str(file), ""))
     qtbot.mouseClick(models.page.add_file, Qt.MouseButton.LeftButton)
 
 
-def press(qtbot: QtBot, row: ModelRow, text: str) -> None:
-    (made,) = (each for each in row.buttons.values() if each.isVisibleTo(row) and each.text() == text)
-    qtbot.mouseClick(made, Qt.MouseButton.LeftButton)
-
-
-def until(qtbot: QtBot, row: ModelRow, *texts: str) -> None:
-    def shown() -> list[str]:
-        return [each.text() for each in row.buttons.values() if each.isVisibleTo(row)]
-
-    qtbot.waitUntil(lambda: shown() == list(texts), timeout=SOON)
-
-
 def test_it_is_planned_imported_and_loadable(
-    qtbot: QtBot, open_page: Callable[[], ModelsController], file: Path, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, open_page: Open, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    models, threads = open_page(), set[str]()
-    read = engine.models.gguf_import.GGUFHeader.read
-
-    def watched(path: Path) -> object:
-        threads.add(threading.current_thread().name)
-        return read(path)
-
-    monkeypatch.setattr(engine.models.gguf_import.GGUFHeader, "read", staticmethod(watched))
+    file = Path(shutil.copy(whole, tmp_path))
+    models, threads, header = open_page(is_shown=False), set[str](), engine.models.gguf_import.GGUFHeader
+    read = header.read
+    watched = staticmethod(lambda path: threads.add(threading.current_thread().name) or read(path))
+    monkeypatch.setattr(header, "read", watched)
     choose(qtbot, models, file, monkeypatch)
     row = models.page.rows[str(file)]
     assert row.memory.text() == "Counting the memory that it needs…"
@@ -89,42 +47,43 @@ def test_it_is_planned_imported_and_loadable(
     assert "of memory" in row.memory.text()
     assert "Text only: images need the original checkpoint." in row.memory.toolTip()
     assert row.status.text() == f"{file.stat().st_size / 1e6:.1f} MB on disk"
-    until(qtbot, row, "Import", "Remove from the list")
-    press(qtbot, row, "Import")
+    until(qtbot, row, "convert", "remove")
+    assert [row.buttons[name].text() for name in offered(row)] == ["Import", "Remove from the list"]
+    press(qtbot, row, "convert")
     packed = models._folder / "tiny-packed"
     qtbot.waitUntil(lambda: (str(packed), "tiny, packed") in models._context.slot.models, timeout=SOON)
-    until(qtbot, models.page.rows[str(packed)], "Load", "Delete from disk…")
-    until(qtbot, row, "Remove from the list")  # it is imported already
+    until(qtbot, models.page.rows[str(packed)], "load", "delete")
+    until(qtbot, row, "remove")  # it is imported already
     assert row.progress.text() == "✓ Packed into 4 bits"
     assert threads == {"safelight-light-jobs", "safelight-heavy-jobs"}
-    press(qtbot, row, "Remove from the list")
+    press(qtbot, row, "remove")
     assert str(file) not in models.page.rows
     assert file.exists()
 
 
 def test_one_that_loads_as_it_is_offers_that(
-    qtbot: QtBot, open_page: Callable[[], ModelsController], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    models, file = open_page(), small(tmp_path / "small.gguf", resolve(GAPS), "llama")
+    models, file = open_page(is_shown=False), small(tmp_path / "small.gguf", resolve(GAPS), "llama")
     choose(qtbot, models, file, monkeypatch)
     row = models.page.rows[str(file)]
     qtbot.waitUntil(lambda: "of memory" in row.memory.text(), timeout=SOON)
-    until(qtbot, row, "Load", "Import", "Remove from the list")
+    until(qtbot, row, "load", "convert", "remove")
     assert row.purpose.text() == "A GGUF file of your own; loads as it is"
     assert (str(file), "small") in models._context.slot.models
     with qtbot.waitSignal(models._context.load_asked) as asked:
-        press(qtbot, row, "Load")
+        press(qtbot, row, "load")
     assert asked.args == [str(file)]
     models._context.show_loaded(str(file))
-    until(qtbot, row, "Unload", "Import", "Remove from the list")
-    press(qtbot, row, "Import")  # to make a folder of it
+    until(qtbot, row, "unload", "convert", "remove")
+    press(qtbot, row, "convert")  # to make a folder of it
     packed = models._folder / "small-packed"
     qtbot.waitUntil(lambda: (str(packed), "small, packed") in models._context.slot.models, timeout=SOON)
 
 
 def test_any_part_or_the_folder_is_one_row(
     qtbot: QtBot,
-    open_page: Callable[[], ModelsController],
+    open_page: Open,
     tmp_path: Path,
     settings: QSettings,
     monkeypatch: pytest.MonkeyPatch,
@@ -133,7 +92,7 @@ def test_any_part_or_the_folder_is_one_row(
     small(tmp_path / "mine" / "small.gguf", resolve(GAPS), "llama", most_tensors=8)
     first, second, *_ = sorted((tmp_path / "mine").iterdir())
     settings.setValue("models/folders", [str(second), str(first), str(tmp_path / "mine")])  # of earlier versions
-    models = open_page()
+    models = open_page(is_shown=False)
 
     def rows() -> list[str]:
         return [entry.key for entry in models._entries.values() if entry.group == "local"]
@@ -159,12 +118,12 @@ def test_any_part_or_the_folder_is_one_row(
 
 def test_what_cannot_be_imported_is_said_and_not_listed(
     qtbot: QtBot,
-    open_page: Callable[[], ModelsController],
+    open_page: Open,
     tmp_path: Path,
     settings: QSettings,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    models = open_page()
+    models = open_page(is_shown=False)
     other = write(tmp_path / "other.gguf", {}, {}, "qwen3moe")
     (tmp_path / "broken.gguf").write_bytes(b"GGUF\3\0\0\0")
     (tmp_path / "x.bin").write_bytes(b"")

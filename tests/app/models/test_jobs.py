@@ -86,7 +86,7 @@ def test_shutdown_pauses_and_forgets(qapp: QApplication, jobs: Jobs) -> None:
     jobs.shutdown()
     assert not jobs.is_alive
     assert not jobs.submit(ModelJob("c", "plan", lambda _control: None))
-    qapp.processEvents()  # what was still on its way arrives now, and is not passed on
+    qapp.processEvents()  # what was still sent arrives now, and is not passed on
     assert ended == []
 
 

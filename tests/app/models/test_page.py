@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QSettings, Qt
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QFileDialog, QMessageBox
+from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
 import app.models.controller
@@ -26,23 +26,19 @@ import engine.hub_http
 import engine.memory.plan
 from app.models import words
 from app.models.controller import ModelsController
-from app.models.entries import Action
-from app.models.rows import ModelRow
 from app.system.secret import HUB_TOKEN, Secret
 from engine import EMBEDDED, MINI, PublishedModel
 from engine.catalog import SMALL, resolve
 from engine.hub.record import size_of
 from engine.hub_cache import repo_folder
 from engine.memory.plan import Plan
-from engine.models.folder import quantize
 from engine.quant import PRECISIONS
-from tests.app.models.contexts import NotingContext
+from tests.app.models.contexts import SOON, answer, offered, press, until
 from tests.engine.hub.server import REVISION, Hub, serving
 
 ROOT = Path(__file__).resolve().parents[3]
 REPO, GATED = "someone/skills", "someone/gated"
 WEIGHTS = "model.safetensors"
-SOON = 20_000  # milliseconds; only a hanging test needs them
 
 
 class SessionTokens(Secret):
@@ -77,76 +73,40 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 
 
 @pytest.fixture
-def open_page(qtbot: QtBot, hub: Hub, tmp_path: Path, settings: QSettings) -> Iterator[Callable[[], ModelsController]]:
-    opened: list[ModelsController] = []
-
-    def make() -> ModelsController:
-        for models in opened:
-            models._context.close()
-        published = (
-            PublishedModel(REPO, "Skills", "small tasks", 3_200_000, "26b-a4b", "auto", listed="2026-11-21"),
-            PublishedModel(GATED, "Gated", "behind a door", 3_200_001, "26b-a4b", "int4", is_gated=True),
-        )
-        options = {"published": published, "endpoint": hub.endpoint, "tokens": SessionTokens()}
-        context: Any = NotingContext(tmp_path / "models", settings)
-        models = ModelsController(context, **options)  # type: ignore[arg-type]
-        models.refresh()
-        qtbot.addWidget(models.page)
-        opened.append(models)
-        return models
-
-    yield make
+def open_models(hub: Hub, open_page: Callable[..., ModelsController]) -> Iterator[Callable[[], ModelsController]]:
+    published = (
+        PublishedModel(REPO, "Skills", "small tasks", 3_200_000, "26b-a4b", "auto", listed="2026-11-21"),
+        PublishedModel(GATED, "Gated", "behind a door", 3_200_001, "26b-a4b", "int4", is_gated=True),
+    )
+    yield lambda: open_page(is_shown=False, published=published, endpoint=hub.endpoint, tokens=SessionTokens())
     hub.gate.set()
-    for models in opened:
-        models._context.close()
-        qtbot.waitUntil(lambda: not models.jobs.is_alive, timeout=30_000)  # noqa: B023 - it may build a library in C
 
 
 @pytest.fixture
-def models(open_page: Callable[[], ModelsController]) -> ModelsController:
-    return open_page()
+def models(open_models: Callable[[], ModelsController]) -> ModelsController:
+    return open_models()
 
 
-def offered(row: ModelRow) -> list[str]:
-    return [action for action, made in row.buttons.items() if made.isVisibleTo(row)]
-
-
-def press(qtbot: QtBot, row: ModelRow, action: Action) -> None:
-    assert action in offered(row)
-    qtbot.mouseClick(row.buttons[action], Qt.MouseButton.LeftButton)
-
-
-def until(qtbot: QtBot, row: ModelRow, *expected: str) -> None:
-    qtbot.waitUntil(lambda: offered(row) == list(expected), timeout=SOON)
-
-
-def half(hub: Hub, qtbot: QtBot, models: ModelsController, key: str = REPO) -> Path:
-    """Start a download and let it stall in the middle of the weights; returns the file that is coming in."""
+def half(hub: Hub, qtbot: QtBot, models: ModelsController) -> Path:
+    """Starts a download and lets it stall in the middle of the weights; returns the file that is coming in."""
     hub.stall_after = 200_000
-    press(qtbot, models.page.rows[key], "download")
-    return stalled(qtbot, key)
-
-
-def stalled(qtbot: QtBot, key: str = REPO) -> Path:
-    """Wait until a download stalls."""
+    press(qtbot, models.page.rows[REPO], "download")
 
     def size() -> int:
-        return max(map(size_of, repo_folder(key).glob("blobs/*.incomplete")), default=0)
+        return max(map(size_of, repo_folder(REPO).glob("blobs/*.incomplete")), default=0)
 
     qtbot.waitUntil(lambda: size() > 190_000, timeout=SOON)
-    return next(repo_folder(key).glob("blobs/*.incomplete"))
+    return next(repo_folder(REPO).glob("blobs/*.incomplete"))
 
 
-def test_two_interruptions_and_then_it_can_be_loaded(qtbot: QtBot, hub: Hub, models: ModelsController) -> None:
+def test_a_model_is_downloaded_loaded_and_deleted(qtbot: QtBot, models: ModelsController) -> None:
     row, place = models.page.rows[REPO], repo_folder(REPO) / "snapshots" / REVISION
     assert row.status.text() == "Not downloaded"
     assert row.buttons["download"].text() == "Download 3.2 MB"
-    hub.drops = [1_000_000, 500_000]
     press(qtbot, row, "download")
     with qtbot.waitSignal(models._context.slot.models_changed, timeout=SOON) as changed:
         until(qtbot, row, "load", "convert", "delete")
     assert (str(place), "Skills") in changed.args[0]
-    assert [sent.start for sent in hub.sent_of(WEIGHTS)] == [0, 1_000_000, 1_500_000]
     assert row.status.text() == "3.2 MB on disk"
     with qtbot.waitSignal(models._context.load_asked) as asked:
         press(qtbot, row, "load")
@@ -157,10 +117,16 @@ def test_two_interruptions_and_then_it_can_be_loaded(qtbot: QtBot, hub: Hub, mod
     assert row.buttons["delete"].toolTip() == "Unload it first"
     with qtbot.waitSignal(models._context.unload_asked):
         press(qtbot, row, "unload")
+    models._context.show_loaded(None)
+    press(qtbot, row, "delete")
+    assert "This frees 3.2 MB on disk. Other programs" in answer(qtbot, models, "Delete")
+    until(qtbot, row, "download")
+    assert row.progress.text() == "✓ Deleted: 3.2 MB freed"
+    assert not repo_folder(REPO).exists()
 
 
 def test_pause_restart_resume(
-    qtbot: QtBot, hub: Hub, models: ModelsController, open_page: Callable[[], ModelsController]
+    qtbot: QtBot, hub: Hub, models: ModelsController, open_models: Callable[[], ModelsController]
 ) -> None:
     part = half(hub, qtbot, models)
     assert offered(models.page.rows[REPO]) == ["pause", "cancel"]
@@ -169,7 +135,7 @@ def test_pause_restart_resume(
     hub.gate.set()
     until(qtbot, models.page.rows[REPO], "resume", "cancel")
     here = part.stat().st_size
-    again = open_page()
+    again = open_models()
     row = again.page.rows[REPO]
     assert (row.status.text(), offered(row)) == ("Paused", ["resume", "cancel"])
     known = sum(path.stat().st_size for path in part.parent.iterdir())
@@ -181,47 +147,35 @@ def test_pause_restart_resume(
 
 
 def test_closing_pauses(
-    qtbot: QtBot, hub: Hub, models: ModelsController, open_page: Callable[[], ModelsController]
+    qtbot: QtBot, hub: Hub, models: ModelsController, open_models: Callable[[], ModelsController]
 ) -> None:
     half(hub, qtbot, models)
     threading.Timer(0.05, hub.gate.set).start()
     models._context.close()
-    assert open_page().page.rows[REPO].status.text() == "Paused"
+    assert open_models().page.rows[REPO].status.text() == "Paused"
 
 
 def test_cancel_removes_and_asks_first_where_much_is_lost(
     qtbot: QtBot, hub: Hub, models: ModelsController, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(app.models.controller, "WORTH_ASKING", 200_000)
-    half(hub, qtbot, models)
     row = models.page.rows[REPO]
-    press(qtbot, row, "cancel")
-    assert answer(qtbot, models, "Keep") == "Remove what is here of Skills? This frees 0.2 MB."
-    assert offered(row) == ["pause", "cancel"]
-    press(qtbot, row, "cancel")
-    answer(qtbot, models, "Delete")
-    hub.gate.set()
-    until(qtbot, row, "download")
-    assert not repo_folder(REPO).exists()
-    hub.gate.clear()
-    half(hub, qtbot, models)
-    press(qtbot, row, "pause")
-    hub.gate.set()
-    until(qtbot, row, "resume", "cancel")
-    press(qtbot, row, "cancel")
-    assert "Remove what is here of Skills? This frees 0." in answer(qtbot, models, "Delete")
-    until(qtbot, row, "download")
-    assert not repo_folder(REPO).exists()
-
-
-def answer(qtbot: QtBot, models: ModelsController, text: str) -> str:
-    """Press a button of the question that is open; returns the question."""
-    box = models.question
-    assert isinstance(box, QMessageBox)
-    asked = box.text()
-    made = next(made for made in box.buttons() if made.text() == text)
-    qtbot.mouseClick(made, Qt.MouseButton.LeftButton)
-    return asked
+    for is_paused in (False, True):
+        half(hub, qtbot, models)
+        if is_paused:
+            press(qtbot, row, "pause")
+            hub.gate.set()
+            until(qtbot, row, "resume", "cancel")
+        before = offered(row)
+        press(qtbot, row, "cancel")
+        assert answer(qtbot, models, "Keep").startswith("Remove what is here of Skills? This frees 0.")
+        assert offered(row) == before
+        press(qtbot, row, "cancel")
+        answer(qtbot, models, "Delete")
+        hub.gate.set()
+        until(qtbot, row, "download")
+        assert not repo_folder(REPO).exists()
+        hub.gate.clear()
 
 
 def test_heavy_jobs_wait_and_say_so(qtbot: QtBot, hub: Hub, models: ModelsController) -> None:
@@ -251,17 +205,6 @@ def test_a_gated_model_asks_for_a_token(qtbot: QtBot, hub: Hub, models: ModelsCo
     assert not row.token.isVisibleTo(row)
     settings.sync()
     assert "hf_right" not in Path(settings.fileName()).read_text()
-
-
-def test_deleting_says_how_much_it_frees(qtbot: QtBot, models: ModelsController) -> None:
-    row = models.page.rows[REPO]
-    press(qtbot, row, "download")
-    until(qtbot, row, "load", "convert", "delete")
-    press(qtbot, row, "delete")
-    assert "This frees 3.2 MB on disk. Other programs" in answer(qtbot, models, "Delete")
-    until(qtbot, row, "download")
-    assert row.progress.text() == "✓ Deleted: 3.2 MB freed"
-    assert not repo_folder(REPO).exists()
 
 
 def test_offline_stops_downloads_and_starts_none(qtbot: QtBot, hub: Hub, models: ModelsController) -> None:
@@ -308,35 +251,13 @@ def test_convert_load_delete(qtbot: QtBot, models: ModelsController, tmp_path: P
     assert offered(row) == ["load", "convert", "remove"]
 
 
-def test_a_conversion_goes_on_where_it_stood(
-    qtbot: QtBot, open_page: Callable[[], ModelsController], settings: QSettings, tmp_path: Path
+def test_a_conversion_is_paused_goes_on_and_is_cancelled_without_its_source(
+    qtbot: QtBot, open_models: Callable[[], ModelsController], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import torch
-
-    source, packed = tmp_path / "my-model", tmp_path / "models" / "my-model-packed"
-    shutil.copytree(resolve(MINI), source)
-    stop = threading.Event()
-    with pytest.raises(engine.SafelightError, match="cancelled"):
-        quantize(source, packed, "auto", torch.device("cpu"), lambda share: stop.set() if share > 0.3 else None, stop)
-    written = {path.name: path.stat().st_mtime_ns for path in packed.glob("*.safetensors")}
-    assert written
-    settings.setValue("models/folders", [str(source)])
-    models = open_page()
-    row = models.page.rows[str(packed)]
-    assert (row.status.text(), offered(row)) == ("Conversion paused", ["resume", "cancel"])
-    assert "convert" not in offered(models.page.rows[str(source)])
-    press(qtbot, row, "resume")
-    until(qtbot, row, "load", "delete")
-    assert {name: (packed / name).stat().st_mtime_ns for name in written} == written
-
-
-def test_cancelling_a_conversion_removes_its_copy_only(
-    qtbot: QtBot, models: ModelsController, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source, packed, begun = tmp_path / "my-model", models._folder / "my-model-packed", threading.Event()
+    source, packed, begun = tmp_path / "my-model", tmp_path / "models" / "my-model-packed", threading.Event()
 
     def slow(_source: Path, destination: Path, _to: str, _device: object, progress: Any, cancel: Any, **_: Any) -> None:
-        destination.mkdir(parents=True)
+        destination.mkdir(parents=True, exist_ok=True)
         (destination / "safelight-store.partial.json").write_text('{"source": "my-model"}')
         progress(0.5)
         begun.set()
@@ -346,6 +267,7 @@ def test_cancelling_a_conversion_removes_its_copy_only(
 
     monkeypatch.setattr("engine.models.folder.quantize", slow)
     shutil.copytree(resolve(MINI), source)
+    models = open_models()
     models.add_folder(source)
     models._context.show_loaded(str(source))  # what answers can be packed meanwhile
     row = models.page.rows[str(source)]
@@ -356,21 +278,23 @@ def test_cancelling_a_conversion_removes_its_copy_only(
     press(qtbot, row, "pause")
     until(qtbot, row, "unload", "remove")
     assert not row.notice.isVisibleTo(row)
-    shutil.rmtree(packed)
-    models.refresh()
     begun.clear()
-    press(qtbot, row, "convert")
+    models = open_models()
+    row = models.page.rows[str(packed)]
+    assert (row.status.text(), offered(row)) == ("Conversion paused", ["resume", "cancel"])
+    assert "convert" not in offered(models.page.rows[str(source)])
+    press(qtbot, row, "resume")
     qtbot.waitUntil(begun.is_set, timeout=SOON)
     press(qtbot, row, "cancel")
-    until(qtbot, row, "unload", "convert", "remove")
-    assert not packed.exists()
+    qtbot.waitUntil(lambda: not packed.exists(), timeout=SOON)
+    until(qtbot, models.page.rows[str(source)], "load", "convert", "remove")
     assert source.exists()
 
 
 def test_folders_of_the_user(
     qtbot: QtBot,
     models: ModelsController,
-    open_page: Callable[[], ModelsController],
+    open_models: Callable[[], ModelsController],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -384,7 +308,7 @@ def test_folders_of_the_user(
     qtbot.mouseClick(models.page.add, Qt.MouseButton.LeftButton)
     qtbot.mouseClick(models.page.add, Qt.MouseButton.LeftButton)  # twice makes one
     assert not models.page.notice.isVisibleTo(models.page)
-    again = open_page()
+    again = open_models()
     assert [key for key, entry in again._entries.items() if entry.group == "local"] == [str(place)]
     place.rename(tmp_path / "moved")
     again.refresh()
@@ -402,22 +326,18 @@ def test_the_page_waits_for_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("way", ["nobody", "silent"])
 def test_a_download_without_a_network_says_so_at_once(
-    qtbot: QtBot, hub: Hub, open_page: Callable[[], ModelsController], monkeypatch: pytest.MonkeyPatch, way: str
+    qtbot: QtBot, hub: Hub, open_models: Callable[[], ModelsController], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine.hub.client, "SOON", 0.01)
     monkeypatch.setattr(engine.hub_http, "SECONDS", 0.5)
-    with socket.create_server(("127.0.0.1", 0)) as silent, socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        port = hub.port
-        hub.port = (nobody if way == "nobody" else silent).getsockname()[1]
-        row = open_page().page.rows[REPO]
-        hub.port = port
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        with monkeypatch.context() as patch:
+            patch.setattr(hub, "port", silent.getsockname()[1])
+            row = open_models().page.rows[REPO]
         press(qtbot, row, "download")
         assert row.running.text().startswith("Asking 127.0.0.1")
-        if way == "silent":
-            qtbot.waitUntil(lambda: row.running.text().startswith("No answer from the hub yet."), timeout=SOON)
+        qtbot.waitUntil(lambda: row.running.text().startswith("No answer from the hub yet."), timeout=SOON)
         qtbot.waitUntil(lambda: not row.notice.isHidden(), timeout=SOON)
         assert row.notice.message.text().startswith("There is no connection to http")
         assert row.notice.message.text().endswith(".")
@@ -426,6 +346,7 @@ def test_a_download_without_a_network_says_so_at_once(
 
 CPU = Plan("m", "cpu", "bfloat16", "as stored", PRECISIONS["int4"], 32_768, {"experts": 17 * 10**9, "process": 10**9},
     25 * 10**9, 32 * 2**30, 262_144, "", ())  # fmt: skip
+CARD = {"device": "cuda:0"}
 
 
 @pytest.mark.parametrize(
@@ -437,15 +358,9 @@ CPU = Plan("m", "cpu", "bfloat16", "as stored", PRECISIONS["int4"], 32_768, {"ex
             {"free_bytes": 10**10, "device_bytes": 2**34, "longest": 0},
             "✕ Too large for this computer: needs 17.0 GB of memory",
         ),
-        ({"device": "cuda:0", "device_bytes": 25 * 10**9}, "✓ Fits your 24 GB card at 32k tokens of context (17.0 GB)"),
-        (
-            {"device": "cuda:0", "quantization": "int4"},
-            "✓ Fits your 32 GB card in 4 bits at 32k tokens of context (17.0 GB)",
-        ),
-        (
-            {"device": "cuda:0", "free_bytes": 10**10, "longest": 8192},
-            "✓ Fits your 32 GB card at 8k tokens of context, not at 32k",
-        ),
+        (CARD | {"device_bytes": 25 * 10**9}, "✓ Fits your 24 GB card at 32k tokens of context (17.0 GB)"),
+        (CARD | {"quantization": "int4"}, "✓ Fits your 32 GB card in 4 bits at 32k tokens of context (17.0 GB)"),
+        (CARD | {"free_bytes": 10**10, "longest": 8192}, "✓ Fits your 32 GB card at 8k tokens of context, not at 32k"),
     ],
 )
 def test_advice_is_about_this_machine(changes: dict[str, Any], line: str) -> None:
@@ -455,20 +370,18 @@ def test_advice_is_about_this_machine(changes: dict[str, Any], line: str) -> Non
     assert len(line) <= 72  # a line of the narrowest window
 
 
-def listed(models: ModelsController) -> list[str]:
-    """The keys of the rows that are on show."""
-    return [key for key, row in models.page.rows.items() if row.isVisibleTo(models.page)]
-
-
 def test_models_with_untried_weights_are_one_folded_row(qtbot: QtBot, models: ModelsController) -> None:
+    def listed() -> list[str]:
+        return [key for key, row in models.page.rows.items() if row.isVisibleTo(models.page)]
+
     new = PublishedModel("new/model", "New", "for chat", 3_200_002, "llada-8b", "auto", model_type="llada")
     models._published = (*models._published, new)
     models.refresh()
     models.page.show()
     fold = models.page.experimental.fold
-    assert (fold.text(), listed(models)) == ("▸ 1 experimental model to download", [SMALL, REPO, GATED])
+    assert (fold.text(), listed()) == ("▸ 1 experimental model to download", [SMALL, REPO, GATED])
     qtbot.mouseClick(fold, Qt.MouseButton.LeftButton)
-    assert listed(models) == [SMALL, REPO, GATED, new.repo]
+    assert listed() == [SMALL, REPO, GATED, new.repo]
     assert models.page.rows[new.repo].facts.text() == "Diffusion · Apache-2.0 · not run by us yet"
     assert models.page.rows[new.repo].buttons["download"] in models.page.rows[new.repo].tab_order()
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QSettings, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
@@ -18,11 +18,10 @@ from app.models.controller import ModelsController
 from engine import MINI
 from engine.catalog import resolve
 from engine.hub_cache import snapshot_of
-from tests.app.models.contexts import NotingContext
+from tests.app.models.contexts import SOON
 from tests.engine.hub.server import Hub, model, serving
 
 REPO = "someone/skills"
-SOON = 60_000  # milliseconds: the first plan of a process builds the libraries in C
 
 
 @pytest.fixture
@@ -39,20 +38,8 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 
 
 @pytest.fixture
-def models(qtbot: QtBot, hub: Hub, tmp_path: Path, settings: QSettings) -> Iterator[ModelsController]:
-    context: Any = NotingContext(tmp_path / "models", settings)
-    made = ModelsController(context, published=(), endpoint=hub.endpoint, tokens=_NoTokens())
-    qtbot.addWidget(made.page)
-    made.page.resize(900, 650)
-    made.page.show()
-    yield made
-    context.close()
-    qtbot.waitUntil(lambda: not made.jobs.is_alive, timeout=SOON)
-
-
-class _NoTokens:
-    def read(self) -> str:
-        return ""
+def models(hub: Hub, open_page: Callable[..., ModelsController]) -> ModelsController:
+    return open_page(endpoint=hub.endpoint, tokens=SimpleNamespace(read=str))
 
 
 def search(qtbot: QtBot, models: ModelsController, words: str) -> None:

@@ -1,4 +1,4 @@
-"""From the start page to a started download of the right file: two clicks, in the real window with a pretended card."""
+"""Two clicks from the start page start the download of the right file, in the real window with a pretended card."""
 
 from __future__ import annotations
 

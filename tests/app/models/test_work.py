@@ -1,4 +1,4 @@
-"""What the page's jobs delete, and what they leave alone; and what is taken for a token."""
+"""Jobs of the page: they delete what is Safelight's and leave alone the rest; and they refuse what is no token."""
 
 from __future__ import annotations
 
