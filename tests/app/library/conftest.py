@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -34,7 +34,19 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def library(folder: Path, clock: Clock) -> Iterator[Library]:
-    made = Library.open(folder, clock)
-    yield made
-    made.close()
+def reopen(folder: Path, clock: Clock) -> Iterator[Callable[[], Library]]:
+    """Opens the library in the folder, as another window or start does; all are closed at the end."""
+    opened: list[Library] = []
+
+    def open_one() -> Library:
+        opened.append(Library.open(folder, clock))
+        return opened[-1]
+
+    yield open_one
+    for library in opened:
+        library.close()
+
+
+@pytest.fixture
+def library(reopen: Callable[[], Library]) -> Library:
+    return reopen()

@@ -8,18 +8,6 @@ from pathlib import Path
 from app.library import Library, NewMessage
 
 
-def test_a_conversation_is_claimed_once(library: Library, folder: Path) -> None:
-    other = Library.open(folder)
-    assert library.claims.take(1)
-    assert library.claims.take(1)
-    assert not other.claims.take(1)
-    assert other.claims.take(2)
-    library.claims.release(1)
-    assert other.claims.take(1)
-    other.close()
-    assert list(folder.glob("*.lock")) == []
-
-
 def test_an_unheld_run_counts_as_stopped(library: Library, folder: Path) -> None:
     ids = [library.create(title=title) for title in ("held", "left", "never claimed")]
     for id in ids:

@@ -1,4 +1,4 @@
-"""Libraries that have suffered, or that somebody else has made: they open, or are set aside whole, with a sentence."""
+"""Damaged libraries, and those of other programs: they open, or are set aside whole, with a sentence."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def flip(file: Path, text: bytes) -> None:
 
 
 def shown(library: Library) -> dict[int, str]:
-    """What a window shows of each of the twelve, by its place; all of the tree."""
+    """Returns the texts that a window shows of each of the twelve, by its place."""
     said: dict[int, str] = {}
     for summary in library.summaries():
         chat = ConversationStore(library).open(summary.id)
@@ -83,30 +83,22 @@ def whole_places(library: Library) -> set[int]:
     return {place for place, text in shown(library).items() if is_whole(text, place)}
 
 
-# ------------------------------------------------------------------ rows
-
-
 @pytest.mark.parametrize("word", [b"title03", b"file03"])
-def test_a_flipped_bit_in_a_text_keeps_nothing_from_opening(file, folder, word):
+def test_a_flipped_bit_in_a_text_keeps_nothing_from_opening(file, reopen, word):
     flip(file, word)
-    library = Library.open(folder)
+    library = reopen()
     assert whole_places(library) == set(range(COUNT)) - {3}
     assert "�" in shown(library)[3]
     assert library.notice == ""
-    library.close()
 
 
 @pytest.mark.parametrize("settings", ["[" * 5_000, '{"t_max": "hot"}'])
-def test_settings_of_any_kind_open(file, folder, settings):
+def test_settings_of_any_kind_open(file, reopen, settings):
     change(file, "UPDATE messages SET settings = ?, figures = ?", values=(settings, settings))
-    library = Library.open(folder)
+    library = reopen()
     for summary in library.summaries():
         for answer in ConversationStore(library).open(summary.id).turns[0].answers.items:
             assert (answer.config.max_new_tokens, answer.trace_id, answer.figures.steps) == (256, "", 0)
-    library.close()
-
-
-# ------------------------------------------------------------------ the file
 
 
 def is_set_aside(folder: Path) -> bool:
@@ -145,8 +137,9 @@ def test_a_value_of_another_kind_is_no_library(file, folder, table, column, valu
     assert is_set_aside(folder)
 
 
-def test_a_file_cut_at_its_end_is_set_aside(file, folder):
-    file.write_bytes(file.read_bytes()[:-4096])
+@pytest.mark.parametrize("damage", [lambda data: data[:-4096], lambda _: b"what I wrote " * 100])
+def test_a_file_that_is_cut_or_no_database_is_set_aside(file, folder, damage):
+    file.write_bytes(damage(file.read_bytes()))
     assert is_set_aside(folder)
 
 
@@ -183,9 +176,9 @@ def test_no_schema_but_ours_is_used(file, folder, statement):
     "statement",
     ["DELETE FROM {table}_content", "UPDATE {table}_data SET block = x'ffffffff' WHERE id > 10"],
 )
-def test_a_damaged_index_for_search_costs_no_conversation(file, folder, table, statement):
+def test_a_damaged_index_for_search_costs_no_conversation(file, reopen, table, statement):
     change(file, statement.format(table=table))
-    library = Library.open(folder)
+    library = reopen()
     assert library.notice == ""
     assert whole_places(library) == set(range(COUNT))
     assert len(library.summaries("prompt title")) == COUNT
@@ -193,4 +186,3 @@ def test_a_damaged_index_for_search_costs_no_conversation(file, folder, table, s
     library.purge()
     assert len(library.summaries("prompt title")) == COUNT - 1
     assert schema.objects_of(library._connection) == schema.our_objects()
-    library.close()

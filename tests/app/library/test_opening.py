@@ -45,9 +45,6 @@ def run(folder: Path, statement: str) -> list[tuple[object, ...]]:
         return connection.execute(statement).fetchall()
 
 
-# ------------------------------------------------------------------ versions
-
-
 def test_a_fresh_library_has_this_version(folder):
     fill(folder)
     assert run(folder, "PRAGMA user_version") == [(schema.VERSION,)]
@@ -79,28 +76,6 @@ def test_a_newer_file_is_refused_and_left_alone(folder):
         Library.open(folder)
     assert (folder / "library.sqlite").read_bytes() == before
     assert names(folder, "*") == ["library.sqlite"]
-
-
-# ------------------------------------------------------------------ damage
-
-
-def test_what_is_no_database_is_set_aside(folder):
-    folder.mkdir(parents=True)
-    (folder / "library.sqlite").write_bytes(b"what I wrote " * 100)
-    (folder / "library.sqlite-wal").write_bytes(b"beside it")
-    library = Library.open(folder)
-    (aside,) = folder.glob("library-damaged-????????-??????.sqlite")
-    assert aside.read_bytes() == b"what I wrote " * 100
-    assert aside.with_name(aside.name + "-wal").read_bytes() == b"beside it"
-    assert aside.name in library.notice
-    library.create(title="goes on")
-    library.close()
-    library = Library.open(folder)
-    assert (titles(library), library.notice) == ({"goes on"}, "")
-    library.close()
-
-
-# ------------------------------------------------------------------ faults
 
 
 def test_a_full_disk_is_said_and_nothing_is_half_written(library, folder):
@@ -173,8 +148,6 @@ def test_damage_met_later_is_said(library):
     with pytest.raises(LibraryError, match=r"is damaged. Restart Safelight"):
         library.summaries()
 
-
-# ------------------------------------------------------------------ crashes and several windows
 
 WRITER = """
 import sys

@@ -1,4 +1,4 @@
-"""Pictures beside the library: there before the messages that show them, and gone with the last of those."""
+"""Pictures next to the library: there before the messages that show them, and gone with the last of those."""
 
 from __future__ import annotations
 
@@ -44,16 +44,15 @@ def found(library: Library, shown: Picture) -> Picture | None:
     return PictureStore(library.folder / "pictures").get(shown.digest, 30, 20) if library.folder else None
 
 
-def test_a_message_comes_back_with_its_pictures(library: Library, folder: Path, clock: Callable[[], float]) -> None:
+def test_a_message_comes_back_with_its_pictures(library: Library, folder: Path, reopen: Callable[[], Library]) -> None:
     id, _ = asked(library, RED, BLUE)
     library.close()
-    again = Library.open(folder, clock)
+    again = reopen()
     (message,) = again.messages(id)
     assert message.pictures == (attached(RED), attached(BLUE))
     assert message.attachments == (FILE,)
     assert again.pictures.of([message]) == (RED, BLUE)
     assert {path.stat().st_mode & 0o777 for path in (folder / "pictures").iterdir()} == {0o600}
-    again.close()
 
 
 def test_a_picture_goes_with_the_last_message_that_shows_it(library: Library, folder: Path) -> None:
@@ -70,11 +69,10 @@ def test_a_picture_goes_with_the_last_message_that_shows_it(library: Library, fo
     assert library.messages(first) == []
 
 
-def test_what_can_be_undone_keeps_its_pictures(library: Library, folder: Path, clock: Callable[[], float]) -> None:
+def test_what_can_be_undone_keeps_its_pictures(library: Library, folder: Path, reopen: Callable[[], Library]) -> None:
     id, message = asked(library, RED)
     library.remove(message)
-    other = Library.open(folder, clock)  # another window purges at its start and its end
-    other.close()
+    reopen().close()  # another window purges at its start and its end
     assert files(folder) == {RED.digest}
     library.put_back(message)
     library.purge()
@@ -114,8 +112,8 @@ def test_a_missing_or_damaged_picture_is_none_and_nothing_else_breaks(library: L
     assert from_json(to_json(whole)).messages[0].pictures == (attached(RED), attached(BLUE))
 
 
-def test_a_library_that_was_set_aside_keeps_its_pictures(folder: Path, clock: Callable[[], float]) -> None:
-    library = Library.open(folder, clock)
+def test_a_library_that_was_set_aside_keeps_its_pictures(folder: Path, reopen: Callable[[], Library]) -> None:
+    library = reopen()
     asked(library, RED)
     asked(library, BLUE)
     library.close()
@@ -125,11 +123,10 @@ def test_a_library_that_was_set_aside_keeps_its_pictures(folder: Path, clock: Ca
         connection.execute("DELETE FROM messages WHERE id = 2")
         connection.execute("DROP TABLE message_index")
     connection.close()
-    fresh = Library.open(folder, clock)
+    fresh = reopen()
     assert "kept as" in fresh.notice
     fresh.purge()
     assert files(folder) == {RED.digest, BLUE.digest}
-    fresh.close()
 
 
 def test_an_export_takes_its_pictures_along(library: Library, tmp_path: Path) -> None:

@@ -43,11 +43,6 @@ def stems(folder: Path) -> set[str]:
     return {path.stem for path in (folder / "traces").iterdir()}
 
 
-def erase(library: Library, *conversations: int) -> None:
-    for _ in library.erasing(*conversations):
-        pass
-
-
 def test_the_runs_of_a_deleted_conversation_are_hidden_then_erased_with_it(library: Library, folder: Path) -> None:
     first, second, other = (run_in(folder, name="named") for _ in range(3))
     fork = run_in(folder, of=first)
@@ -57,12 +52,12 @@ def test_the_runs_of_a_deleted_conversation_are_hidden_then_erased_with_it(libra
     library.delete(conversation)
     assert library.hidden_runs() == {first, second}
     library.purge()
-    erase(library)
+    list(library.erasing())
     assert stems(folder) == {first, second, other, fork, of_fork}
     library.restore(conversation)
     assert library.hidden_runs() == set()
     library.delete(conversation)
-    erase(library, conversation)
+    list(library.erasing(conversation))
     assert files(folder) == {f"{other}.sltrace", f"{other}.name"}
 
 
@@ -83,10 +78,10 @@ def test_a_run_that_a_copy_has_stays_with_it(library: Library, folder: Path) -> 
     copy = library.insert(library.whole(conversation))
     library.delete(conversation)
     assert library.hidden_runs() == set()
-    erase(library, conversation)
+    list(library.erasing(conversation))
     assert stems(folder) == {run}
     library.delete(copy)
-    erase(library, copy)
+    list(library.erasing(copy))
     assert stems(folder) == set()
 
 
@@ -97,10 +92,10 @@ def test_a_fork_that_another_conversation_has_stays_with_it(library: Library, fo
     conversation, _ = answered(library, run, other)
     has_fork, _ = answered(library, fork)
     library.delete(conversation)
-    erase(library, conversation)
+    list(library.erasing(conversation))
     assert stems(folder) == {fork, of_fork}
     library.delete(has_fork)
-    erase(library, has_fork)
+    list(library.erasing(has_fork))
     assert stems(folder) == set()
 
 
@@ -120,12 +115,12 @@ def test_a_run_that_is_held_leaves_the_conversation_whole(
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", held)
         with pytest.raises(LibraryError, match=r"cannot be deleted .*so nothing was\. Close the run"):
-            erase(library, conversation)
+            list(library.erasing(conversation))
     assert files(folder) == {f"{run}{suffix}" for run in runs for suffix in (".sltrace", ".name")}
     library.restore(conversation)
     assert len(library.messages(conversation)) == 2
     library.delete(conversation)
-    erase(library, conversation)
+    list(library.erasing(conversation))
     assert files(folder) == set()
 
 
@@ -136,9 +131,9 @@ def test_a_kill_before_the_conversation_is_erased_takes_no_run(library: Library,
     for run in (kept, gone):  # the one as it was before the commit, the other as after it
         path = folder / "traces" / f"{run}.sltrace"
         path.rename(path.with_suffix(REMOVED))
-    erase(library)  # as at each start
+    list(library.erasing())  # as at each start
     assert files(folder) == {f"{kept}.sltrace", f"{kept}.name"}
-    erase(library, conversation)
+    list(library.erasing(conversation))
     assert files(folder) == set()
 
 
@@ -148,7 +143,7 @@ def test_a_run_without_its_file_and_one_that_is_damaged_hinder_nothing(library: 
     (folder / "traces" / f"{damaged}.sltrace").write_bytes(b"rubbish")
     conversation, _ = answered(library, missing, damaged)
     library.delete(conversation)
-    erase(library, conversation)
+    list(library.erasing(conversation))
     assert stems(folder) == set()
 
 
@@ -210,5 +205,5 @@ def test_what_is_erased_cannot_be_read_from_the_files(library: Library, folder: 
     library.add(conversation, NewMessage(answer, "user", "secret phrase " * 3000))
     assert found() > 5000
     library.delete(conversation)
-    erase(library, conversation)
+    list(library.erasing(conversation))
     assert found() == 0

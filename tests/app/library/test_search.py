@@ -11,7 +11,7 @@ from app.library.search import excerpt, spans, terms_of
 @pytest.fixture
 def shelf(library):
     """Conversations by title, each with one prompt."""
-    told = {
+    texts = {
         "Tea": "How long should green tea steep?",
         "Sudoku": "Solve a hard one. Café au lait.",
         "C++ notes": 'He said "use NOT NULL AND (x OR y)" 100% of the time_stamp',
@@ -19,8 +19,10 @@ def shelf(library):
         "日本": "今日は東京へ行きます",
         "שלום": "מה שלומך היום",
         "": "a title is missing here",
+        "one": "C++ of nasa, 50 off, a-b, it's Strasse-Ä",
+        "two": "Cats and @nasa, 50% and $5.99, a b, a.b/c, it’s .NET",
     }
-    for title, content in told.items():
+    for title, content in texts.items():
         library.add(library.create(title=title), NewMessage(None, "user", content))
     return library
 
@@ -39,7 +41,13 @@ def titles(library, query):
         ("cafe", {"Sudoku"}),
         ("NOT", {"C++ notes"}),
         ('"', {"C++ notes"}),
-        ("%", {"C++ notes"}),
+        ("C++", {"one", "C++ notes"}),
+        ("@nasa", {"two"}),
+        ("50%", {"two"}),
+        ("a-b", {"one"}),
+        ("it's", {"one", "two"}),
+        ("STRASSE-Ä", {"one"}),
+        (".net", {"two"}),
         ("🦊", {"Party 🎉"}),
         ("東京", {"日本"}),
         ("missing", {""}),
@@ -47,30 +55,6 @@ def titles(library, query):
 )
 def test_what_a_query_finds(shelf, query, found):
     assert titles(shelf, query) == found
-
-
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
-        ("C++", {"one", "C++ and C#"}),
-        ("c#", {"C++ and C#"}),
-        ("@nasa", {"two"}),
-        ("50%", {"two"}),
-        ("a-b", {"one"}),
-        ("it's", {"one", "two"}),
-        ("STRASSE-Ä", {"one"}),
-        (".net", {"two"}),
-    ],
-)
-def test_signs_are_part_of_what_is_sought(library, query, found):
-    texts = {
-        "one": "C++ of nasa, 50 off, a-b, it's Strasse-Ä",
-        "two": "Cats and @nasa, 50% and $5.99, a b, a.b/c, it’s .NET",
-        "C++ and C#": "about languages",
-    }
-    for title, content in texts.items():
-        library.add(library.create(title=title), NewMessage(None, "user", content))
-    assert titles(library, query) == found
 
 
 @pytest.mark.parametrize(
@@ -90,10 +74,7 @@ def test_signs_are_part_of_what_is_sought(library, query, found):
 )
 def test_no_query_is_an_error_or_changes_anything(shelf, query):
     shelf.summaries(query)
-    assert len(shelf.summaries()) == 7
-
-
-def test_an_empty_query_finds_all_in_order(shelf):
+    assert len(shelf.summaries()) == 9
     assert shelf.summaries("  \t") == shelf.summaries()
 
 

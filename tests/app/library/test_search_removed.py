@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -22,6 +23,12 @@ def rows(folder: Path, statement: str) -> set[int]:
 def matched(folder: Path, word: str) -> set[int]:
     """The messages that the index has under a word."""
     return rows(folder, f"SELECT rowid FROM message_index WHERE message_index MATCH '{word}'")
+
+
+def words(library: Library) -> list[str]:
+    """The messages of the only conversation."""
+    (summary,) = library.summaries()
+    return [message.content for message in library.messages(summary.id)]
 
 
 def assert_agree(folder: Path) -> None:
@@ -56,6 +63,7 @@ def test_a_branch_leaves_the_index_when_it_is_removed_and_comes_back_with_it(
 ) -> None:
     assert_agree(folder)
     library.remove(tree["banana"])
+    assert words(library) == ["common apple", "common cherry", "common fig"]
     for word in ("banana", "damson", "elder"):
         assert library.summaries(word) == []
         assert matched(folder, word) == set()
@@ -76,6 +84,7 @@ def test_what_was_removed_before_its_parent_stays_removed_when_the_parent_comes_
     library.remove(tree["apple"])
     assert matched(folder, "common") == set()
     library.put_back(tree["apple"])
+    assert words(library) == [f"common {word}" for word in tree if word != "elder"]
     assert matched(folder, "common") == set(tree.values()) - {tree["elder"]}
     assert_agree(folder)
     library.put_back(tree["elder"])
@@ -99,25 +108,21 @@ def test_an_answer_that_ends_or_changes_after_its_removal_is_not_indexed(library
 
 
 def test_the_next_start_keeps_the_index_of_what_can_still_be_put_back(
-    library: Library, folder: Path, tree: dict[str, int]
+    library: Library, folder: Path, tree: dict[str, int], reopen: Callable[[], Library]
 ) -> None:
     """Two windows: what one has removed, and may want back, is not indexed by the other's start."""
     unfinished = library.add(library.create(), NewMessage(None, "assistant", "common kiwi", status="developing"))
     library.remove(unfinished)
     library.remove(tree["cherry"])
-    other = Library.open(folder, library.now)
-    try:
-        assert other.notice == ""
-        assert matched(folder, "kiwi") == matched(folder, "cherry") == set()
-        assert_agree(folder)
-    finally:
-        other.close()
+    assert reopen().notice == ""
+    assert matched(folder, "kiwi") == matched(folder, "cherry") == set()
+    assert_agree(folder)
     library.put_back(tree["cherry"])
     assert matched(folder, "fig") == {tree["fig"]}
 
 
 def test_an_index_that_still_has_what_was_removed_is_made_anew(
-    library: Library, folder: Path, tree: dict[str, int]
+    library: Library, folder: Path, tree: dict[str, int], reopen: Callable[[], Library]
 ) -> None:
     """Earlier versions left removed messages in the index until they were purged."""
     library.remove(tree["banana"])
@@ -127,9 +132,7 @@ def test_an_index_that_still_has_what_was_removed_is_made_anew(
         )
         connection.commit()
     assert matched(folder, "elder") == {tree["elder"]}
-    again = Library.open(folder, library.now)
-    again.close()
-    assert again.notice == ""
+    assert reopen().notice == ""
     assert matched(folder, "elder") == set()
     assert_agree(folder)
     assert [path.name for path in folder.iterdir() if path.suffix == ".sqlite"] == ["library.sqlite"]
