@@ -2,63 +2,14 @@
 
 from __future__ import annotations
 
-import copy
-from dataclasses import fields
-
 import numpy as np
 import pytest
 
 from app.state.run.canvas import BlockState, CanvasState, CellState
 from app.state.run.stats import RunStats
-from engine import MINI, CanvasCommitted, CanvasStarted, Event, GenerationConfig, StepFinished, generate, load_model
+from engine import CanvasCommitted, CanvasStarted, GenerationConfig, StepFinished
 
-
-@pytest.fixture(scope="module")
-def model():
-    return load_model(MINI, device="cpu")
-
-
-def run_of(model, **changes) -> list[Event]:
-    # Hot and generous: much is accepted and much dropped again, however sure of itself the model is.
-    hot = {"t_max": 4.0, "t_min": 3.0, "entropy_bound": 60.0, "confidence_threshold": 0.0}
-    settings = hot | {"max_denoising_steps": 8, "max_new_tokens": 64} | changes
-    ids = model.chat_ids([{"role": "user", "content": "Sort 17 3 42 9."}])
-    return list(generate(model, ids, model.generation_defaults.replace(**settings), seed=3))
-
-
-@pytest.fixture(scope="module")
-def run(model) -> list[Event]:
-    return run_of(model)
-
-
-@pytest.fixture(scope="module")
-def cold_run(model) -> list[Event]:
-    """Sure of everything, so that much settles."""
-    return run_of(model, t_max=0.05, t_min=0.05)
-
-
-@pytest.fixture(scope="module")
-def long_run(model) -> list[Event]:
-    """Several blocks: no token ends the text."""
-    return run_of(model, eos_token_ids=(), max_new_tokens=150, max_denoising_steps=4)
-
-
-@pytest.fixture(scope="module")
-def pinned_run(model) -> list[Event]:
-    return run_of(model, pinned=((0, 75), (5, 80), (63, 81)), eos_token_ids=(), max_denoising_steps=12)
-
-
-def picture(block: BlockState) -> dict[str, object]:
-    """All of a block's facts, comparable with ==."""
-    facts: dict[str, object] = {}
-    for field in fields(block):
-        value = getattr(block, field.name)
-        facts[field.name] = value.tolist() if isinstance(value, np.ndarray) else value
-    return facts
-
-
-def steps_of(events: list[Event], block: int) -> list[StepFinished]:
-    return [event for event in events if isinstance(event, StepFinished) and event.block_index == block]
+WHOLE = ("hot", "cold", "several blocks", "pinned")
 
 
 def expected_state(steps: list[StepFinished], position: int, pinned: bool, calm: bool) -> CellState:
@@ -80,23 +31,23 @@ def expected_state(steps: list[StepFinished], position: int, pinned: bool, calm:
     return CellState.CANDIDATE if calm else CellState.NOISE
 
 
-@pytest.mark.parametrize("name", ["run", "cold_run", "long_run", "pinned_run"])
+@pytest.mark.parametrize("name", WHOLE)
 @pytest.mark.parametrize("calm", [True, False])
-def test_every_cell_of_every_step(name, calm, request):
-    events = request.getfixturevalue(name)
+def test_every_cell_of_every_step(runs, name, calm):
     state = CanvasState()
     seen: set[CellState] = set()
-    for event in events:
+    for event in runs[name].events:
         state.fold(event)
         block = state.current
         if isinstance(event, CanvasStarted):
+            steps: list[StepFinished] = []
             assert block.tokens(calm=calm).tolist() == event.canvas.tolist()
             wanted = [CellState.GIVEN if pinned else CellState.NOISE for pinned in event.pinned_mask]
             assert block.states(calm=calm).tolist() == wanted
             assert block.cell(0, calm).entropy is None
         if not isinstance(event, StepFinished):
             continue
-        steps = steps_of(events, event.block_index)[: event.step + 1]
+        steps.append(event)
         for position in range(block.length):
             cell = block.cell(position, calm)
             assert cell.state == expected_state(steps, position, bool(block.pinned_mask[position]), calm)
@@ -106,19 +57,8 @@ def test_every_cell_of_every_step(name, calm, request):
                 assert cell.token == (event.argmax_canvas if calm else event.next_canvas)[position]
             assert cell.entropy == pytest.approx(float(event.entropy[position]))
             seen.add(cell.state)
-    assert (CellState.SETTLED if name == "cold_run" else CellState.TAKEN_BACK) in seen
+    assert (CellState.SETTLED if name == "cold" else CellState.TAKEN_BACK) in seen
     assert CellState.ACCEPTED in seen
-
-
-def test_a_copy_is_a_snapshot(run):
-    state = CanvasState()
-    shots: list[tuple[BlockState, dict[str, object]]] = []
-    for event in run:
-        state.fold(event)
-        if state.current is not None:
-            shots.append((copy.copy(state.current), picture(state.current)))
-    for shot, facts in shots:
-        assert picture(shot) == facts
 
 
 def committed_block(text_length: int) -> BlockState:
@@ -143,9 +83,9 @@ def test_padding_enters_no_statistic():
     assert (whole.taken_back_total, cut.taken_back_total, empty.taken_back_total) == (2, 1, 0)
 
 
-@pytest.mark.parametrize("name", ["run", "long_run", "pinned_run"])
-def test_stats_agree_with_plain_sums(name, request):
-    events = request.getfixturevalue(name)
+@pytest.mark.parametrize("name", WHOLE)
+def test_stats_agree_with_plain_sums(runs, name):
+    events = runs[name].events
     stats = RunStats()
     for event in events:
         stats.fold(event)
@@ -164,7 +104,6 @@ def test_stats_agree_with_plain_sums(name, request):
 
 
 def test_only_what_is_newly_accepted_waits_and_the_surest_comes_first() -> None:
-    """On the reducer's state; every token is of the events."""
     entropy = np.array([0.5, 0.1, 0.9, 0.2], np.float32)
     noise, canvas = np.array([9, 9, 9, 9], np.int32), np.array([1, 2, 3, 4], np.int32)
     nothing, all_but_one = np.zeros(4, np.bool_), np.array([True, True, False, True])

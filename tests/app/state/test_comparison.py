@@ -1,4 +1,4 @@
-"""Two runs beside each other, on real runs of the embedded model."""
+"""Two runs compared, on real runs of the embedded model."""
 
 from __future__ import annotations
 
@@ -10,26 +10,21 @@ import pytest
 
 from app.state.run.comparison import counterpart, differing, first_divergence
 from app.state.run.replay import NOISE, Frame, Replay
-from engine import GenerationConfig, StepFinished, Trace, generate, load_model
+from engine import StepFinished
 from engine.models.model import Model
 from tests.app.inspector import made_up
 
+from .conftest import run_of
 
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return load_model("safelight-mini")
+PROMPT = "Count from 4 to 43."
 
 
-def run(model: Model, seed: int, prompt: str = "Count from 4 to 43.", **changes: float) -> Trace:
-    config: GenerationConfig = model.generation_defaults.replace(**changes)
-    trace = Trace(model.name, prompt, config, seed)
-    for event in generate(model, model.chat_ids([{"role": "user", "content": prompt}]), config, seed=seed):
-        trace.append(event)
-    return trace
+def replay(model: Model, **changes: int) -> Replay:
+    return Replay(run_of(model, PROMPT, **{"max_new_tokens": 256} | changes))
 
 
 def parting(one: Replay, other: Replay, start: int = 0) -> Frame | None:
-    """What the search finds, and that it rests after each frame."""
+    """Returns what the search finds, which rests after each frame."""
     search = first_divergence(one, other, start)
     for same in itertools.count(start + 1):
         try:
@@ -41,7 +36,7 @@ def parting(one: Replay, other: Replay, start: int = 0) -> Frame | None:
 
 
 def test_a_run_does_not_differ_from_itself(model: Model) -> None:
-    one, other = Replay(run(model, 3)), Replay(run(model, 3))
+    one, other = replay(model), replay(model)
     assert one.blocks == 3
     assert parting(one, other) is None
     for place, frame in enumerate(one.frames):
@@ -50,8 +45,7 @@ def test_a_run_does_not_differ_from_itself(model: Model) -> None:
 
 
 def test_the_first_step_that_differs_is_found(model: Model) -> None:
-    trace = run(model, 3)
-    changed = run(model, 3)
+    trace, changed = (run_of(model, PROMPT, max_new_tokens=256) for _ in range(2))
     place = next(i for i, e in enumerate(changed.events) if isinstance(e, StepFinished) and e.block_index == 1)
     step = changed.events[place]
     assert isinstance(step, StepFinished)
@@ -66,12 +60,12 @@ def test_the_first_step_that_differs_is_found(model: Model) -> None:
 
 
 def test_a_shorter_run_is_met_at_its_end(model: Model) -> None:
-    long, short = Replay(run(model, 3)), Replay(run(model, 3, max_new_tokens=64))
+    long, short = replay(model), replay(model, max_new_tokens=64)
     assert short.blocks == 1
     assert parting(long, short) == Frame(1, NOISE)
     assert counterpart(Frame(2, 0), short) is None
     assert parting(long, short, len(short.frames)) == Frame(1, NOISE)
-    capped = Replay(run(model, 3, max_denoising_steps=1))
+    capped = replay(model, max_denoising_steps=1)
     last = Frame(0, long.record(0).steps)
     assert counterpart(last, capped) == len(capped.record(0).snapshots) - 1
     assert differing(long.snapshot(0), None, calm=True).all()

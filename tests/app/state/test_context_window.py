@@ -1,4 +1,4 @@
-"""What is said of a conversation that does not fit into the context, and the texts that files become."""
+"""Remarks on a conversation that does not fit into the context, and the texts that files become."""
 
 from __future__ import annotations
 

@@ -45,11 +45,17 @@ def answer(fake: Any, seed: int = 1) -> Answer:
 
 
 def finish(chat: ChatState, fake: Any, seed: int = 1) -> list[Any]:
-    """Run the answer under way to its end; returns the events."""
+    """Runs the active answer to its end; returns the events."""
     events = list(fake.generate(None, [1, 2], fake.defaults, seed=seed, cancel=threading.Event()))
     for event in events:
         chat.fold(event, decode)
     return events
+
+
+def ask(chat: ChatState, fake: Any, prompt: str, seed: int = 1) -> Turn:
+    turn = chat.ask(prompt, answer(fake, seed))
+    finish(chat, fake, seed)
+    return turn
 
 
 def test_an_answer_waits_develops_and_is_done(fake: Any) -> None:
@@ -57,6 +63,8 @@ def test_an_answer_waits_develops_and_is_done(fake: Any) -> None:
     turn = chat.ask("hello", answer(fake))
     assert turn.answer.status == "waiting"
     assert chat.active is turn.answer
+    with pytest.raises(RuntimeError, match="being written"):
+        chat.ask("two", answer(fake))
     seen = []
     for event in fake.generate(None, [1], fake.defaults, seed=1, cancel=threading.Event()):
         chat.fold(event, decode)
@@ -85,20 +93,13 @@ def test_a_stopped_answer_keeps_its_draft(fake: Any) -> None:
 def test_an_empty_answer_and_a_step_cap_are_said(fake: Any) -> None:
     fake.text_length, fake.reason = 0, "step_cap"
     chat = ChatState()
-    turn = chat.ask("hello", answer(fake))
-    finish(chat, fake)
+    turn = ask(chat, fake, "hello")
     assert turn.answer.is_empty
     assert turn.answer.notices() == [EMPTY, "The model ran out of steps; this text is unfinished."]
     fake.blocks, fake.text_length = 2, 3
-    turn = chat.ask("again", answer(fake))
-    finish(chat, fake)
-    assert turn.answer.notices() == ["The model ran out of steps in 2 of 2 blocks; the text may be unfinished."]
-
-
-def ask(chat: ChatState, fake: Any, prompt: str, seed: int = 1) -> Turn:
-    turn = chat.ask(prompt, answer(fake, seed))
-    finish(chat, fake, seed)
-    return turn
+    assert ask(chat, fake, "again").answer.notices() == [
+        "The model ran out of steps in 2 of 2 blocks; the text may be unfinished."
+    ]
 
 
 def test_an_edited_prompt_branches_and_both_branches_stay(fake: Any) -> None:
@@ -125,7 +126,7 @@ def test_a_new_answer_leaves_what_followed_with_the_old_one(fake: Any) -> None:
     assert chat.messages(one) == ({"role": "user", "content": "one"},)
 
 
-def test_an_answer_goes_on_while_another_branch_is_on_show(fake: Any) -> None:
+def test_an_answer_goes_on_while_another_branch_is_shown(fake: Any) -> None:
     chat = ChatState()
     one = ask(chat, fake, "one")
     chat.ask_again(one, answer(fake, 2))
@@ -135,14 +136,6 @@ def test_an_answer_goes_on_while_another_branch_is_on_show(fake: Any) -> None:
     finish(chat, fake, 2)
     assert running.status == "done"
     assert chat.active is None
-
-
-def test_a_failed_edit_takes_itself_out_again(fake: Any) -> None:
-    chat = ChatState()
-    one = ask(chat, fake, "one")
-    failed = chat.edit(one, "worse", answer(fake))
-    assert chat.fail("no", decode) is failed
-    assert chat.turns == [one]
 
 
 def test_the_system_prompt_and_files_are_reported_but_thinking_is_not(fake: Any) -> None:
@@ -182,17 +175,15 @@ def test_figures_outlive_their_run_and_survive_damage(fake: Any) -> None:
 
 def test_the_model_reads_the_shown_versions(fake: Any) -> None:
     chat = ChatState()
-    chat.ask("one", answer(fake, 1))
-    finish(chat, fake, 1)
-    chat.ask_again(chat.turns[0], answer(fake, 2))
+    one = ask(chat, fake, "one")
+    chat.ask_again(one, answer(fake, 2))
     finish(chat, fake, 2)
-    chat.turns[0].answers.show(0)
+    one.answers.show(0)
     fake.text_length = 0
-    chat.ask("two", answer(fake))
-    finish(chat, fake)
+    ask(chat, fake, "two")
     assert chat.messages(chat.ask("three", answer(fake))) == (
         {"role": "user", "content": "one"},
-        {"role": "assistant", "content": chat.turns[0].answer.text},
+        {"role": "assistant", "content": one.answer.text},
         {"role": "user", "content": "three"},
     )
 
@@ -205,22 +196,18 @@ def test_a_failure_before_the_run_gives_the_prompt_back(fake: Any) -> None:
     assert turn.prompt == "too long"
     assert chat.turns == []
     assert chat.fail("no", decode) is None
-    chat.ask("fine", answer(fake))
-    finish(chat, fake)
-    chat.ask_again(chat.turns[0], answer(fake))
+    fine = ask(chat, fake, "fine")
+    chat.ask_again(fine, answer(fake))
     assert chat.fail("no", decode) is None
-    assert len(chat.turns[0].answers) == 1
-    assert chat.turns[0].answer.status == "done"
+    assert (len(fine.answers), fine.answer.status) == (1, "done")
+    failed = chat.edit(fine, "worse", answer(fake))
+    assert chat.fail("no", decode) is failed
+    assert chat.turns == [fine]
 
 
 def test_a_failure_inside_the_run_keeps_what_it_had(fake: Any) -> None:
     chat = ChatState()
     turn = chat.ask("hello", answer(fake))
-    fake.fail_at = 1
-    with pytest.raises(RuntimeError):
-        finish(chat, fake)
-    for event in turn.answer.canvas.blocks:
-        assert event is not None
     events = fake.generate(None, [1], fake.defaults, seed=1, cancel=threading.Event())
     for _ in range(3):
         chat.fold(next(events), decode)
@@ -228,13 +215,6 @@ def test_a_failure_inside_the_run_keeps_what_it_had(fake: Any) -> None:
     assert turn.answer.status == "failed"
     assert turn.answer.notices() == ["the card fell out"]
     assert turn.answer.text
-
-
-def test_two_answers_at_once_are_refused(fake: Any) -> None:
-    chat = ChatState()
-    chat.ask("one", answer(fake))
-    with pytest.raises(RuntimeError, match="being written"):
-        chat.ask("two", answer(fake))
 
 
 def test_the_status_line_has_every_figure_with_its_unit(fake: Any) -> None:
@@ -290,11 +270,8 @@ def test_an_answer_that_repeated_itself_says_so_also_when_it_is_stored(fake: Any
     assert made.notices() == ["The answer repeated itself: it was ended when the same line stood there five times."]
     made.text = "It has no end"
     assert "cut off at the limit" in made.notices()[0]
-
-
-def test_a_text_without_steps_says_that_it_is_cut_off(fake: Any) -> None:
     plain = Answer("a model", 0, fake.defaults, is_text=True, status="done", text="x")
-    plain.kept = RunFigures(seconds=0.4, is_cut=True)
+    plain.kept = RunFigures(seconds=0.4, is_cut=True)  # a text without steps
     assert status_line(plain) == "Cut off · 0.4 s"
 
 
@@ -305,18 +282,11 @@ def test_parameter_counts(number: int, words: str) -> None:
     assert parameters(number) == words
 
 
-# ------------------------------------------------------------------------------------------------ prompts
-
-
 def test_suggestions_fit_the_model() -> None:
     rng = random.Random(3)
     puzzles = prompts.suggestions(traits(SUDOKU), rng)
-    assert [suggestion.label for suggestion in puzzles] == [
-        "Medium puzzle, 34 givens",
-        "Hard puzzle, 27 givens",
-        "Easy puzzle, 44 givens",
-    ]
-    for suggestion, givens in zip(puzzles, (34, 27, 44), strict=True):
+    for suggestion, size, givens in zip(puzzles, ("Medium", "Hard", "Easy"), (34, 27, 44), strict=True):
+        assert suggestion.label == f"{size} puzzle, {givens} givens"
         board = sudoku.parse(suggestion.prompt)
         assert sudoku.givens(board) == givens
         assert len(sudoku.solutions(board)) == 1
@@ -343,9 +313,6 @@ def test_a_puzzle_is_brought_into_the_models_form() -> None:
 def test_what_cannot_be_asked_is_explained(model: str, text: str, words: str) -> None:
     with pytest.raises(SafelightError, match=words):
         prompts.prepare(traits(model), text)
-
-
-# ------------------------------------------------------------------------------------------------ settings
 
 
 def test_every_setting_is_a_field_whose_default_lies_in_its_range() -> None:

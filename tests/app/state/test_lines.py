@@ -1,8 +1,9 @@
-"""Where the rows of a canvas end: certain line breaks while it develops, the lines of the end in a replay."""
+"""Rows of a canvas end at certain line breaks while it develops, and at the lines of its end in a replay."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from app.state.run.canvas import CanvasState
 from app.state.run.lines import line_ends
@@ -44,15 +45,9 @@ def test_rows_end_where_a_break_is_certain_and_stay_so_in_doubt() -> None:
     assert ends == [(), (4,), (2, 4), (2, 4), (2,), (2,)]  # noise and padding end none
 
 
-def test_a_replay_is_laid_on_the_lines_of_its_end_from_the_first_noise() -> None:
+@pytest.mark.parametrize(("count", "ends"), [(6, (2,)), (3, (2, 4))], ids=["whole", "stopped"])
+def test_a_replay_is_laid_on_the_lines_of_its_end_from_the_first_noise(count: int, ends: tuple[int, ...]) -> None:
     trace = Trace("m", "p", GenerationConfig(), 0, piece=piece, is_special=lambda _token: False)
-    for event in EVENTS:
+    for event in EVENTS[:count]:
         trace.append(event)
-    assert {line_ends(snapshot, piece) for snapshot in Replay(trace).record(0).snapshots} == {(2,)}
-
-
-def test_a_run_that_was_stopped_is_laid_on_what_it_had() -> None:
-    trace = Trace("m", "p", GenerationConfig(), 0, piece=piece, is_special=lambda _token: False)
-    for event in EVENTS[:3]:
-        trace.append(event)
-    assert {line_ends(snapshot, piece) for snapshot in Replay(trace).record(0).snapshots} == {(2, 4)}
+    assert {line_ends(snapshot, piece) for snapshot in Replay(trace).record(0).snapshots} == {ends}

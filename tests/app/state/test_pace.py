@@ -1,4 +1,4 @@
-"""How long frames are shown, by a clock that the test turns."""
+"""Frames are shown as long as they should be, by a clock that the test turns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from app.state.run.replay import NOISE
 
 
 class Hands:
-    """What a clock reads."""
+    """A clock that the test turns."""
 
     def __init__(self) -> None:
         self.time = 100.0

@@ -1,4 +1,4 @@
-"""Where a Sudoku is in a prompt, in an answer and on a canvas."""
+"""A Sudoku is found in a prompt, in an answer and on a canvas."""
 
 from __future__ import annotations
 

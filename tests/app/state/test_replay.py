@@ -3,74 +3,22 @@
 from __future__ import annotations
 
 import copy
-import threading
-from dataclasses import fields
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from app.state.run.canvas import BlockState, CanvasState
+from app.state.run.canvas import CanvasState
 from app.state.run.replay import NOISE, Frame, Replay
-from engine import MINI, CanvasCommitted, CanvasStarted, Event, SafelightError, StepFinished, generate, load_model
+from engine import MINI, CanvasCommitted, CanvasStarted, Event, StepFinished
 from engine.trace import Trace
+from tests.app.inspector.made_up import Recorded
 
-HOT = {"t_max": 4.0, "t_min": 3.0, "entropy_bound": 60.0, "confidence_threshold": 0.0, "max_denoising_steps": 6}
-
-
-@pytest.fixture(scope="module")
-def model():
-    return load_model(MINI, device="cpu")
-
-
-def run_of(model, cancel: threading.Event | None = None, cancel_after: int = 10**6, **changes) -> Trace:
-    ids = model.chat_ids([{"role": "user", "content": "Sort 17 3 42 9."}])
-    settings = model.generation_defaults.replace(**(HOT | {"max_new_tokens": 64} | changes))
-    cancel = cancel or threading.Event()
-    trace = Trace(MINI, "Sort 17 3 42 9.", settings, 3)
-    for event in generate(model, ids, settings, seed=3, cancel=cancel):
-        trace.append(event)
-        if len(trace.events) >= cancel_after:
-            cancel.set()
-    return trace
-
-
-@pytest.fixture(scope="module")
-def runs(model) -> dict[str, Trace]:
-    return {
-        "one block": run_of(model),
-        "several blocks": run_of(model, eos_token_ids=(), max_new_tokens=180, max_denoising_steps=4),
-        "cold": run_of(model, t_max=0.05, t_min=0.05),
-        "pinned": run_of(model, pinned=((0, 75), (5, 80)), eos_token_ids=()),
-        "cancelled in a block": run_of(model, cancel_after=5),
-        "cancelled before the second": run_of(model, cancel_after=8, eos_token_ids=(), max_new_tokens=128),
-    }
-
-
-RUNS = (
-    "one block",
-    "several blocks",
-    "cold",
-    "pinned",
-    "cancelled in a block",
-    "cancelled before the second",
-)
-
-
-def picture(block: BlockState) -> dict[str, object]:
-    """All of a block's facts, comparable with ==, but what it comes to, which only a replay knows beforehand."""
-    facts: dict[str, object] = {}
-    for field in fields(block):
-        value = getattr(block, field.name)
-        facts[field.name] = value.tolist() if isinstance(value, np.ndarray) else value
-    del facts["outcome"]
-    for calm in (True, False):
-        facts[f"tokens {calm}"] = block.tokens(calm=calm).tolist()
-        facts[f"states {calm}"] = block.states(calm=calm).tolist()
-    return facts
+from .conftest import RUNS, picture
 
 
 def shown_live(events: list[Event]) -> list[dict[str, object]]:
-    """What the live view showed after each event that changed the canvas."""
+    """Returns the live view after each event that changed the canvas."""
     state, seen = CanvasState(), []
     for event in events:
         state.fold(event)
@@ -86,9 +34,7 @@ def test_a_replay_shows_what_was_shown_live(runs, name):
     replay = Replay(trace)
     live = shown_live(trace.events)
     assert len(replay.frames) == len(live) > 1
-    for place, wanted in enumerate(live):
-        assert picture(replay.snapshot(place)) == wanted, place
-    for place in reversed(range(len(live))):  # and from the end backwards
+    for place in (*range(len(live)), *reversed(range(len(live)))):
         assert picture(replay.snapshot(place)) == live[place], place
 
 
@@ -125,7 +71,7 @@ def test_frames_are_only_added_while_a_run_goes_on(runs):
 
 
 def made_up(text_length: int | None = None, top: bool = False) -> list[Event]:
-    """Two steps on four cells, written out by hand."""
+    """Three steps on four cells, written out by hand."""
     kinds = np.int32
     guesses = [[1, 2, 3, 4], [1, 9, 3, 4], [1, 9, 8, 5]]
     accepted = [[1, 1, 0, 0], [1, 0, 1, 0], [1, 1, 1, 1]]
@@ -177,7 +123,7 @@ def test_padding_enters_no_figure():
 
 def test_next_change_of_a_cell():
     replay = Replay(recorded(made_up(text_length=4)))
-    assert replay.next_change(0, 0, 1) == 1  # noise gives way
+    assert replay.next_change(0, 0, 1) == 1  # noise is replaced
     assert replay.next_change(1, 1, 1) == 2  # taken back
     assert replay.next_change(4, 3, -1) == 3
     assert replay.next_change(0, 0, -1) is None
@@ -186,13 +132,10 @@ def test_next_change_of_a_cell():
 
 def test_noise_after_noise_is_no_change_of_the_calm_view():
     events = made_up()
-    noisy = []
-    for event in events:
-        if isinstance(event, StepFinished):
-            following = np.where(event.accepted_mask, event.argmax_canvas, 50 + event.step).astype(np.int32)
-            event = StepFinished(**(vars(event) | {"next_canvas": following}))
-        noisy.append(event)
-    replay = Replay(recorded(noisy))
+    for place, event in enumerate(events[1:], 1):
+        following = np.where(event.accepted_mask, event.argmax_canvas, 50 + event.step).astype(np.int32)
+        events[place] = replace(event, next_canvas=following)
+    replay = Replay(recorded(events))
     assert replay.next_change(1, 3, 1) == 2  # other noise
     assert replay.next_change(1, 3, 1, calm=True) == 3  # the guess changes at the third step only
 
@@ -210,27 +153,12 @@ def test_a_block_too_long_to_be_held_shows_its_beginning(monkeypatch, bound, mos
     assert replay.snapshot(4) is replay.snapshot(steps)
 
 
-class Damaged(Trace):
-    """Events from a place on cannot be read."""
-
-    good = 0
-
-    def event(self, index: int) -> Event:
-        if index >= self.good:
-            raise SafelightError("step 1 of block 0 cannot be read")
-        return super().event(index)
-
-
 @pytest.mark.parametrize("good", [0, 1, 2])
 def test_what_cannot_be_read_shows_the_last_that_can(good):
-    trace = Damaged()
-    trace.good = good
-    for event in made_up(text_length=4):
-        trace.append(event)
-    replay = Replay(trace)
+    replay = Replay(Recorded(made_up(text_length=4), damaged=range(good, 5)))
     assert len(replay.frames) == 5
     assert replay.problem == ""
     last = replay.snapshot(4)
-    assert replay.problem == "step 1 of block 0 cannot be read"
+    assert replay.problem == "a part of the file is damaged"
     assert last.steps == max(0, good - 1)
     assert last.length == (4 if good else 0)

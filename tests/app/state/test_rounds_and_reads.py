@@ -1,4 +1,4 @@
-"""Rounds of a run that fits a format, reads of a decision, verified blocks: folded, gone through both ways, damaged."""
+"""Rounds of a run that fits a format, and reads of a decision: folded, gone through in both directions, damaged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from app.state.run.cell_history import history_of
 from app.state.run.replay import NOISE, Frame, Replay
 from app.state.run.stats import RunStats
 from app.state.run.story import moment
-from engine import Event, PrefixPinned, SafelightError, SlotsRead, StepFinished, Trace, open_trace
+from engine import Event, PrefixPinned, SlotsRead, StepFinished, Trace, open_trace
+from tests.app.inspector.made_up import Recorded
 from tests.engine.task_runs import FORMAT, decided, decision_header, structured
 from tests.engine.traces import header, write
 
@@ -23,8 +24,8 @@ DECIDED = decision_header()
 FIT, GIVEN, PADDING = CellState.FITTING, CellState.GIVEN, CellState.PADDING
 
 
-def trace_of(events: list[Event], told=STRUCTURED) -> Trace:
-    trace = Trace(header=told)
+def trace_of(events: list[Event], head=STRUCTURED) -> Trace:
+    trace = Trace(header=head)
     for event in events:
         trace.append(event)
     return trace
@@ -86,20 +87,17 @@ def test_what_a_round_makes_noise_of_is_not_taken_back() -> None:
     assert moment(replay.record(0), 1).taken_back == ()
 
 
-# --- decisions -------------------------------------------------------------------------------------------------------
-
-
 def test_a_decision_is_gone_through_read_by_read() -> None:
     events = list(decided(DECIDED))
     replay = Replay(trace_of(events, DECIDED))
     assert replay.frames == [Frame(read, step) for read in range(3) for step in (NOISE, 0)]
     assert [replay.steps_of(block) for block in range(3)] == [1, 1, 1]
-    told = [event for event in events if isinstance(event, SlotsRead)]
+    reads = [event for event in events if isinstance(event, SlotsRead)]
     assert [len(replay.reads(place)) for place in range(6)] == [0, 1, 1, 2, 2, 3]
-    assert replay.reads() == replay.reads(5) == told
+    assert replay.reads() == replay.reads(5) == reads
     for place in (5, 4, 1, 3, 0):
         shown = replay.snapshot(place)
-        assert shown.read is (told[place // 2] if place % 2 else None)
+        assert shown.read is (reads[place // 2] if place % 2 else None)
     slots = [slot.position for slot in DECIDED.slots]
     before, after = (replay.snapshot(place).states(calm=True) for place in (0, 1))
     assert set(before[slots]) == {CellState.NOISE}
@@ -116,16 +114,8 @@ def test_a_server_reports_a_decision_without_a_canvas() -> None:
 
 
 def test_an_unreadable_read_is_reported_and_the_others_stay() -> None:
-    class Damaged(Trace):
-        def event(self, index: int) -> Event:
-            if index == 3:
-                raise SafelightError("a part of the file is damaged")
-            return super().event(index)
-
-    trace = Damaged(header=DECIDED)
-    for event in decided(DECIDED):
-        trace.append(event)
-    replay = Replay(trace)
+    events = list(decided(DECIDED))
+    replay = Replay(Recorded(events, header=DECIDED, damaged=[3]))
     assert len(replay.reads()) == 2
     assert replay.problem == "a part of the file is damaged"
 
@@ -138,9 +128,6 @@ def test_figures_count_what_was_run(events: list[Event]) -> None:
     assert (stats.figures.steps, stats.figures.blocks) == (events[-1].steps, events[-1].blocks)
     snapshots = copy.copy(stats.canvases.blocks)
     assert [block.committed for block in snapshots] == [True] * len(snapshots)
-
-
-# --- runs of earlier versions ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("name", "frames"), [("verified", 8), ("tried", 7), ("heads", 6)])

@@ -1,4 +1,4 @@
-"""What a board shows of a run at a frame, and the verdict at its end."""
+"""A board at a frame of a run, and the verdict at its end."""
 
 from __future__ import annotations
 
@@ -26,9 +26,6 @@ def other(cells: str, *which: int) -> str:
     return "".join(found)
 
 
-# ------------------------------------------------------------------------------------------------------ without a run
-
-
 def test_without_a_run_the_puzzle_is_shown():
     found = frame(PUZZLE, None, piece)
     assert not found.started
@@ -45,23 +42,18 @@ def test_conflicts_while_a_puzzle_is_entered():
     assert entered("5" + "0" * 9 + "5" + "0" * 70).conflicts == ((0, 10),)  # in one box
 
 
-# ------------------------------------------------------------------------------------------------------------- frames
-
-
 def test_states_of_cells_go_with_those_of_the_canvas():
     script = Script().step(SOLVED, {2, 3, 5}, {4: {"1": 0.4, "7": 0.35, "2": 0.25}})
     script.step(SOLVED, {2, 3}, {4: {"1": 0.4, "7": 0.35, "2": 0.25}, 6: {"9": 0.7, "1": 0.3}})
     found = shown(script)
-    assert found.cells[2].state == CellState.SETTLED
-    assert found.cells[2].digit == SOLVED[2]
-    assert found.cells[5].state == CellState.TAKEN_BACK
-    assert found.cells[5].digit == SOLVED[5]
-    assert found.cells[5].text == NOISE  # but not what stands there
-    assert found.cells[5].times_taken_back == 1
-    assert found.cells[4].state == CellState.NOISE
-    assert found.cells[4].digit == ""
-    assert found.cells[6].state == CellState.CANDIDATE
-    assert found.cells[6].digit == "9"
+    for cell, state, digit in (
+        (2, CellState.SETTLED, SOLVED[2]),
+        (5, CellState.TAKEN_BACK, SOLVED[5]),
+        (4, CellState.NOISE, ""),
+        (6, CellState.CANDIDATE, "9"),
+    ):
+        assert (found.cells[cell].state, found.cells[cell].digit) == (state, digit)
+    assert (found.cells[5].text, found.cells[5].times_taken_back) == (NOISE, 1)
     assert shown(Script().step(SOLVED, {2}, {})).cells[2].state == CellState.ACCEPTED
     assert (found.step, found.steps, found.accepted) == (1, 2, 2)
     assert found.entropy == pytest.approx(0.5)  # of the 81 cells alone
@@ -114,9 +106,6 @@ def test_cells_beyond_the_canvas_or_its_text_stay_empty():
     assert ended.cells[36].text == ""
     assert ended.verdict is not None
     assert ended.verdict.kind == "incomplete"
-
-
-# ------------------------------------------------------------------------------------------------------------ verdict
 
 
 def committed(cells: str, puzzle: str = PUZZLE) -> SolveFrame:

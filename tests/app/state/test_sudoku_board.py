@@ -1,4 +1,4 @@
-"""The puzzle being entered: cells, cursor, history, pasting, what is wrong with it."""
+"""The puzzle being entered: cells, cursor, history, pasting, and its faults."""
 
 from __future__ import annotations
 
@@ -27,9 +27,6 @@ def ruled(ruler: str, blank: str = ".", left: str = "") -> str:
     return "\n".join([*lines, ruler])
 
 
-# ------------------------------------------------------------------------------------------------------------ board
-
-
 def test_a_board_is_81_digits():
     assert EMPTY.is_empty
     assert BOARD.givens == 30
@@ -42,9 +39,6 @@ def test_a_board_is_81_digits():
 @pytest.mark.parametrize(("givens", "expected"), [(29, "hard"), (30, "medium"), (39, "medium"), (40, "easy")])
 def test_the_bins(givens, expected):
     assert Board(SOLVED[:givens].ljust(SIZE, BLANK)).bin == expected
-
-
-# ------------------------------------------------------------------------------------------------------------ entry
 
 
 def test_digits_are_written_and_cleared_and_every_change_can_be_undone():
@@ -93,9 +87,6 @@ def test_a_pasted_text_is_81_cells_in_a_line_or_in_nine():
         assert board_in(text) is None
 
 
-# --------------------------------------------------------------------------------------------------------- checking
-
-
 @pytest.mark.parametrize(
     ("cells", "kind", "said", "runs"),
     [
@@ -118,7 +109,7 @@ def test_what_is_wrong_with_a_board_is_one_sentence(cells, kind, said, runs):
 
 
 def test_the_solver_gives_up_in_time():
-    # Thirteen solutions far apart: to tell that takes a plain search minutes.
+    # Thirteen solutions far apart: a plain search takes minutes to find that.
     board = Board(".....6....59.....82....8....45........3........6..3.54...325..6..................".replace(".", "0"))
     assert solutions(board.cells) is None
     found = check(board)

@@ -1,4 +1,4 @@
-"""Which model is recommended for which computer, by the memory that the engine's own plans count."""
+"""The recommended model for a computer, by the memory that the engine's own plans count."""
 
 from __future__ import annotations
 
