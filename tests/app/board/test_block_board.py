@@ -16,8 +16,6 @@ from app.state.sudoku.placing import Placed
 from app.state.sudoku.solve_frame import POSITIONS
 from tests.app.sudoku.scripted import LENGTH, PUZZLE, SOLVED, Script, piece
 
-pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
-
 
 @pytest.fixture
 def board(qtbot) -> BlockBoard:
@@ -37,19 +35,19 @@ def corner(board: BlockBoard, cell: int) -> QPoint:
 
 
 def test_cells_go_by_their_positions(board, qtbot):
-    told: list[int] = []
-    board.positionSelected.connect(told.append)
+    selected: list[int] = []
+    board.positionSelected.connect(selected.append)
     qtbot.mouseClick(board, Qt.MouseButton.LeftButton, pos=corner(board, 10))
-    assert told == [11]  # a line break stands between
+    assert selected == [11]  # a line break stands between
     board.select_position(9)  # the line break itself
-    assert (board.selected, told) == (-1, [11])  # another view's selection is not answered
+    assert (board.selected, selected) == (-1, [11])  # another view's selection is not answered
     board.select_position(POSITIONS[80])
     assert board.selected == 80
     board.setFocus()
     qtbot.keyClick(board, Qt.Key.Key_Left)
-    assert told == [11, POSITIONS[79]]
+    assert selected == [11, POSITIONS[79]]
     qtbot.keyClick(board, Qt.Key.Key_Escape)
-    assert told[-1] == -1
+    assert selected[-1] == -1
     pointed: list[int] = []
     board.positionHovered.connect(pointed.append)
     board.point_at(12)
@@ -73,12 +71,10 @@ def test_a_figure_colours_the_cells(board):
 def test_the_legend_says_what_the_colours_mean(qtbot):
     pane = BoardPane()
     qtbot.addWidget(pane)
-    assert "possible, by size" in pane.legend.words
+    assert {"possible, by size", "given"} <= set(pane.legend.words)
     pane.set_heat(Heat(np.zeros(LENGTH, np.float32), "entropy", "0", "1.2 nats"))
     assert pane.legend.words == ["entropy, 0 to 1.2 nats"]
     pane.grab()
-    pane.set_heat(None)
-    assert "given" in pane.legend.words
 
 
 def test_a_cell_is_named_by_its_row_and_column_where_it_is_on_a_board():

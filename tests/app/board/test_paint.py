@@ -1,4 +1,4 @@
-"""Where a board's cells stand and how they look: geometry, states, pencil marks, changed givens."""
+"""Geometry and looks of a board's cells: states, pencil marks, changed givens."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from app.board.geometry import BoardGeometry
 from app.board.glyphs import BoardGlyphs
 from app.board.paint import paint_sample, texts
 from app.canvas.geometry import Rect
-from app.design.tokens import DARKROOM, PAPER
+from app.design.tokens import DARKROOM
 from app.state.run.canvas import CellState
 from app.state.sudoku.board import SIZE
 from app.state.sudoku.solve_frame import PencilMark, ShownCell, SolveFrame, frame
+from tests.app.canvas.pointing import THEMES
 from tests.app.sudoku.scripted import NOISE, PUZZLE, SOLVED, Script, piece
-
-THEMES = pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: theme.name)
 
 
 def shown(script: Script) -> SolveFrame:
@@ -68,24 +67,25 @@ def sample(cell: ShownCell, theme, size: int) -> QImage:
     return image
 
 
+def assert_all_differ(kinds: dict[str, ShownCell], theme, size: int) -> None:
+    painted = {name: sample(cell, theme, size) for name, cell in kinds.items()}
+    for one, two in itertools.combinations(painted, 2):
+        assert painted[one] != painted[two], (one, two)
+
+
 @THEMES
 @pytest.mark.parametrize("size", [29, 60, 96])
 @pytest.mark.usefixtures("qapp")
 def test_every_state_looks_other_than_every_other(theme, size):
-    painted = {name: sample(cell, theme, size) for name, cell in KINDS.items()}
-    for one, two in itertools.combinations(painted, 2):
-        assert painted[one] != painted[two], (one, two)
+    assert_all_differ(KINDS, theme, size)
 
 
 @pytest.mark.usefixtures("qapp")
 def test_states_differ_in_shape_and_not_in_colour_alone():
-    """With all inks alike every state but one still stands apart: a candidate and a settled digit differ in ink."""
+    """Every state but one stands apart in one ink: a candidate and a settled digit differ in ink alone."""
     one_ink = dict.fromkeys(("candidate", "accepted", "taken_back", "settled", "given", "conflict", "noise"), "#ffffff")
     theme = replace(DARKROOM, **one_ink)
-    kinds = {name: cell for name, cell in KINDS.items() if name != "candidate"}
-    painted = {name: sample(cell, theme, 60) for name, cell in kinds.items()}
-    for one, two in itertools.combinations(painted, 2):
-        assert painted[one] != painted[two], (one, two)
+    assert_all_differ({name: cell for name, cell in KINDS.items() if name != "candidate"}, theme, 60)
 
 
 @pytest.mark.usefixtures("qapp")
@@ -94,23 +94,17 @@ def test_a_pencil_mark_is_as_large_as_it_is_likely_and_has_its_place():
     marks = {2: {"1": 0.45, "9": 0.3, "5": 0.05}, 3: {"6": 0.9, "1": 0.1}}
     drawn = texts(grid, shown(Script().step(SOLVED, set(), marks)), DARKROOM, BoardGlyphs())
 
-    def of_cell(index: int) -> dict[str, tuple[int, float, float]]:
-        found = [item for item in drawn if grid.cell_at(item.x, item.y) == index]
-        return {item.text: (item.face.size, item.x, item.y) for item in found}
-
-    undecided = of_cell(2)
+    undecided, likely = (
+        {item.text: (item.face.size, item.x, item.y) for item in drawn if grid.cell_at(item.x, item.y) == cell}
+        for cell in (2, 3)
+    )
     assert undecided["1"][0] > undecided["9"][0] > undecided["5"][0]
     assert undecided["1"][1] < undecided["5"][1] < undecided["9"][1]
     assert undecided["1"][2] < undecided["5"][2] < undecided["9"][2]
     assert undecided[NOISE][0] < undecided["1"][0]  # the noise that stands there is small
-    likely = of_cell(3)
     assert likely["6"][0] > 2 * likely["1"][0]
-    assert likely["6"][1:] == (middle_of(grid, 3))
-
-
-def middle_of(grid: BoardGeometry, cell: int) -> tuple[float, float]:
-    rect = grid.rect_of(cell)
-    return rect.x + rect.width / 2, rect.y + rect.height / 2
+    rect = grid.rect_of(3)
+    assert likely["6"][1:] == (rect.x + rect.width / 2, rect.y + rect.height / 2)
 
 
 @pytest.mark.usefixtures("qapp")

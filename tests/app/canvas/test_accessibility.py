@@ -1,4 +1,4 @@
-"""The canvas as assistive technology meets it."""
+"""The canvas for assistive technology."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from PySide6.QtGui import QAccessible
 from app.inspector.canvas.canvas import InspectorCanvas
 from app.player.player import Player
 from app.state.run.canvas import CellState
+from tests.app.canvas.pointing import shown
 from tests.app.inspector.made_up import LENGTH, Recorded, run
 
 NAME, DESCRIPTION = QAccessible.Text.Name, QAccessible.Text.Description
@@ -21,12 +22,9 @@ def canvas(qtbot) -> InspectorCanvas:
     player = Player()
     made = InspectorCanvas(player)
     player.setParent(made)
-    qtbot.addWidget(made)
-    made.resize(700, 400)
-    made.show()
+    shown(qtbot, made, 700, 400)
     player.open(Recorded(run(1)))
     player.go(3)
-    made.player_for_test = player
     return made
 
 
@@ -35,6 +33,8 @@ def test_a_table_of_cells_in_words(canvas):
     assert table.role() == QAccessible.Role.Table
     assert table.text(NAME) == "Canvas at this step"
     assert "accepted" in table.text(DESCRIPTION)
+    parent = table.parent()
+    assert any(parent.child(place).role() == table.role() for place in range(parent.childCount()))
     assert table.childCount() == LENGTH
     view, columns = canvas.view, canvas.view.grid.columns
     for index in range(LENGTH):
@@ -56,7 +56,7 @@ def test_a_table_of_cells_in_words(canvas):
 def test_it_follows_the_frame_and_the_selection(canvas):
     table = QAccessible.queryAccessibleInterface(canvas.view)
     assert table.child(8).text(NAME).endswith("taken back")
-    player = canvas.player_for_test
+    player = canvas.findChild(Player)
     player.go(0)
     assert table.child(8).text(NAME).endswith("noise")
     assert table.focusChild() is None
@@ -64,13 +64,6 @@ def test_it_follows_the_frame_and_the_selection(canvas):
     assert table.focusChild() is table.child(8)
     assert table.child(8).state().selected
     assert not table.child(7).state().selected
-
-
-def test_the_parent_knows_it(canvas):
-    table = QAccessible.queryAccessibleInterface(canvas.view)
-    parent = table.parent()
-    children = [parent.child(place) for place in range(parent.childCount())]
-    assert any(child.role() == QAccessible.Role.Table for child in children)
 
 
 @pytest.mark.usefixtures("qapp")

@@ -1,12 +1,12 @@
-"""What every grid of cells does by itself, on a grid of nine letters that is neither a canvas nor a board."""
+"""Every grid of cells, by a grid of nine letters that is neither a canvas nor a board."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import pytest
-from PySide6.QtCore import QAbstractAnimation, QEvent, QPoint, QPointF, QRect, Qt
-from PySide6.QtGui import QColor, QHelpEvent, QMouseEvent, QPainter
+from PySide6.QtCore import QAbstractAnimation, QEvent, QPoint, QRect, Qt
+from PySide6.QtGui import QColor, QHelpEvent, QPainter
 from PySide6.QtWidgets import QToolTip
 from pytestqt.qtbot import QtBot
 
@@ -14,9 +14,7 @@ from app.canvas.geometry import Rect
 from app.canvas.grid_view import GridView
 from app.design import motion
 from app.state.run.canvas import CellState
-
-# Said by the offscreen platform whenever a window or a tool tip is shown.
-pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+from tests.app.canvas.pointing import move, shown
 
 SIDE = 40
 
@@ -56,17 +54,7 @@ class LetterView(GridView):
 
 @pytest.fixture
 def view(qtbot: QtBot) -> LetterView:
-    made = LetterView()
-    qtbot.addWidget(made)
-    made.resize(3 * SIDE, 3 * SIDE)
-    made.show()
-    return made
-
-
-def move(view: LetterView, x: int, y: int) -> None:
-    none = Qt.MouseButton.NoButton
-    where = QPointF(x, y)
-    view.mouseMoveEvent(QMouseEvent(QEvent.Type.MouseMove, where, where, none, none, Qt.KeyboardModifier.NoModifier))
+    return shown(qtbot, LetterView(), 3 * SIDE, 3 * SIDE)
 
 
 def test_pointing_and_selecting(view: LetterView, qtbot: QtBot) -> None:
@@ -75,7 +63,7 @@ def test_pointing_and_selecting(view: LetterView, qtbot: QtBot) -> None:
     view.cellHovered.connect(hovered.append)
     view.cellSelected.connect(selected.append)
     for x, y in ((50, 10), (52, 12), (10, 90), (500, 10)):
-        move(view, x, y)
+        move(view, QPoint(x, y))
     view.leaveEvent(QEvent(QEvent.Type.Leave))
     assert hovered == [1, 6, -1]
     qtbot.mouseClick(view, Qt.MouseButton.LeftButton, pos=QPoint(50, 50))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from PySide6.QtGui import QColor, QImage
+from PySide6.QtGui import QColor
 
 from app.canvas.heat import NONE, Heat, places
 from app.canvas.view import CanvasView
 from app.design import themes
-from app.design.tokens import DARKROOM, PAPER, entropy_color
+from app.design.tokens import entropy_color
 from app.state.run.canvas import BlockState
+from tests.app.canvas.pointing import THEMES, pixels
 
 LENGTH = 8
 
@@ -31,14 +32,14 @@ def view(qtbot) -> CanvasView:
 
 def ground(view: CanvasView, index: int) -> QColor:
     x, y, w, _ = view.grid.rect_of(index)
-    return view.grab().toImage().convertToFormat(QImage.Format.Format_RGB32).pixelColor(x + w - 2, y + 2)
+    return pixels(view).pixelColor(x + w - 2, y + 2)
 
 
 def test_places_on_the_ramp():
     assert places(np.array([0, 0.5, 1, 2, -1, np.nan], np.float32), 64) == [0, 32, 64, 64, 0, NONE]
 
 
-@pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: theme.name)
+@THEMES
 def test_cells_take_the_colour_of_their_share(view, theme):
     themes.publish(theme)
     view.set_heat(heat_of(0, 0.25, 0.5, 0.75, 1, np.nan, np.nan, 0))

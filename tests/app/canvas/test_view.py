@@ -1,4 +1,4 @@
-"""The canvas widget: layout, painting, pointing, keys and motion."""
+"""The canvas widget: layout, painting, keys and motion."""
 
 from __future__ import annotations
 
@@ -7,26 +7,22 @@ from itertools import product
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QAbstractAnimation, QEvent, QPoint, QRect, QSize, Qt
+from PySide6.QtCore import QAbstractAnimation, QEvent, QRect, Qt
 from PySide6.QtGui import QColor, QHelpEvent, QImage, QPainter
 from PySide6.QtWidgets import QToolTip
 
 from app.canvas.geometry import GAP, MARGIN, Geometry
 from app.canvas.glyphs import CellGlyphs, Glyph, glyph_of
-from app.canvas.heat import Heat
 from app.canvas.paint import SLOT, PaintOptions, paint_block
 from app.canvas.view import CanvasView
-from app.design import motion, themes
+from app.design import motion
 from app.design.fonts import canvas_font
-from app.design.tokens import DARKROOM, PAPER, entropy_color
+from app.design.tokens import DARKROOM
 from app.state.run.canvas import BlockState, CanvasState, CellState
 from engine import CanvasCommitted, CanvasStarted, Event, StepFinished
+from tests.app.canvas.pointing import THEMES, middle, pixels
 from tests.looping import looped
 
-# Said by the offscreen platform whenever a window or a tool tip is shown.
-pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
-
-THEMES = pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: theme.name)
 LENGTH = 24
 
 
@@ -78,13 +74,6 @@ def show(view: CanvasView, block: BlockState) -> None:
     view.resize(640, view.heightForWidth(640))
 
 
-def pixels(view: CanvasView) -> QImage:
-    return view.grab().toImage().convertToFormat(QImage.Format.Format_RGB32)
-
-
-# -------------------------------------------------------------------------------------------------------- geometry
-
-
 @looped("count, width, columns", product([1, 7, 64, 81, 96, 256], [60, 333, 640, 1400], [None, 1, 9]))
 def test_hit_testing_goes_in_both_directions(count, width, columns):
     grid = Geometry.from_width(width, count, 18, 32, columns=columns)
@@ -124,15 +113,12 @@ def test_cells_glide_to_their_lines_and_stay_there(qtbot, view):
     halfway = view.grid.moving_from(before, 0.5)
     for old, now, final in zip(before.cells, halfway.cells, view.grid.cells, strict=True):
         assert (now.x, now.y) == (old.x + round((final.x - old.x) / 2), old.y + round((final.y - old.y) / 2))
-    assert len(running(view)) == 2  # the tint of what was accepted, and the way
+    assert len(running(view)) == 2  # the tint of what was accepted, and the glide
     qtbot.waitUntil(lambda: not running(view))
     for step, starts in ((1, 9), (2, 11), (3, 11)):  # what is doubted stays, what is accepted comes
         view.set_block(block_at(step, events))
         assert len(view.grid.starts) == starts
     assert view.grid.moving_from(before, 1.0).cells == view.grid.cells
-
-
-# -------------------------------------------------------------------------------------------------------- glyphs
 
 
 @pytest.mark.parametrize(
@@ -176,16 +162,13 @@ def test_any_piece_is_painted_and_explained(view, piece):
     assert view.cell_text(0)[0].startswith("Position 0: ")
 
 
-def test_letters_get_narrow_cells_and_words_wide_ones(view):
+def test_cells_are_as_wide_as_their_words_and_do_not_shrink_while_a_block_develops(view):
     show(view, block_at(2))
     narrow = view.grid.cell_width
     view.set_piece(lambda token: " word" + letter(token))
     assert view.grid.cell_width > 3 * narrow
     view.set_piece(letter)
     assert view.grid.cell_width == narrow
-
-
-def test_cells_do_not_shrink_while_a_block_develops(view):
     view.set_piece(lambda token: letter(token) * (1 + token % 7))
     events = script()
     widths = []
@@ -195,9 +178,6 @@ def test_cells_do_not_shrink_while_a_block_develops(view):
     assert widths == sorted(widths)
     view.set_block(block_at(-1, events))
     assert view.grid.cell_width == widths[-1], "nor while it is looked back on"
-
-
-# -------------------------------------------------------------------------------------------------------- painting
 
 
 def cell_image(state: CellState, theme) -> QImage:
@@ -231,19 +211,15 @@ def cell_image(state: CellState, theme) -> QImage:
     return image
 
 
-def shape(image: QImage, theme) -> bytes:
-    """Which pixels are not background, whatever their colour."""
-    ground = QColor(theme.surface_sunken).rgb()
-    return bytes(image.pixel(x, y) != ground for y in range(image.height()) for x in range(image.width()))
-
-
 @THEMES
 def test_states_differ_in_shape_not_only_in_colour(theme):
     images = {state: cell_image(state, theme) for state in CellState}
     assert images[CellState.CANDIDATE] != images[CellState.SETTLED]
-    shapes = {state: shape(image, theme) for state, image in images.items()}
-    # Candidate and settled share theirs: settled ink is told by its weight against the surface.
-    del shapes[CellState.SETTLED]
+    shapes = {}
+    for state, image in images.items():
+        pixel = product(range(image.height()), range(image.width()))
+        shapes[state] = bytes(image.pixel(x, y) != QColor(theme.surface_sunken).rgb() for y, x in pixel)
+    del shapes[CellState.SETTLED]  # a candidate's, in an ink of another weight
     assert len(set(shapes.values())) == len(shapes)
     assert sum(shapes[CellState.PADDING]) < sum(shapes[CellState.NOISE]) < sum(shapes[CellState.CANDIDATE])
 
@@ -266,23 +242,6 @@ def test_slots_are_framed_named_and_explained(view):
     assert pixels(view) == plain
 
 
-@THEMES
-def test_a_figure_has_the_colour_of_the_scale(view, theme):
-    themes.publish(theme)
-    block = block_at(2)
-    show(view, block)
-    view.set_heat(Heat(block.entropy / block.entropy.max(), "entropy", "0", "most"))
-    image = pixels(view)
-    ratio = image.devicePixelRatio()
-    for index in range(LENGTH):
-        x, y, w, h = view.grid.rect_of(index)
-        found = image.pixelColor(round((x + w - 2.5) * ratio), round((y + h / 2 + 0.5) * ratio))
-        wanted = entropy_color(float(block.entropy[index] / block.entropy.max()), theme)
-        distance = max(abs(found.red() - wanted.red()), abs(found.green() - wanted.green()))
-        if view.block.cell(index, True).state != CellState.TAKEN_BACK:
-            assert max(distance, abs(found.blue() - wanted.blue())) <= 8, index  # the scale is painted in 64 steps
-
-
 def test_raw_and_calm_show_different_tokens(view):
     show(view, block_at(2))
     calm = pixels(view)
@@ -292,24 +251,10 @@ def test_raw_and_calm_show_different_tokens(view):
     assert view.cell_text(LENGTH - 1)[0] == f"Position {LENGTH - 1}: 'g'"
 
 
-# -------------------------------------------------------------------------------------------------------- size
-
-
-def test_empty_canvas_teaches(view):
+def test_keys_move_the_selection_which_outlives_steps_and_falls_with_the_canvas(view, qtbot):
     view.set_block(None)
-    assert pixels(view).size() == QSize(640, view.height()) * view.devicePixelRatio()
     assert view.accessibleDescription() == "Empty canvas."
     assert view.grid.cell_at(MARGIN + 2, MARGIN + 2) == -1
-
-
-# -------------------------------------------------------------------------------------------------------- pointing
-
-
-def centre(view: CanvasView, index: int) -> QPoint:
-    return QRect(*view.grid.rect_of(index)).center()
-
-
-def test_keys_move_the_selection(view, qtbot):
     show(view, block_at(1))
     view.setColumns(8)
     path = [
@@ -330,17 +275,10 @@ def test_keys_move_the_selection(view, qtbot):
     for key, wanted in path:
         qtbot.keyClick(view, key)
         assert view.selected == wanted, key
-
-
-def test_selection_outlives_steps_and_falls_with_the_canvas(view):
-    events = script()
-    show(view, block_at(0, events))
     view.selected = 7
-    view.set_block(block_at(1, events))
+    view.set_block(block_at(2))
     assert view.selected == 7
-    view.set_block(block_at(0, script(8)))
-    assert view.selected == -1
-    view.selected = 99
+    view.set_block(block_at(0, script(7)))
     assert view.selected == -1
 
 
@@ -349,14 +287,14 @@ def test_the_legend_says_what_its_words_mean(view):
     tips = [view.legend_tip(QRect(*rect).center()) for rect in view.grid.legend]
     assert len(set(tips)) == len(tips) >= 5
     assert "Sure enough to stay at this step" in tips
-    assert view.legend_tip(centre(view, 8)) == ""
+    assert view.legend_tip(middle(view, 8)) == ""
     where = QRect(*view.grid.legend[0]).center()
     view.event(QHelpEvent(QEvent.Type.ToolTip, where, view.mapToGlobal(where)))
     assert QToolTip.text() == tips[0]
     QToolTip.hideText()
 
 
-def test_the_tool_tip_has_everything(view):
+def test_a_cell_in_words_has_everything(view):
     show(view, block_at(2))
     assert view.cell_text(8) == [
         "Position 8: 'm'",
@@ -365,16 +303,8 @@ def test_the_tool_tip_has_everything(view):
         "Accepted at 2 steps",
         "Taken back 1 time",
     ]
-    view.set_piece(lambda _: "<b>")
-    where = centre(view, 8)
-    view.event(QHelpEvent(QEvent.Type.ToolTip, where, view.mapToGlobal(where)))
-    assert "<b>" in QToolTip.text()
-    QToolTip.hideText()
     with pytest.raises(IndexError):
         CanvasView().cell_text(0)
-
-
-# -------------------------------------------------------------------------------------------------------- change
 
 
 def running(view: CanvasView) -> list[QAbstractAnimation]:
@@ -386,14 +316,11 @@ def test_a_change_fades_and_ends(view, qtbot):
     motion.set_reduced(False)
     events = script()
     show(view, block_at(1, events))
-    still = pixels(view)
     view.set_block(block_at(2, events))
     assert len(running(view)) == 1
     tinted = pixels(view)
     qtbot.waitUntil(lambda: not running(view), timeout=2000)
     settled = pixels(view)
-    assert tinted != settled
-    assert still != settled
     x, y, _, _ = view.grid.rect_of(8)  # taken back at this step
     assert tinted.pixelColor(x + 4, y + 4) != QColor(DARKROOM.surface_sunken)
     assert settled.pixelColor(x + 4, y + 4) == QColor(DARKROOM.surface_sunken)

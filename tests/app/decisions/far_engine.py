@@ -1,4 +1,4 @@
-"""A stand-in for a model elsewhere that tells probabilities and no canvas."""
+"""A stand-in for a model elsewhere that sends probabilities and no canvas."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ class FarEngine(FakeEngine):
         super().__init__()
         self.able = Capabilities(decisions=True)
         self.problem = ""
-        self.mass = 1.0
 
     def load_model(self, path: str, *options: Any, **more: Any) -> Any:
         model = super().load_model(path, *options, **more)
@@ -44,7 +43,7 @@ class FarEngine(FakeEngine):
             rows = []
             for question in request.decision.questions:
                 others = len(question.options) - 1
-                shares = np.array([0.9, *[0.1 / others] * others], dtype=np.float32) * self.mass
+                shares = np.array([0.9, *[0.1 / others] * others], dtype=np.float32)
                 rows.append(np.log(shares))
             yield RunAdvanced(request.run_id, SlotsRead(0, tuple(rows), (True,) * len(rows)))
             yield RunAdvanced(request.run_id, GenerationFinished("eos", nothing, 0, 0, 0.0))

@@ -1,4 +1,4 @@
-"""The page with a stand-in engine: what cannot be asked, what fails, what is remembered, a model without a canvas."""
+"""The page with a stand-in engine: refusals, failures, its memory, and a model without a canvas."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from app.decisions.controller import NAME, DecisionsController, read_questions
 from app.state.decisions.drafts import QuestionDraft, samples
 from engine import GAPS
 from engine.tasks.decisions.questions import Option, YesNo
+from tests.app.canvas.pointing import shown
 from tests.app.decisions.far_engine import FarEngine
 
 Open = Callable[..., AppContext]
+Opened = Callable[..., DecisionsController]
 
 
 @pytest.fixture
 def fake() -> FarEngine:
-    """In place of the usual stand-in."""
+    """Takes the place of the usual stand-in."""
     return FarEngine()
 
 
 @pytest.fixture
-def opened(qtbot: QtBot, open_context: Open) -> Callable[..., DecisionsController]:
+def opened(qtbot: QtBot, open_context: Open) -> Opened:
     """Opens the page, with a model or without."""
 
     def open_page(**options: str | None) -> DecisionsController:
         made = DecisionsController(open_context(**options))
-        qtbot.addWidget(made.page)
-        made.page.resize(1000, 700)
-        made.page.show()
+        shown(qtbot, made.page, 1000, 700)
         return made
 
     return open_page
@@ -43,9 +43,8 @@ def idle(qtbot: QtBot, page: DecisionsController) -> None:
     qtbot.waitUntil(lambda: not page.is_busy)
 
 
-def test_without_a_model_one_is_offered(qtbot: QtBot, opened: Callable[..., DecisionsController]) -> None:
-    page = opened(model=None)
-    one = page.page
+def test_without_a_model_one_is_offered(qtbot: QtBot, opened: Opened) -> None:
+    one = opened(model=None).page
     assert not one.decide.isEnabled()
     assert one.message.text() != ""
     one.load.click()
@@ -54,7 +53,7 @@ def test_without_a_model_one_is_offered(qtbot: QtBot, opened: Callable[..., Deci
 
 
 def test_a_small_model_that_was_not_trained_for_it_may_be_asked_and_another_is_offered(
-    qtbot: QtBot, opened: Callable[..., DecisionsController]
+    qtbot: QtBot, opened: Opened
 ) -> None:
     one = opened(model=GAPS).page
     qtbot.waitUntil(one.decide.isEnabled)
@@ -65,9 +64,7 @@ def test_a_small_model_that_was_not_trained_for_it_may_be_asked_and_another_is_o
     assert not one.load.isVisible()
 
 
-def test_a_model_that_cannot_decide_is_named(
-    qtbot: QtBot, fake: FarEngine, opened: Callable[..., DecisionsController]
-) -> None:
+def test_a_model_that_cannot_decide_is_named(qtbot: QtBot, fake: FarEngine, opened: Opened) -> None:
     fake.able = type(fake.able)()
     page = opened()
     one = page.page
@@ -77,9 +74,7 @@ def test_a_model_that_cannot_decide_is_named(
     assert not page.is_busy
 
 
-def test_a_model_elsewhere_reports_probabilities_and_no_canvas(
-    qtbot: QtBot, opened: Callable[..., DecisionsController]
-) -> None:
+def test_a_model_elsewhere_reports_probabilities_and_no_canvas(qtbot: QtBot, opened: Opened) -> None:
     page = opened()
     one = page.page
     before = one.strip.teaching.text()
@@ -94,13 +89,13 @@ def test_a_model_elsewhere_reports_probabilities_and_no_canvas(
     assert not one.strip.inspect.isVisible()
 
 
-def test_what_is_missing_is_named_before_anything_runs(opened: Callable[..., DecisionsController]) -> None:
+def test_what_is_missing_is_named_before_anything_runs(opened: Opened) -> None:
     page = opened()
     one = page.page
     one.column.state.setPlainText("  ")
     one.decide.click()
     assert one.column.problem.isVisible()
-    assert page.page.focusWidget() is one.column.state
+    assert one.focusWidget() is one.column.state
     one.column.state.setPlainText("Tom is here.")
     assert not one.column.problem.isVisible()
     one.questions.adders[0].click()
@@ -112,9 +107,7 @@ def test_what_is_missing_is_named_before_anything_runs(opened: Callable[..., Dec
     assert not page.is_busy
 
 
-def test_a_decision_that_fails_or_is_stopped_says_so(
-    qtbot: QtBot, fake: FarEngine, opened: Callable[..., DecisionsController]
-) -> None:
+def test_a_decision_that_fails_or_is_stopped_says_so(qtbot: QtBot, fake: FarEngine, opened: Opened) -> None:
     page = opened()
     one = page.page
     fake.problem = "the server has gone"
@@ -133,7 +126,7 @@ def test_a_decision_that_fails_or_is_stopped_says_so(
     assert one.questions.cards[0].answer is None
 
 
-def test_questions_are_remembered_between_starts(opened: Callable[..., DecisionsController]) -> None:
+def test_questions_are_remembered_between_starts(opened: Opened) -> None:
     page = opened()
     one = page.page
     one.column.examples.activated.emit(len(samples()) - 1)
@@ -156,7 +149,7 @@ def test_questions_are_remembered_between_starts(opened: Callable[..., Decisions
         assert read_questions(folder) is None
 
 
-def test_an_example_never_costs_one_s_own_questions(opened: Callable[..., DecisionsController]) -> None:
+def test_an_example_never_costs_one_s_own_questions(opened: Opened) -> None:
     page, done = opened(), list[tuple[str, str, Callable[[], object]]]()
     one = page.page
     page._context.done.connect(lambda *said: done.append(said))

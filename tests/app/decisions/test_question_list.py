@@ -13,14 +13,12 @@ from app.decisions.questions import QuestionEditor
 from app.state.decisions.drafts import QuestionDraft, samples
 from engine.tasks.decisions.answers import LabelRead, answer_of
 from engine.tasks.decisions.questions import Option
+from tests.app.canvas.pointing import shown
 
 
 @pytest.fixture
 def one(qtbot: QtBot) -> DecisionsPage:
-    made = DecisionsPage()
-    qtbot.addWidget(made)
-    made.resize(1000, 700)
-    made.show()
+    made = shown(qtbot, DecisionsPage(), 1000, 700)
     made.questions.show_drafts(samples()[0].drafts)
     return made
 

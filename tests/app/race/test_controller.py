@@ -1,4 +1,4 @@
-"""The Race page with a stand-in engine: which lanes there are, what is wrong with them, Stop, models beside."""
+"""The Race page with a stand-in engine: its lanes, their faults, Stop, and further models."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from app.race.controller import RaceController
 from app.state.race.prompts import LaneSpec
 from engine import BASE, MINI, WEDLM
 from engine.catalog import SMALL
+from tests.app.canvas.pointing import shown
 from tests.fake_engine import FakeEngine
 
 Open = Callable[..., AppContext]
@@ -21,16 +22,10 @@ SHORT = LaneSpec(MINI, changes={"max_denoising_steps": 2})
 
 @pytest.fixture
 def page(qtbot: QtBot, fake: FakeEngine, open_context: Open) -> RaceController:
-    """With two lanes that are told apart by a setting."""
+    """The page with two lanes that differ by a setting."""
     fake.decoders = ("autoregressive", "block_diffusion")
-    return opened(qtbot, open_context())
-
-
-def opened(qtbot: QtBot, context: AppContext) -> RaceController:
-    made = RaceController(context)
-    qtbot.addWidget(made.page)
-    made.page.resize(1000, 800)
-    made.page.show()
+    made = RaceController(open_context())
+    shown(qtbot, made.page, 1000, 800)
     return made
 
 

@@ -157,7 +157,7 @@ def test_the_key_is_kept_shown_and_renewed(qtbot: QtBot, open_window: Open, vaul
     width = page.card.copy_key.sizeHint().width()
     page.card.copy_key.click()
     assert page.card.copy_key.text() == "Copied"
-    assert page.card.copy_key.sizeHint().width() == width  # or all beside it would move
+    assert page.card.copy_key.sizeHint().width() == width  # or its neighbours would move
     assert QGuiApplication.clipboard().text() == key
     page.show_connecting()
     assert MASK in page.connect_panel.code.toPlainText()

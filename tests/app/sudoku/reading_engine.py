@@ -42,7 +42,7 @@ class ReadingEngine(SolverEngine):
         super().__init__()
         self.written = PUZZLE.replace("0", ".")
         self.doubts: tuple[int, ...] = ()
-        self.beside: list[str] = []  # what siblings were asked for, and that they were let go
+        self.loaded_by_siblings: list[str] = []  # and when they were unloaded
         self._first = first
         if first is not None:
             self.gate, self.able = first.gate, Capabilities(images=True)
@@ -55,12 +55,12 @@ class ReadingEngine(SolverEngine):
         if path == SIGHT:
             model.tokenizer = SignTokenizer()
         if self._first is not None:
-            self._first.beside.append(path)
+            self._first.loaded_by_siblings.append(path)
         return model
 
     def unload(self) -> Any:
         if self._first is not None:
-            self._first.beside.append("let go")
+            self._first.loaded_by_siblings.append("let go")
         return super().unload()
 
     def generate(

@@ -1,23 +1,19 @@
-"""The board widget: keys, mouse, clipboard, painting, motion, and what it says to assistive technology."""
+"""The board widget: keys, clipboard, painting, motion, and its words for assistive technology."""
 
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QAbstractAnimation, QCoreApplication, QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QAccessible, QGuiApplication, QImage, QKeyEvent, QMouseEvent
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QAbstractAnimation, QCoreApplication, QEvent, Qt
+from PySide6.QtGui import QAccessible, QGuiApplication, QKeyEvent
 
 from app.design import motion, themes
-from app.design.tokens import DARKROOM, PAPER, color
+from app.design.tokens import color
 from app.state.sudoku.board import EMPTY, Board
 from app.state.sudoku.solve_frame import SolveFrame, frame
 from app.sudoku.board.view import BoardView
+from tests.app.canvas.pointing import THEMES, middle, pixels
 from tests.app.sudoku.scripted import NOISE, PUZZLE, SOLVED, Script, piece
 
-# Said by the offscreen platform whenever a window or a tool tip is shown.
-pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
-
-THEMES = pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: theme.name)
 BOARD = Board(PUZZLE)
 NAME, DESCRIPTION = QAccessible.Text.Name, QAccessible.Text.Description
 CONTROL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
@@ -37,19 +33,7 @@ def shown(script: Script) -> SolveFrame:
     return frame(PUZZLE, script.block, piece)
 
 
-def pixels(view: QWidget) -> QImage:
-    return view.grab().toImage().convertToFormat(QImage.Format.Format_RGB32)
-
-
-def middle(view: BoardView, cell: int) -> QPoint:
-    rect = view.grid.rect_of(cell)
-    return QPoint(rect.x + rect.width // 2, rect.y + rect.height // 2)
-
-
-# -------------------------------------------------------------------------------------------------------------- keys
-
-
-def test_digits_arrows_and_clearing(view, qtbot):
+def test_digits_arrows_clearing_and_undo(view, qtbot):
     boards: list[Board] = []
     view.changed.connect(boards.append)
     for key in (Qt.Key.Key_5, Qt.Key.Key_Right, Qt.Key.Key_Down, Qt.Key.Key_7):
@@ -63,6 +47,16 @@ def test_digits_arrows_and_clearing(view, qtbot):
         assert view.board[10] == "0"
     assert len(boards) == 3 + 2 * 4
     assert boards[-1] == view.board
+    view.put("8")
+    for key, modifiers, digit in (
+        (Qt.Key.Key_Z, CONTROL, "0"),
+        (Qt.Key.Key_Z, CONTROL | SHIFT, "8"),
+        (Qt.Key.Key_Z, CONTROL, "0"),
+        (Qt.Key.Key_Y, CONTROL, "8"),
+        (Qt.Key.Key_Y, CONTROL, "8"),
+    ):
+        qtbot.keyClick(view, key, modifiers)
+        assert view.board[10] == digit
 
 
 def test_a_digit_counts_as_it_is_written_whatever_its_key():
@@ -72,20 +66,6 @@ def test_a_digit_counts_as_it_is_written_whatever_its_key():
         QCoreApplication.sendEvent(view, event)
         assert view.board[0] == "4"
         view.clear_all()
-
-
-def test_undo_and_redo_by_their_keys(view, qtbot):
-    qtbot.keyClick(view, Qt.Key.Key_1)
-    qtbot.keyClick(view, Qt.Key.Key_2)
-    qtbot.keyClick(view, Qt.Key.Key_Z, CONTROL)
-    assert view.board[0] == "1"
-    qtbot.keyClick(view, Qt.Key.Key_Z, CONTROL | SHIFT)
-    assert view.board[0] == "2"
-    qtbot.keyClick(view, Qt.Key.Key_Z, CONTROL)
-    qtbot.keyClick(view, Qt.Key.Key_Y, CONTROL)
-    assert view.board[0] == "2"
-    qtbot.keyClick(view, Qt.Key.Key_Y, CONTROL)
-    assert view.board[0] == "2"
 
 
 def test_shortcuts_of_the_window_wait_only_for_keys_the_board_takes(view):
@@ -107,26 +87,6 @@ def test_shortcuts_of_the_window_wait_only_for_keys_the_board_takes(view):
     assert taken(Qt.Key.Key_C, CONTROL)
 
 
-# --------------------------------------------------------------------------------------------------- mouse, clipboard
-
-
-def test_a_click_sets_the_cursor_and_the_pointer_is_reported(view, qtbot):
-    selected, hovered = [], []
-    view.cellSelected.connect(selected.append)
-    view.cellHovered.connect(hovered.append)
-    qtbot.mouseClick(view, Qt.MouseButton.LeftButton, pos=middle(view, 31))
-    qtbot.mouseClick(view, Qt.MouseButton.LeftButton, pos=QPoint(1, 1))  # beside the board
-    assert view.selected == 31
-    assert selected == [31]
-    where, none = QPointF(middle(view, 12)), Qt.MouseButton.NoButton
-    move = QMouseEvent(QEvent.Type.MouseMove, where, where, none, none, Qt.KeyboardModifier.NoModifier)
-    QCoreApplication.sendEvent(view, move)
-    view.leaveEvent(QEvent(QEvent.Type.Leave))
-    assert hovered[-2:] == [12, -1]
-    view.hovered = 99
-    assert view.hovered == -1
-
-
 def test_copy_and_paste_by_their_keys(view, qtbot):
     clipboard = QGuiApplication.clipboard()
     clipboard.setText(BOARD.text())
@@ -137,17 +97,10 @@ def test_copy_and_paste_by_their_keys(view, qtbot):
     assert clipboard.text() == BOARD.text()
     qtbot.keyClick(view, Qt.Key.Key_Z, CONTROL)
     assert view.board == EMPTY
-
-
-def test_what_is_no_puzzle_is_refused_and_nothing_is_lost(view, qtbot):
-    view.set_puzzle(BOARD)
     with qtbot.waitSignal(view.refused) as refused:
         view.paste_text("no puzzle")
     assert "no puzzle" in refused.args[0]
-    assert view.board == BOARD
-
-
-# --------------------------------------------------------------------------------------------------------- two manners
+    assert view.board == EMPTY
 
 
 def test_a_run_is_read_only_and_the_puzzle_waits_underneath(view, qtbot):
@@ -165,21 +118,15 @@ def test_a_run_is_read_only_and_the_puzzle_waits_underneath(view, qtbot):
     assert not view.is_read_only
     qtbot.keyClick(view, Qt.Key.Key_9)
     assert view.board[1] == "9"
-
-
-def test_another_puzzle_puts_a_run_away_and_can_be_undone(view):
     changes: list[Board] = []
     view.changed.connect(changes.append)
     view.set_frame(shown(Script()))
-    view.set_puzzle(BOARD)
-    view.set_puzzle(BOARD)
+    for _ in range(2):
+        view.set_puzzle(BOARD)  # another one puts the run away
     assert view.frame is None
     assert changes == [BOARD]
     view.undo()
-    assert view.board == EMPTY
-
-
-# ------------------------------------------------------------------------------------------------------------ painting
+    assert view.board[1] == "9"
 
 
 @THEMES
@@ -191,9 +138,6 @@ def test_conflicts_are_joined_by_a_line(view, theme):
     view.set_puzzle(Board("5" + "0" * 7 + "6" + "0" * 72))
     assert pixels(view).pixelColor(between) == color(theme.surface_sunken)
     assert with_line != color(theme.surface_sunken)
-
-
-# -------------------------------------------------------------------------------------------------------------- motion
 
 
 def fading(view: BoardView) -> bool:
@@ -214,9 +158,6 @@ def test_a_step_tints_what_it_locked_or_took_back_and_ends(view, qtbot):
     assert pixels(view) != tinted
     view.set_frame(first)  # going back shows no step
     assert not fading(view)
-
-
-# ----------------------------------------------------------------------------------------------------------- in words
 
 
 def test_cells_of_a_run_in_words(view):

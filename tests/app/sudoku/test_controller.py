@@ -24,8 +24,6 @@ from tests.app.sudoku.solver_engine import POSITIONS, SolverEngine
 
 from .conftest import Open, idle
 
-# ---------------------------------------------------------------------------------------------------------- one puzzle
-
 
 def test_one_click_solves_what_is_there_at_first_sight(qtbot: QtBot, open_sudoku: Open, fake: SolverEngine) -> None:
     opened = open_sudoku(MODEL, seed=7)
@@ -43,6 +41,13 @@ def test_one_click_solves_what_is_there_at_first_sight(qtbot: QtBot, open_sudoku
     assert fake.configs[-1].pinned == ()
     assert one.board.frame is not None
     assert one.board.frame.verdict is not None
+    opened.actions.run("sudoku-keep")
+    assert one.keeps_givens
+    one.column.solve.click()
+    idle(qtbot, opened)
+    givens = tuple((POSITIONS[cell], int(given) + 2) for cell, given in enumerate(SAMPLE) if given != "0")
+    assert fake.configs[-1].pinned == givens
+    assert one.column.run_facts.text().endswith(", given digits kept")
 
 
 def test_a_run_is_shown_step_by_step_and_scrubbed_afterwards(
@@ -106,7 +111,7 @@ def test_typing_takes_the_board_back(qtbot: QtBot, open_sudoku: Open, fake: Solv
     assert one.puzzle[2] == "4"
     fake.hold = True
     one.column.solve.click()
-    qtbot.keyClick(one.board, Qt.Key.Key_9)  # a run under way is not disturbed
+    qtbot.keyClick(one.board, Qt.Key.Key_9)  # a run in progress is not disturbed
     assert one.puzzle[2] == "4"
     fake.gate.release(10)
     idle(qtbot, opened)
@@ -118,32 +123,11 @@ def test_typing_takes_the_board_back(qtbot: QtBot, open_sudoku: Open, fake: Solv
     assert one.puzzle.is_empty
 
 
-def test_kept_digits_are_pinned_in_their_places(qtbot: QtBot, open_sudoku: Open, fake: SolverEngine) -> None:
-    opened = open_sudoku(MODEL)
-    page = opened.page
-    opened.actions.run("sudoku-keep")
-    assert page.keeps_givens
-    page.column.solve.click()
-    idle(qtbot, opened)
-    expected = tuple((POSITIONS[cell], int(given) + 2) for cell, given in enumerate(SAMPLE) if given != "0")
-    assert fake.configs[-1].pinned == expected
-    assert page.column.run_facts.text().endswith(", given digits kept")
-
-
-@pytest.mark.parametrize(
-    ("cells", "said"),
-    [
-        ("0" * 81, "Type or paste a puzzle, or generate one."),
-        ("55" + "0" * 79, "5 is twice in row 1: clear one of them."),
-    ],
-)
-def test_what_is_no_puzzle_is_not_run(
-    qtbot: QtBot, open_sudoku: Open, fake: SolverEngine, cells: str, said: str
-) -> None:
+def test_what_is_no_puzzle_is_not_run(qtbot: QtBot, open_sudoku: Open, fake: SolverEngine) -> None:
     opened = open_sudoku(MODEL)
     one = opened.page
-    one.board.set_puzzle(Board(cells))
-    qtbot.waitUntil(lambda: one.column.check.text() == said)
+    one.board.set_puzzle(Board("55" + "0" * 79))
+    qtbot.waitUntil(lambda: one.column.check.text() == "5 is twice in row 1: clear one of them.")
     assert not one.column.solve.isEnabled()
     opened.controller.solve()
     assert not opened.controller.is_busy
@@ -162,9 +146,6 @@ def test_a_failure_is_one_sentence_and_the_page_goes_on(qtbot: QtBot, open_sudok
     one.column.solve.click()
     idle(qtbot, opened)
     assert one.column.verdict.text().startswith("Solved")
-
-
-# ---------------------------------------------------------------------------------------------------------- models
 
 
 def test_where_the_model_cannot_write_a_board_the_small_ones_are_offered_and_solve_it(
@@ -220,9 +201,6 @@ def test_two_changes_of_the_adapter_in_a_row_are_both_shown(qtbot: QtBot, open_s
     qtbot.waitUntil(lambda: shown == ["my-adapter", "other-adapter"])
 
 
-# ---------------------------------------------------------------------------------------------------------- next steps
-
-
 def test_after_a_wrong_answer_another_seed_is_a_click_away(qtbot: QtBot, open_sudoku: Open, fake: SolverEngine) -> None:
     fake.wrong = (2, 3)
     opened = open_sudoku(MODEL, seed=7)
@@ -252,9 +230,6 @@ def test_a_race_is_asked_for_with_the_puzzle_and_two_models(open_sudoku: Open, m
     opened.page.board.set_puzzle(Board("0" * 81))
     opened.controller.race()
     assert len(asked) == 1
-
-
-# ---------------------------------------------------------------------------------------------------------- the rest
 
 
 def test_every_string_is_translated(qtbot: QtBot) -> None:

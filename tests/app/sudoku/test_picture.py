@@ -1,4 +1,4 @@
-"""A puzzle from a picture on the Sudoku page, with a stand-in engine: read, looked at, stopped, and what is none."""
+"""A puzzle from a picture on the Sudoku page, with a stand-in engine: read, checked, stopped, refused."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_chosen_picture_becomes_the_puzzle(
     assert note.thumb is not None
     assert note.words.text() == "3 cells are unsure: check them."
     assert one.board.cell_name(8) == "Row 1, column 9: 2, given, unsure"
-    assert (fake.beside, opened.context.model) == ([SIGHT, "let go"], model)
+    assert (fake.loaded_by_siblings, opened.context.model) == ([SIGHT, "let go"], model)
     for cell, digit in ((8, "2"), (3, "5")):  # confirmed, corrected
         one.board.selected = cell
         qtbot.keyClick(one.board, digit)
@@ -97,15 +97,15 @@ def test_stopped_midway_the_puzzle_stays(qtbot: QtBot, open_sudoku: Open, fake: 
     assert (one.puzzle.cells, one.board.shown.puzzle, one.board.entry.can_undo) == (SAMPLE, SAMPLE, False)
     assert one.column.check.text() == "One solution, 30 givens: medium."
     assert not one.column.note.isVisible()
-    assert fake.beside == [SIGHT, "let go"]
+    assert fake.loaded_by_siblings == [SIGHT, "let go"]
 
 
 @pytest.mark.parametrize(
     ("written", "doubts", "said"),
     [
-        ("." * 81, (), "No Sudoku could be read from the picture; choose one that shows a single printed grid."),
-        ("1" * 81, tuple(range(60)), "No Sudoku could be read from the picture; choose one that shows a single"),
-        (".........Three circles", (), "Row 2 could not be read from the picture; choose one that shows a single"),
+        ("." * 81, (), "No Sudoku could be read"),
+        ("1" * 81, tuple(range(60)), "No Sudoku could be read"),
+        (".........Three circles", (), "Row 2 could not be read"),
     ],
 )
 def test_a_picture_without_a_grid_is_a_sentence(
@@ -133,4 +133,4 @@ def test_what_is_no_picture_is_a_sentence(qtbot: QtBot, open_sudoku: Open, fake:
         idle(qtbot, opened)
         assert said in one.column.check.text()
     assert one.puzzle.cells == SAMPLE
-    assert fake.beside == []
+    assert fake.loaded_by_siblings == []

@@ -1,4 +1,4 @@
-"""What a start on Windows does before Qt, and a log that two windows write there."""
+"""A start on Windows before Qt, and a log that two windows write there."""
 
 from __future__ import annotations
 
