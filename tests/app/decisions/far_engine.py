@@ -28,7 +28,6 @@ class FarEngine(FakeEngine):
         return model
 
     def begin(self, request: RunRequest) -> Iterator[RunReply | PassWanted]:  # type: ignore[override]
-        assert request.decision is not None
         header = TraceHeader(ModelIdentity("far"), "", GenerationConfig(), 0, decision=request.decision)
         yield RunStarted(request.run_id, Trace(header=header, piece=str, is_special=lambda _token: False))
         if self.hold:

@@ -82,7 +82,6 @@ def test_a_model_elsewhere_reports_probabilities_and_no_canvas(qtbot: QtBot, ope
     assert one.stop.isVisible()
     idle(qtbot, page)
     for card in one.questions.cards:
-        assert card.answer is not None
         assert card.answer.best == 0
     assert one.strip.teaching.isVisible()
     assert one.strip.teaching.text() != before

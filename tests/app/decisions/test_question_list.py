@@ -24,9 +24,7 @@ def one(qtbot: QtBot) -> DecisionsPage:
 
 
 def editor_of(one: DecisionsPage, place: int) -> QuestionEditor:
-    editor = one.questions.cards[place].editor
-    assert editor is not None
-    return editor
+    return one.questions.cards[place].editor
 
 
 def test_a_question_is_written_by_hand_and_removed(qtbot: QtBot, one: DecisionsPage) -> None:

@@ -1,4 +1,4 @@
-"""The dialog: what it asks for is what is written; stopping, refusals, and the one thing it remembers."""
+"""The dialog writes what it asks for; stopping, refusals, and the one thing it remembers."""
 
 from __future__ import annotations
 
@@ -42,31 +42,22 @@ def pick(box: QComboBox, value: object) -> None:
     box.setCurrentIndex(box.findData(value))
 
 
-@pytest.mark.parametrize("format", FORMATS)
-def test_writes_every_format(
-    format: Any,
-    opened: Opened,
-    qtbot: Any,
-    tmp_path: Path,
-    settings: QSettings,
-    several: Trace,
-    monkeypatch: pytest.MonkeyPatch,
+def test_writes_the_format_that_is_chosen(
+    opened: Opened, qtbot: Any, tmp_path: Path, settings: QSettings, several: Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dialog = opened()
-    pick(dialog.format, format)
-    path = tmp_path / "run"
-    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
+    assert [dialog.format.itemData(place) for place in range(dialog.format.count())] == list(FORMATS)
+    pick(dialog.format, "gif")
+    path = tmp_path / "run.gif"
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path.with_suffix("")), ""))
     with qtbot.waitSignal(dialog.exported):
         dialog.go.click()
-    path = path.with_suffix(FORMATS[format].suffix)
-    assert path.stat().st_size > 1000
-    assert "Written" in dialog.message.text()
+    with Image.open(path) as image:
+        assert image.n_frames == len(Replay(several).frames)
+    assert dialog.message.text().startswith("Written")
     assert str(path) in dialog.message.text()
     assert settings.allKeys() == ["export/folder"]
     assert settings.value("export/folder") == str(tmp_path)
-    if format == "gif":
-        with Image.open(path) as image:
-            assert image.n_frames == len(Replay(several).frames)
 
 
 def test_starts_in_the_folder_of_the_last_time_with_a_name_without_the_prompt(
@@ -111,22 +102,21 @@ def test_what_is_asked_for_is_what_is_written(opened: Opened, qtbot: Any, tmp_pa
 
 
 def test_stopping_leaves_nothing_and_the_dialog_open(opened: Opened, tmp_path: Path) -> None:
-    for format in ("gif", "mp4"):
-        dialog = opened()
-        pick(dialog.format, format)
-        dialog.write(tmp_path / f"run.{format}")
-        assert dialog.is_busy
-        assert not dialog.format.isEnabled()
-        assert dialog.close_button.text() == "Cancel"
-        dialog._timer.stop()  # so that it is not done before it is stopped
-        while dialog.progress.value() <= 100:
-            dialog._slice()
-        dialog.close_button.click()
-        assert not dialog.is_busy
-        assert dialog.isVisible()
-        assert "Nothing was written" in dialog.message.text()
-        assert dialog.format.isEnabled()
-        assert list(tmp_path.iterdir()) == []
+    dialog = opened()
+    pick(dialog.format, "gif")
+    dialog.write(tmp_path / "run.gif")
+    assert dialog.is_busy
+    assert not dialog.format.isEnabled()
+    assert dialog.close_button.text() == "Cancel"
+    dialog._timer.stop()  # so that it is not done before it is stopped
+    while dialog.progress.value() <= 100:
+        dialog._slice()
+    dialog.close_button.click()
+    assert not dialog.is_busy
+    assert dialog.isVisible()
+    assert "Nothing was written" in dialog.message.text()
+    assert dialog.format.isEnabled()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_refusals_are_a_sentence(opened: Opened, qtbot: Any, tmp_path: Path) -> None:

@@ -139,19 +139,12 @@ def test_both_go_through_the_steps_together(page, compare):
         assert left.marks.tolist() == right.marks.tolist() == wanted.tolist()
         assert left.grid.cell_width == right.grid.cell_width
         assert left.grid.columns == right.grid.columns
+    page.player.select(9)
+    page.player.point(3)
+    assert (left.selected, left.hovered) == (right.selected, right.hovered) == (9, 3)
     assert compare.left.title.toolTip() == "made-up, seed 7"
     assert compare.right.title.toolTip() == "made-up, seed 8"
     assert compare.asked.text() == "What differs: seed: 7 and 8."
-
-
-def test_a_cell_is_lit_on_both_sides(page, compare, qtbot):
-    compare.set_other(Recorded(run(), header=asked(8)))
-    page.player.select(9)
-    assert (compare.left.view.selected, compare.right.view.selected) == (9, 9)
-    page.player.point(3)
-    assert (compare.left.view.hovered, compare.right.view.hovered) == (3, 3)
-    qtbot.keyClick(compare.right.view, Qt.Key.Key_Right)
-    assert page.player.place == 1  # the arrows are the page's
 
 
 def test_the_first_divergence_is_said_and_gone_to(page, compare):

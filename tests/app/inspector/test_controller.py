@@ -90,7 +90,6 @@ def test_a_kept_run_is_opened_and_is_in_the_tree(qtbot: QtBot, context: AppConte
     qtbot.waitUntil(lambda: len(offered(inspector)) == 2)
     inspector.page.welcome.runs.cards[0].click()
     assert context.navigator.calls == [("show_page", INSPECTOR)]  # type: ignore[attr-defined]
-    assert inspector.page.player.trace is not None
     assert inspector.page.player.trace.path == one
     qtbot.waitUntil(lambda: inspector.forks.tree.topLevelItemCount() == 1)
 
@@ -108,7 +107,6 @@ def test_a_new_run_opens_at_its_first_step_and_first_tab_and_a_fork_stays(
     assert (page.player.frame, page.side.currentIndex()) == (Frame(0, 0), CELL)
     page.side.setCurrentIndex(CHANGE)
     opened = page.player.trace
-    assert opened is not None
     parent = Parent(opened.header.id, 0, 0)
     page.follow_live(
         Trace(header=dataclasses.replace(opened.header, id="fork", parent=parent), piece=str, is_special=bool)

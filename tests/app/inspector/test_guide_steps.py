@@ -57,5 +57,4 @@ def test_the_recorded_run_is_what_the_steps_say() -> None:
     assert record.taken_back_counts[-1] > 0
     assert record.entropy[-1, CELL] > 0.5
     assert [solved[CELL] for solved in solutions(parse(trace.prompt))] == [DIGIT]
-    assert record.top_tokens is not None
     assert trace.piece(int(record.top_tokens[0, CELL, 0])) == DIGIT

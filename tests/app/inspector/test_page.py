@@ -25,7 +25,6 @@ from app.inspector.canvas.canvas import LAYERS, Seen, heat
 from app.inspector.cell.history import CellHistory
 from app.inspector.page import InspectorPage
 from app.player.player import NOTHING
-from app.state.run.canvas import CellState
 from app.state.run.replay import Frame
 from app.system.i18n import use
 from tests.app.canvas.pointing import THEMES, pixels
@@ -63,16 +62,6 @@ def test_opening_shows_the_end_and_closing_goes_back_to_the_offers(page, qtbot):
     assert page.canvas.view.block is None
 
 
-def test_a_run_without_a_canvas_is_no_trouble(page, qtbot):
-    page.open_trace(Recorded([]))
-    assert page.canvas.view.block is None
-    assert page.transport.frame.text() == ""
-    assert not page.transport.isEnabled()
-    for key in (Qt.Key.Key_Space, Qt.Key.Key_Right, Qt.Key.Key_End):
-        qtbot.keyClick(page, key)
-    page.grab()
-
-
 def test_follows_a_running_run(page, qtbot):
     events = run()
     trace = Recorded([])
@@ -88,16 +77,7 @@ def test_follows_a_running_run(page, qtbot):
     assert page.transport.timeline.maximum() == len(events) - 1
     assert "blocks: 2, steps: 8" in page.facts.text()
     page.overview.finish()
-
-
-def test_a_run_that_ends_early_says_why(page):
-    trace = Recorded(run())
-    trace.fail("The file ends in the middle of the run.")
-    page.open_trace(trace)
-    assert page.notice.isVisible()
-    assert page.notice.text() == "The file ends in the middle of the run."
-    page.open_trace(Recorded(run()))
-    assert not page.notice.isVisible()
+    assert page.overview[1].steps == STEPS
 
 
 def test_a_part_that_cannot_be_read_says_so_and_the_rest_is_shown(page):
@@ -110,16 +90,12 @@ def test_a_part_that_cannot_be_read_says_so_and_the_rest_is_shown(page):
     for place in range(len(page.player.replay.frames)):
         page.player.go(place)
         page.grab()
-
-
-def test_raw_and_calm(page, qtbot):
-    page.player.go(2)
-    raw = pixels(page.canvas.view)
-    qtbot.mouseClick(page.canvas.calm, Qt.MouseButton.LeftButton)
-    assert page.player.calm is True
-    assert pixels(page.canvas.view) != raw
-    qtbot.mouseClick(page.canvas.raw, Qt.MouseButton.LeftButton)
-    assert pixels(page.canvas.view) == raw
+    trace = Recorded(run())
+    trace.fail("The file ends in the middle of the run.")
+    page.open_trace(trace)
+    assert (page.notice.isVisible(), page.notice.text()) == (True, "The file ends in the middle of the run.")
+    page.open_trace(Recorded(run()))
+    assert not page.notice.isVisible()
 
 
 @THEMES
@@ -175,18 +151,6 @@ def test_a_second_opinion_is_shown_in_layer_tip_and_history(page):
     assert heat("causal", seen_at(page, 2)).words(3) == "Not read causally"
 
 
-def test_shift_goes_to_the_next_change_of_the_selected_cell(page, qtbot):
-    page.player.go(1)
-    page.player.select(8)
-    qtbot.keyClick(page, Qt.Key.Key_Right, Qt.KeyboardModifier.ShiftModifier)
-    assert page.player.frame.step == 1  # settled, having been accepted twice
-    qtbot.keyClick(page, Qt.Key.Key_Right, Qt.KeyboardModifier.ShiftModifier)
-    assert page.player.frame.step == 2
-    assert page.player.snapshot.states(calm=True)[8] == CellState.TAKEN_BACK
-    qtbot.keyClick(page, Qt.Key.Key_Left, Qt.KeyboardModifier.ShiftModifier)
-    assert page.player.frame.step == 1
-
-
 def focusable(page: InspectorPage) -> list[QWidget]:
     """Lists what takes keys, but for what is typed in or gone through with the arrows."""
     taking = (QLineEdit, QAbstractSpinBox, QTabBar, QTabWidget)
@@ -216,6 +180,16 @@ def test_keys_work_wherever_the_keyboard_is(page, qtbot):
     for key, wanted in path:
         qtbot.keyClick(page, key)
         assert page.player.place == wanted, key
+    page.player.go(1)
+    page.player.select(8)
+    for key, step in ((Qt.Key.Key_Right, 1), (Qt.Key.Key_Right, 2), (Qt.Key.Key_Left, 1)):
+        qtbot.keyClick(page, key, Qt.KeyboardModifier.ShiftModifier)  # to the next change of the cell
+        assert page.player.frame.step == step
+    view = page.canvas.view
+    qtbot.keyClick(view, Qt.Key.Key_Right, Qt.KeyboardModifier.ControlModifier)
+    assert (page.player.selection, page.player.frame.step) == (9, 1)
+    qtbot.keyClick(view, Qt.Key.Key_Escape)
+    assert (page.player.selection, page.player.frame.step) == (NOTHING, 1)
 
 
 def test_space_is_left_to_a_button(page, qtbot):
@@ -225,21 +199,6 @@ def test_space_is_left_to_a_button(page, qtbot):
     qtbot.keyClick(button, Qt.Key.Key_Space)
     assert page.player.place == 3
     assert not page.player.is_playing
-
-
-def test_cells_are_reached_by_keys(page, qtbot):
-    view = page.canvas.view
-    view.setFocus()
-    qtbot.keyClick(view, Qt.Key.Key_Down)
-    assert page.player.selection == 0
-    qtbot.keyClick(view, Qt.Key.Key_Right, Qt.KeyboardModifier.ControlModifier)
-    assert page.player.selection == 1
-    qtbot.keyClick(view, Qt.Key.Key_End, Qt.KeyboardModifier.ControlModifier)
-    assert page.player.selection == LENGTH - 1
-    place = page.player.place
-    qtbot.keyClick(view, Qt.Key.Key_Escape)
-    assert page.player.selection == NOTHING
-    assert page.player.place == place
 
 
 def test_a_narrow_page_puts_the_tabs_below_the_canvas(page):

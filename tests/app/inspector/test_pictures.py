@@ -62,7 +62,6 @@ def test_each_picture_is_next_to_the_canvas_once(qtbot: QtBot, player: Player) -
 def data_of(tmp_path: Path, *, prompt: bool) -> dict[str, object]:
     list(write(run(RED), tmp_path / "a.html", Options(prompt=prompt)))
     found = re.search(r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', (tmp_path / "a.html").read_text())
-    assert found is not None
     data = json.loads(found.group(1))
     assert isinstance(data, dict)
     return data

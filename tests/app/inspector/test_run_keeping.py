@@ -16,9 +16,9 @@ from app.context import AppContext
 from app.inspector.controller import InspectorController, build
 from app.inspector.run_cards import RunCard
 from app.library import NewMessage
-from engine.trace import Parent, TraceWriter, name_of
+from engine.trace import Parent, name_of
 from tests.app.canvas.pointing import shown
-from tests.engine.traces import header, is_tenth, letter, letters, made_up, write
+from tests.engine.traces import header, made_up, write
 
 
 @pytest.fixture
@@ -141,25 +141,6 @@ def test_a_held_run_is_kept_with_one_sentence(
     assert "cannot be deleted (it is being used by another process), so nothing was. Close the run" in said[1]
 
 
-def test_the_file_of_a_run_that_goes_on_is_deleted_and_does_not_come_back(
-    qtbot: QtBot, context: AppContext, said: list[str]
-) -> None:
-    head = header()
-    path = context.folders.traces / f"{head.id}.sltrace"
-    events = list(made_up())
-    with TraceWriter(path, head, letter, is_tenth, letters) as writer:
-        for event in events[:3]:
-            writer.append(event)
-        inspector = opened(qtbot, context, 1)
-        inspector.page.welcome.runs.delete_asked.emit(str(path))
-        answer(inspector, "Delete")
-        qtbot.waitUntil(lambda: own(inspector) == [])
-        for event in events[3:]:
-            writer.append(event)
-    assert list(context.folders.traces.iterdir()) == []
-    assert said == []
-
-
 def test_the_runs_of_a_deleted_chat_are_not_shown_until_it_is_restored(qtbot: QtBot, context: AppContext) -> None:
     run, other = run_of(context), run_of(context)
     fork = run_of(context, of=run)
@@ -174,7 +155,3 @@ def test_the_runs_of_a_deleted_chat_are_not_shown_until_it_is_restored(qtbot: Qt
     library.restore(chat)
     inspector.enter()
     qtbot.waitUntil(lambda: len(own(inspector)) == 4)
-    library.delete(chat)
-    list(library.erasing(chat))
-    inspector.enter()
-    qtbot.waitUntil(lambda: len(own(inspector)) == 1)

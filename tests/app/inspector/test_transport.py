@@ -49,20 +49,6 @@ def test_only_the_shown_block_is_read_while_frames_follow_each_other(qtbot):
     qtbot.waitUntil(lambda: overview.complete)
 
 
-def test_figures_follow_a_block_that_grows(qtbot):
-    events = run(1)
-    trace = Recorded(events[:2])
-    player = Player()
-    overview = Overview(player, player)
-    player.open(trace)
-    overview.finish()
-    assert overview[0].steps == 1
-    trace.grow(events[2:])
-    player.refresh()
-    qtbot.waitUntil(lambda: overview[0].reason == "converged")
-    assert overview[0].steps == STEPS
-
-
 def test_every_button_has_a_name_a_key_and_does_it(parts, qtbot):
     player, buttons = parts.player, parts.transport.buttons
     names = [made.accessibleName() for made in buttons.values()]

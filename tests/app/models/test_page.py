@@ -190,7 +190,6 @@ def test_heavy_jobs_wait_and_say_so(qtbot: QtBot, hub: Hub, models: ModelsContro
 def test_a_gated_model_asks_for_a_token(qtbot: QtBot, hub: Hub, models: ModelsController, settings: QSettings) -> None:
     hub.token = "hf_right"
     row = models.page.rows[GATED]
-    assert row.token is not None
     assert row.token.isVisibleTo(row)
     assert f"{hub.endpoint}/{GATED}" in row.token.explanation.text()
     press(qtbot, row, "download")

@@ -105,7 +105,6 @@ def test_a_server_is_added_tested_loaded_and_chatted_with(
     assert window.topbar.facts.text() == "remote · text only"
     assert window.status.text("device") == "Remote"
     context = window.context
-    assert context.model is not None
     context.session.ask("How?", (), context.model)
     qtbot.waitUntil(lambda: context.session.active is None, timeout=SOON)
     (turn,) = context.session.chat.turns
@@ -138,11 +137,9 @@ def test_what_only_a_canvas_allows_is_off_and_says_why(qtbot: QtBot, open_window
     assert not column.load.isHidden()
     assert column.adapter.toolTip() == "The server that runs this model chooses its adapter."
     context = window.context
-    assert context.model is not None
     context.session.ask("How?", (), context.model)
     qtbot.waitUntil(lambda: context.session.active is None, timeout=SOON)
     trace = context.session.chat.turns[0].answer.trace
-    assert trace is not None
     context.navigator.inspect(trace)
     assert "sent only text" in window.notices.notice.message.text()
 

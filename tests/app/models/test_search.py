@@ -73,7 +73,6 @@ def test_from_words_to_a_model_that_can_be_loaded(qtbot: QtBot, hub: Hub, models
     place = str(models._states.cache)
     qtbot.waitUntil(lambda: any(key.startswith(place) for key in models.page.rows), timeout=SOON)
     snapshot = snapshot_of(REPO)
-    assert snapshot is not None
     assert REPO not in models.page.rows
     assert models.page.rows[str(snapshot)].title.text() == REPO
     assert (str(snapshot), REPO) in models._context.slot.models
@@ -136,7 +135,6 @@ def test_a_closed_model_asks_for_its_licence_and_can_leave_the_list(
     qtbot.mouseClick(section.rows[REPO].use, Qt.MouseButton.LeftButton)
     listed = models.page.rows[REPO]
     qtbot.waitUntil(lambda: "accept its licence" in listed.notice.message.text(), timeout=SOON)
-    assert listed.token is not None
     assert listed.token.isVisibleTo(models.page)
     qtbot.mouseClick(listed.buttons["remove"], Qt.MouseButton.LeftButton)
     assert REPO not in models.page.rows

@@ -112,7 +112,6 @@ def test_a_request_is_stopped_and_the_window_chats_meanwhile(qtbot: QtBot, open_
     assert asked.status == 503
     qtbot.waitUntil(lambda: row.state.text() == "– Cancelled", timeout=SOON)
     context = window.context
-    assert context.model is not None
     context.session.ask("hello", (), context.model)
     qtbot.waitUntil(lambda: context.session.active is None, timeout=SOON)
     assert context.session.chat.turns[0].answer.status == "done"

@@ -25,7 +25,6 @@ ONE = '{"name": "add", "arguments": {"first": 1}}'
 )
 def test_a_call_is_read_in_each_form(written: str) -> None:
     made = read_round(written, SCHEMAS, 3)
-    assert made is not None
     [call] = made.calls
     assert (made.text, call.called, call.arguments, call.id) == ("", "add", {"first": 1}, "call_3_0")
 
@@ -47,7 +46,6 @@ def test_what_is_no_whole_call_is_text(written: str) -> None:
 def test_text_and_thought_before_calls_are_kept_and_calls_are_bounded() -> None:
     calls = "<|tool_call>call:add{first:2}<tool_call|>" * (MAX_CALLS + 5)
     made = read_round(f"<|channel>thought\nhm<channel|>I add. {calls} And then?", SCHEMAS, 0)
-    assert made is not None
     assert (made.text, made.thinking, len(made.calls)) == ("I add.", "hm", MAX_CALLS)
 
 

@@ -28,10 +28,8 @@ def test_a_draft_becomes_the_question_that_it_was_made_of(kind: str) -> None:
 
 def test_what_is_missing_is_reported_at_its_field() -> None:
     draft = QuestionDraft("choice")
-    assert draft.problem is not None
     assert draft.problem.place == -1
     draft = QuestionDraft("choice", "Who?", (Option("Ann"), Option(" ")))
-    assert draft.problem is not None
     assert draft.problem.place == 1
     twice = replace(draft, options=(draft.options[0], Option("Ann ")))
     assert twice.problem is not None
@@ -66,7 +64,6 @@ def test_replies_become_answers_canvas_by_canvas() -> None:
     for block, shares in enumerate(((0.9, 0.1), (0.5, 0.5))):
         reading.runs[0].fold(events_of(block, shares, (0.2, 0.3)))
     who, _, last = reading.answers
-    assert who is not None
     assert who.probabilities == pytest.approx((0.7, 0.3))
     assert (who.reads, [len(own) for own in reading.reads]) == (2, [2, 2, 0])
     assert last is None

@@ -38,18 +38,14 @@ def test_what_is_no_puzzle_is_none(text):
 
 def test_an_answer_is_a_board_by_what_it_says_and_by_what_was_asked():
     asked = answered(LINES, SOLUTION)
-    assert asked is not None
     assert (asked.puzzle, asked.grid.answer, asked.grid.is_alone) == (PUZZLE, SOLVED, True)
     spoken = answered(LINES, f"Here it is:\n{LINES}\nbecomes\n{SOLUTION}\nDone.")
-    assert spoken is not None
     assert (spoken.grid.answer, spoken.grid.is_alone) == (SOLVED, False)  # the last one
     faulty = answered(LINES, SOLUTION.replace("5346", "5a46"))
-    assert faulty is not None
     assert faulty.grid.answer == SOLVED[:1] + "." + SOLVED[2:]
     assert answered(LINES, "I cannot read this.") is None
     # Nobody asked for a Sudoku: only a grid without fault is one.
     unasked = answered("Write any Sudoku.", SOLUTION)
-    assert unasked is not None
     assert unasked.puzzle == EMPTY.cells
     assert answered("Write nine numbers.", SOLUTION.replace("5346", "5345")) is None
 
@@ -89,11 +85,9 @@ def test_cells_are_found_wherever_they_were_written():
         spaced += [digit if cell % 9 == 0 else f" {digit}"] + (["\n"] if cell % 9 == 8 else [])
     block = written(spaced)
     found = placed(f"Please solve\n{LINES}", block, spaced.__getitem__)
-    assert found is not None
     assert found.positions[:3] == (3, 4, 5)
     assert found.positions[9] == 13
     shown = frame(found.puzzle, block, spaced.__getitem__, found.positions)
-    assert shown.verdict is not None
     assert shown.verdict.valid
     pairs = [SOLVED[at : at + 3] + ("\n" if at % 9 == 6 else "") for at in range(0, 81, 3)]  # three cells in a token
     assert placed(LINES, written(pairs), pairs.__getitem__) is None

@@ -23,7 +23,6 @@ def shown_live(events: list[Event]) -> list[dict[str, object]]:
     for event in events:
         state.fold(event)
         if isinstance(event, CanvasStarted | StepFinished | CanvasCommitted):
-            assert state.current is not None
             seen.append(picture(copy.copy(state.current)))
     return seen
 

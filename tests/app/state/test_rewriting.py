@@ -26,10 +26,8 @@ TEXT = "The sea is grey and cold today."
 
 def test_a_prompt_with_gaps_is_the_answer_and_what_is_above_the_line_is_said() -> None:
     made = of_prompt("Dear [[…]], bye.")
-    assert made is not None
     assert (made.wording(ASKED), made.further()) == (INSTRUCTION, ())
     made = of_prompt("To my landlord.\n---\nDear [[…]], bye.")
-    assert made is not None
     assert made.wording(ASKED) == "To my landlord."
     assert made.outline == ("Dear ", Hole(), ", bye.")
     assert of_prompt("No gap.") is None

@@ -79,5 +79,4 @@ class Script:
     def block(self) -> BlockState:
         """The canvas as it stands now."""
         block = CanvasState.from_events(self.events).current
-        assert block is not None
         return block
