@@ -21,7 +21,6 @@ def without(memory: int, maker: Maker | None = None, name: str = "", total_bytes
 
 
 RTX_4090 = with_card("NVIDIA GeForce RTX 4090", CARDS["rtx-4090"])
-RTX_5090 = with_card("NVIDIA GeForce RTX 5090", CARDS["rtx-5090"])
 A100 = with_card("NVIDIA A100-SXM4-80GB", CARDS["a100"])
 RTX_4060 = with_card("NVIDIA GeForce RTX 4060", round(7.75 * GIB), 16)
 NO_DRIVER = dataclasses.replace(without(16, "NVIDIA"), has_cuda=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from unittest.mock import Mock
 
 import pytest
 from PySide6.QtWidgets import QApplication
@@ -63,15 +64,8 @@ def test_stopping_what_runs_and_what_waits(qtbot: QtBot, jobs: Jobs) -> None:
 def test_what_a_job_raises_comes_back(qtbot: QtBot, jobs: Jobs) -> None:
     ended: list[JobEnded] = []
     jobs.ended.connect(ended.append)
-
-    def known(_control: Control) -> object:
-        raise SafelightError("the disk is full; make room")
-
-    def unknown(_control: Control) -> object:
-        raise ValueError("a\nb")
-
-    jobs.submit(ModelJob("a", "download", known))
-    jobs.submit(ModelJob("b", "download", unknown))
+    for fault in (SafelightError("the disk is full; make room"), ValueError("a\nb")):
+        jobs.submit(ModelJob(str(fault), "download", Mock(side_effect=fault)))
     qtbot.waitUntil(lambda: len(ended) == 2)
     assert (str(ended[0].failure), ended[0].details) == ("the disk is full; make room", "")
     assert str(ended[1].failure) == "Something went wrong: an unexpected fault, ValueError"

@@ -99,7 +99,7 @@ def test_a_request_is_listed_while_it_runs_and_followed_in_the_inspector(
     assert window.status.text("server") == "Server on"
 
 
-def test_a_request_is_stopped_and_the_window_chats_meanwhile(qtbot: QtBot, open_window: Open, fake: FakeEngine) -> None:
+def test_a_request_is_stopped_and_ends_with_its_model(qtbot: QtBot, open_window: Open, fake: FakeEngine) -> None:
     window = open_window()
     page = switch_on(qtbot, window)
     fake.hold = True
@@ -115,22 +115,17 @@ def test_a_request_is_stopped_and_the_window_chats_meanwhile(qtbot: QtBot, open_
     context.session.ask("hello", (), context.model)
     qtbot.waitUntil(lambda: context.session.active is None, timeout=SOON)
     assert context.session.chat.turns[0].answer.status == "done"
-
-
-def test_another_model_ends_what_is_asked_of_this_one(qtbot: QtBot, open_window: Open, fake: FakeEngine) -> None:
-    window = open_window()
-    page = switch_on(qtbot, window)
     assert page.card.served.text().startswith("Safelight Mini answers this window")
-    window.context.load(f"{window.context.server.state.url}#safelight-mini")
+    context.load(f"{context.server.state.url}#safelight-mini")
     assert "own server" in page.notice.message.text()
-    fake.hold = True
+    fake.gate = threading.Semaphore(0)
     asked = Asking(window)
-    qtbot.waitUntil(lambda: bool(page.requests.rows), timeout=SOON)
-    window.context.slot.unload()
+    qtbot.waitUntil(lambda: len(page.requests.rows) == 2, timeout=SOON)
+    context.slot.unload()  # which ends what is asked of the model
     fake.gate.release(100)
     qtbot.waitUntil(lambda: asked.is_over, timeout=SOON)
     assert asked.status == 503
-    qtbot.waitUntil(lambda: window.context.model is None, timeout=SOON)
+    qtbot.waitUntil(lambda: context.model is None, timeout=SOON)
     assert page.card.served.text().startswith("No model is loaded.")
 
 
