@@ -57,11 +57,11 @@ class Browser:
             asked["sessionId"] = self._session
         os.write(self._write, json.dumps(asked).encode() + b"\0")
         while True:
-            told = self._next()
-            if told.get("id") == self._number:
-                assert "error" not in told, told["error"]
-                return told["result"]
-            self._take(told)
+            message = self._next()
+            if message.get("id") == self._number:
+                assert "error" not in message, message["error"]
+                return message["result"]
+            self._take(message)
 
     def _next(self) -> dict[str, Any]:
         until = time.monotonic() + PATIENCE_SECONDS
@@ -75,8 +75,8 @@ class Browser:
         found: dict[str, Any] = json.loads(line)
         return found
 
-    def _take(self, told: dict[str, Any]) -> None:
-        method, values = told.get("method"), told.get("params", {})
+    def _take(self, message: dict[str, Any]) -> None:
+        method, values = message.get("method"), message.get("params", {})
         if method == "Runtime.exceptionThrown":
             self.complaints.append(json.dumps(values["exceptionDetails"])[:500])
         elif method == "Runtime.consoleAPICalled":
@@ -97,7 +97,7 @@ class Browser:
         self.wait("Boolean(document.documentElement && document.documentElement.dataset.ready)")
 
     def value(self, script: str) -> Any:
-        """What an expression comes to on the page."""
+        """Returns the value of an expression on the page."""
         found = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")

@@ -145,9 +145,11 @@ def large() -> Trace:
     return made_up()
 
 
-def made_of(told: TraceHeader, events: Iterable[Event]) -> Trace:
-    """A run in memory, whose tokens are written as letters."""
-    trace = Trace(header=told, piece=lambda token: chr(ord("a") + token % 26))
+def made_of(header: TraceHeader, events: Iterable[Event], like: Trace | None = None) -> Trace:
+    """A run in memory, whose tokens are written as letters or as in another run."""
+    trace = Trace(header=header, piece=lambda token: chr(ord("a") + token % 26))
+    if like is not None:
+        trace = Trace(header=header, piece=like.piece, is_special=like.is_special)
     for event in events:
         trace.append(event)
     return trace
@@ -156,8 +158,8 @@ def made_of(told: TraceHeader, events: Iterable[Event]) -> Trace:
 @pytest.fixture(scope="session")
 def decision() -> Trace:
     """Three questions, read three times."""
-    told = decision_header()
-    return made_of(told, decided(told))
+    head = decision_header()
+    return made_of(head, decided(head))
 
 
 @pytest.fixture(scope="session")

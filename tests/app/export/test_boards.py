@@ -44,7 +44,7 @@ def run() -> Recording:
 
 
 def shown(run: Recording, place: int, puzzle: str = "") -> SolveFrame:
-    """What the window's board shows at a frame."""
+    """Returns the window's board at a frame."""
     block = Replay(run).snapshot(place)
     found = placed(run.prompt, block, run.piece)
     return frame(puzzle or found.puzzle, block, run.piece, found.positions)
@@ -59,7 +59,7 @@ def measured(run: Recording, **style: Any) -> PictureSheet:
 
 
 def grounds(picture: QImage | Image.Image, top: int, theme: Theme) -> list[bool]:
-    """Which of the 81 squares stand on the ground of a given, by a pixel in a corner."""
+    """Says of each of the 81 squares if it has the ground of a given, by a pixel in a corner."""
     found = []
     for cell in range(81):
         x, y = MARGIN + cell % 9 * CELL + 5, top + cell // 9 * CELL + CELL - 3

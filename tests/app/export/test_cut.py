@@ -1,4 +1,4 @@
-"""Blocks too long to be shown whole: what is exported of them, what is said, and in which pieces it is done."""
+"""Blocks too long to be shown whole are exported in part and with a sentence; pages are packed in pieces."""
 
 from __future__ import annotations
 

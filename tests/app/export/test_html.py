@@ -1,4 +1,4 @@
-"""The page in a real browser: what it shows, step for step, what its keys do, and what it never does."""
+"""The page in a real browser: each of its steps, its keys, and its safety."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from app.state.run.replay import Replay
 from engine import Fork, GenerationConfig, SafelightError, Trace, step_number
 
 from . import browser as browsers
-from .conftest import HOSTILE, PROMPT, whole
+from .conftest import HOSTILE, PROMPT, made_of, whole
 
 CELLS = """[...document.querySelectorAll('#grid .cell')].map((cell) => [cell.textContent,
     Number(/\\bs(\\d)\\b/.exec(cell.className)[1]), cell.classList.contains('end')])"""
@@ -33,7 +33,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 def expected(run: Trace, place: int, *, calm: bool, replay: Replay | None = None) -> list[list[Any]]:
-    """What the window's own reducer says that a frame shows."""
+    """Returns a frame's cells by the window's own reducer."""
     block = (replay or Replay(run)).snapshot(place)
     found: list[list[Any]] = []
     for token, state in zip(block.tokens(calm=calm).tolist(), block.states(calm=calm).tolist(), strict=True):
@@ -112,9 +112,7 @@ def test_a_run_that_fits_a_format_reports_its_rounds(browser: Any, fitting: Trac
 
 def test_a_fork_shows_its_pins_from_their_step_on(browser: Any, several: Trace, tmp_path: Path) -> None:
     header = replace(several.header, changes=(Fork(1, 1, pinned=((2, 5), (99, 5))),))
-    forked = Trace(header=header, piece=several.piece, is_special=several.is_special)
-    for event in several.events:
-        forked.append(event)
+    forked = made_of(header, several.events, several)
     browser.open(whole(forked, tmp_path / "run.html"))
     replay = Replay(forked)
     first = replay.first_of(1)
@@ -127,9 +125,7 @@ def test_a_fork_shows_its_pins_from_their_step_on(browser: Any, several: Trace, 
 
 
 def test_a_run_that_was_cut_short_shows_its_draft(browser: Any, real: Trace, tmp_path: Path) -> None:
-    cut = Trace(header=real.header, piece=real.piece, is_special=real.is_special)
-    for event in real.events[:6]:
-        cut.append(event)
+    cut = made_of(real.header, real.events[:6], real)
     browser.open(whole(cut, tmp_path / "run.html"))
     assert browser.value(PLACE) == 4
     assert browser.value(TEXT) == cut.text != ""

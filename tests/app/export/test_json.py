@@ -14,7 +14,7 @@ import pytest
 from app.export.run import Options
 from engine import Event, TextArrived, Trace, TraceHeader
 
-from .conftest import whole
+from .conftest import made_of, whole
 
 
 def parsed(run: Trace, folder: Path, **options: Any) -> dict[str, Any]:
@@ -56,9 +56,7 @@ def test_nothing_is_lost(name: str, request: pytest.FixtureRequest, tmp_path: Pa
 
 
 def test_a_run_that_was_cut_short_keeps_its_draft_and_its_reason(real: Trace, tmp_path: Path) -> None:
-    cut = Trace(header=real.header, piece=real.piece, is_special=real.is_special)
-    for event in real.events[:5]:
-        cut.append(event)
+    cut = made_of(real.header, real.events[:5], real)
     cut.fail("The graphics card fell out.")
     raw = parsed(cut, tmp_path)
     assert raw["text"] == cut.text != ""
@@ -67,10 +65,8 @@ def test_a_run_that_was_cut_short_keeps_its_draft_and_its_reason(real: Trace, tm
 
 
 def test_numbers_that_are_none_are_texts(hostile: Trace, tmp_path: Path) -> None:
-    odd = Trace(header=hostile.header)
-    odd.append(hostile.events[1])
     entropy = np.array([np.nan, np.inf, 0.1, 1e-38] + [0.0] * 20, dtype=np.float32)
-    odd.append(dataclasses.replace(hostile.steps[0], entropy=entropy))
+    odd = made_of(hostile.header, [hostile.events[1], dataclasses.replace(hostile.steps[0], entropy=entropy)])
     raw = parsed(odd, tmp_path)["events"][1]
     assert raw["entropy"][:4] == ["nan", "inf", 0.1, 1e-38]
     assert same(odd.events[1], raw)
@@ -85,9 +81,7 @@ def test_the_file_says_what_it_is(several: Trace, tmp_path: Path) -> None:
 
 
 def test_a_run_that_came_as_text_is_its_parts(real: Trace, tmp_path: Path) -> None:
-    run = Trace(header=real.header)
-    run.append(TextArrived("Let me see. ", True, 2))
-    run.append(TextArrived("Grüße, 𝄞", False, 3))
+    run = made_of(real.header, [TextArrived("Let me see. ", True, 2), TextArrived("Grüße, 𝄞", False, 3)])
     raw = parsed(run, tmp_path)
     assert raw["events"][1] == {"kind": "TextArrived", "text": "Grüße, 𝄞", "is_thought": False, "counted": 3}
     assert (raw["text"], raw["thinking"]) == ("Grüße, 𝄞", "Let me see.")

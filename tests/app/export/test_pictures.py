@@ -19,7 +19,7 @@ from app.export.run import Options, frames_of, parse_steps
 from app.state.run.replay import Replay
 from engine import SafelightError, Trace
 
-from .conftest import whole
+from .conftest import made_of, whole
 
 pytestmark = pytest.mark.usefixtures("qapp")
 
@@ -108,24 +108,12 @@ def test_hostile_pieces_and_prompts_are_drawn(hostile: Trace, tmp_path: Path) ->
 @pytest.mark.parametrize("format", ["html", "gif", "mp4", "png", "json"])
 def test_the_prompt_is_left_out_everywhere(format: Any, several: Trace, tmp_path: Path) -> None:
     secret = "Zanzibar's \u201csecret\u201d recipe"
-    header = several.header
-    told = Trace(
-        header=type(header)(
-            header.model,
-            secret,
-            header.config,
-            header.seed,
-            messages=({"role": "user", "content": secret},),
-            prompt_ids=(77, 78, 79),
-        ),
-        piece=several.piece,
-        is_special=several.is_special,
-    )
-    for event in several.events:
-        told.append(event)
+    messages = ({"role": "user", "content": secret},)
+    header = replace(several.header, prompt=secret, messages=messages, prompt_ids=(77, 78, 79))
+    run = made_of(header, several.events, several)
     drawn = {}
     for prompt in (True, False):
-        path = whole(told, tmp_path / f"{prompt}.{format}", Options(format, prompt=prompt))
+        path = whole(run, tmp_path / f"{prompt}.{format}", Options(format, prompt=prompt))
         drawn[prompt] = path.read_bytes()
     for words in (b"Zanzibar", b"recipe", b"77,78,79", b"77, 78, 79", "Zanzibar".encode("utf-16-le")):
         assert words not in drawn[False], words
@@ -158,8 +146,7 @@ def test_a_read_and_a_round_are_reported_above_the_canvas(decision: Trace, fitti
     def captions(run: Trace, *, prompt: bool = True) -> list[str]:
         replay = Replay(run)
         sheet = PictureSheet(run, replay, range(len(replay.frames)), PictureStyle(DARKROOM, prompt=prompt))
-        for _ in sheet.measure():
-            pass
+        list(sheet.measure())
         return [sheet.caption(place) for place in range(len(replay.frames))]
 
     reads = captions(decision)
@@ -171,8 +158,6 @@ def test_a_read_and_a_round_are_reported_above_the_canvas(decision: Trace, fitti
         assert whole(run, tmp_path / "run.png", Options("png")).stat().st_size > 1000
     sheets = []
     for slots in (decision.header.slots, ()):
-        bare = Trace(header=replace(decision.header, slots=slots), piece=decision.piece)
-        for event in decision.events:
-            bare.append(event)
+        bare = made_of(replace(decision.header, slots=slots), decision.events)
         sheets.append(Image.open(whole(bare, tmp_path / "run.png", Options("png"))).tobytes())
     assert sheets[0] != sheets[1]  # the slots are framed

@@ -196,16 +196,12 @@ def test_a_served_request_says_what_it_is() -> None:
 
 
 def test_lists_name_the_kind(tmp_path: Path) -> None:
-    write(tmp_path / "d.sltrace", decided(DECIDED), DECIDED)
+    model = dataclasses.replace(DECIDED.model, canvas_length=0)  # a server's, without a canvas
+    reads = [event for event in decided(DECIDED) if isinstance(event, SlotsRead)]
+    write(tmp_path / "d.sltrace", reads, dataclasses.replace(DECIDED, slots=(), model=model))
     write(tmp_path / "f.sltrace", structured(), STRUCTURED)
-    model = dataclasses.replace(DECIDED.model, canvas_length=0)
-    bare = dataclasses.replace(DECIDED, slots=(), model=model, id="1" * 32)
-    read = next(event for event in decided(DECIDED) if isinstance(event, SlotsRead))
-    write(tmp_path / "s.sltrace", [read], bare)
     kept = KeptRuns(tmp_path)
-    listed = list(kept.headers(kept.newest()))
-    assert {Path(path).stem for _, path in listed} == {"d", "f", "s"}  # one without a canvas, too
-    offers = {Path(offer.key).stem: offer for offer in first_offers([], listed)}
+    offers = {Path(offer.key).stem: offer for offer in first_offers([], list(kept.headers(kept.newest())))}
     assert all(question.instructions in offers["d"].title for question in QUESTIONS)
     assert offers["d"].hint.startswith("Decision · ")
     assert offers["f"].hint.startswith("Fits a JSON schema · ")

@@ -35,7 +35,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @pytest.fixture
 def file(folder: Path, sound: bytes) -> Path:
-    """The same in a folder of its own."""
+    """That library in a folder of its own."""
     folder.parent.mkdir(mode=0o700)
     folder.mkdir(mode=0o700)
     file = folder / "library.sqlite"
@@ -52,7 +52,7 @@ def change(file: Path, *statements: str, values: tuple[Any, ...] = ()) -> None:
             connection.execute(statement, values)
 
 
-def flip(file: Path, text: bytes) -> None:
+def damage(file: Path, text: bytes) -> None:
     """Damage a bit in each copy of a text, so that it is no UTF-8."""
     data = file.read_bytes()
     assert text in data
@@ -85,7 +85,7 @@ def whole_places(library: Library) -> set[int]:
 
 @pytest.mark.parametrize("word", [b"title03", b"file03"])
 def test_a_flipped_bit_in_a_text_keeps_nothing_from_opening(file, reopen, word):
-    flip(file, word)
+    damage(file, word)
     library = reopen()
     assert whole_places(library) == set(range(COUNT)) - {3}
     assert "�" in shown(library)[3]
@@ -137,9 +137,9 @@ def test_a_value_of_another_kind_is_no_library(file, folder, table, column, valu
     assert is_set_aside(folder)
 
 
-@pytest.mark.parametrize("damage", [lambda data: data[:-4096], lambda _: b"what I wrote " * 100])
-def test_a_file_that_is_cut_or_no_database_is_set_aside(file, folder, damage):
-    file.write_bytes(damage(file.read_bytes()))
+@pytest.mark.parametrize("change_bytes", [lambda data: data[:-4096], lambda _: b"what I wrote " * 100])
+def test_a_file_that_is_cut_or_no_database_is_set_aside(file, folder, change_bytes):
+    file.write_bytes(change_bytes(file.read_bytes()))
     assert is_set_aside(folder)
 
 

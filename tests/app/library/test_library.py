@@ -1,4 +1,4 @@
-"""What is stored comes back as it was: conversations, trees of messages, undo, and nothing more than was asked for."""
+"""Conversations and trees of messages come back as they were stored; undo; and nothing more is changed than was asked."""
 
 from __future__ import annotations
 

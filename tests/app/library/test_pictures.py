@@ -40,7 +40,7 @@ def asked(library: Library, *shown: Picture, conversation: int = 0) -> tuple[int
 
 
 def found(library: Library, shown: Picture) -> Picture | None:
-    """What a library that was just opened finds."""
+    """Returns the picture as a library that was just opened finds it."""
     return PictureStore(library.folder / "pictures").get(shown.digest, 30, 20) if library.folder else None
 
 

@@ -125,15 +125,12 @@ def test_a_model_is_downloaded_loaded_and_deleted(qtbot: QtBot, models: ModelsCo
     assert not repo_folder(REPO).exists()
 
 
-def test_pause_restart_resume(
+def test_closing_pauses_and_the_next_start_resumes(
     qtbot: QtBot, hub: Hub, models: ModelsController, open_models: Callable[[], ModelsController]
 ) -> None:
     part = half(hub, qtbot, models)
-    assert offered(models.page.rows[REPO]) == ["pause", "cancel"]
-    press(qtbot, models.page.rows[REPO], "pause")
-    assert models.page.rows[REPO].status.text() == "Pausing…"
-    hub.gate.set()
-    until(qtbot, models.page.rows[REPO], "resume", "cancel")
+    threading.Timer(0.05, hub.gate.set).start()
+    models._context.close()
     here = part.stat().st_size
     again = open_models()
     row = again.page.rows[REPO]
@@ -146,15 +143,6 @@ def test_pause_restart_resume(
     assert hub.sent_of(WEIGHTS)[-1].start == here
 
 
-def test_closing_pauses(
-    qtbot: QtBot, hub: Hub, models: ModelsController, open_models: Callable[[], ModelsController]
-) -> None:
-    half(hub, qtbot, models)
-    threading.Timer(0.05, hub.gate.set).start()
-    models._context.close()
-    assert open_models().page.rows[REPO].status.text() == "Paused"
-
-
 def test_cancel_removes_and_asks_first_where_much_is_lost(
     qtbot: QtBot, hub: Hub, models: ModelsController, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,6 +152,7 @@ def test_cancel_removes_and_asks_first_where_much_is_lost(
         half(hub, qtbot, models)
         if is_paused:
             press(qtbot, row, "pause")
+            assert row.status.text() == "Pausing…"
             hub.gate.set()
             until(qtbot, row, "resume", "cancel")
         before = offered(row)
@@ -176,15 +165,6 @@ def test_cancel_removes_and_asks_first_where_much_is_lost(
         until(qtbot, row, "download")
         assert not repo_folder(REPO).exists()
         hub.gate.clear()
-
-
-def test_heavy_jobs_wait_and_say_so(qtbot: QtBot, hub: Hub, models: ModelsController) -> None:
-    half(hub, qtbot, models)
-    second = models.page.rows[GATED]
-    press(qtbot, second, "download")
-    assert (second.status.text(), offered(second)) == ("Waiting for Skills", ["cancel"])
-    press(qtbot, second, "cancel")
-    assert (second.status.text(), offered(second)) == ("Not downloaded", ["download"])
 
 
 def test_a_gated_model_asks_for_a_token(qtbot: QtBot, hub: Hub, models: ModelsController, settings: QSettings) -> None:
@@ -208,6 +188,11 @@ def test_a_gated_model_asks_for_a_token(qtbot: QtBot, hub: Hub, models: ModelsCo
 
 def test_offline_stops_downloads_and_starts_none(qtbot: QtBot, hub: Hub, models: ModelsController) -> None:
     half(hub, qtbot, models)
+    second = models.page.rows[GATED]
+    press(qtbot, second, "download")
+    assert (second.status.text(), offered(second)) == ("Waiting for Skills", ["cancel"])
+    press(qtbot, second, "cancel")
+    assert (second.status.text(), offered(second)) == ("Not downloaded", ["download"])
     models._context.set_offline(True)
     hub.gate.set()
     until(qtbot, models.page.rows[REPO], "resume", "cancel")

@@ -64,7 +64,7 @@ class SolverEngine(FakeEngine):
         self.steps_of: dict[str, int] = {}
         self.wrong: tuple[int, ...] = ()
         self.loads: list[str] = []
-        self.adapters: list[str | None] = []  # put on and taken off, in order
+        self.adapters: list[str | None] = []  # loaded and unloaded, in order
         self.defaults = GenerationConfig(max_new_tokens=LENGTH, eos_token_ids=(END,))
 
     def load_model(self, path: str, progress: Any = None, threads: int = 0) -> Any:
@@ -89,7 +89,7 @@ class SolverEngine(FakeEngine):
         model.adapter = None
 
     def answer(self) -> str:
-        """What is written for the latest prompt."""
+        """Returns the board that is written for the latest prompt."""
         board = self.prompts[-1][-1]["content"].replace("\n", "")
         solved = list(sudoku.solutions(board, 1)[0])
         for cell in self.wrong:

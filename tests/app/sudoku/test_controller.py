@@ -66,17 +66,14 @@ def test_a_run_is_shown_step_by_step_and_scrubbed_afterwards(
     assert not one.column.inspect.isVisible()
     fake.gate.release(10)
     idle(qtbot, opened)
-    assert one.scrub.frames == 7
-    assert one.scrub.words.text() == "Settled"
+    assert (one.scrub.frames, one.scrub.words.text()) == (7, "Settled")
     one.scrub.slider.setValue(2)
-    assert one.board.frame.steps == 2
-    assert one.board.frame.verdict is None
+    assert (one.board.frame.steps, one.board.frame.verdict) == (2, None)
     assert one.column.verdict.text().startswith("Solved")  # it belongs to the run, not to the frame
     qtbot.keyClick(one.scrub.slider, Qt.Key.Key_Left)
     assert one.scrub.words.text() == "Step 1 of 5"
     one.scrub.step(-1)
     assert one.scrub.words.text() == "Noise"
-    one.scrub.slider.setFocus()
     qtbot.keyClick(one.scrub.slider, Qt.Key.Key_Space)
     assert one.scrub.is_playing
     qtbot.waitUntil(lambda: not one.scrub.is_playing)
@@ -113,10 +110,9 @@ def test_typing_takes_the_board_back(qtbot: QtBot, open_sudoku: Open, fake: Solv
     assert one.puzzle[2] == "4"
     fake.gate.release(10)
     idle(qtbot, opened)
-    one.column.undo.click()
-    assert one.puzzle.cells == SAMPLE
-    one.column.redo.click()
-    assert one.puzzle[2] == "4"
+    for made, cells in ((one.column.undo, SAMPLE), (one.column.redo, f"{SAMPLE[:2]}4{SAMPLE[3:]}")):
+        made.click()
+        assert one.puzzle.cells == cells
     one.column.clear.click()
     assert one.puzzle.is_empty
 
@@ -176,8 +172,7 @@ def test_an_adapter_is_put_on_and_taken_off(
     assert chooser.currentData() == "my-adapter"
     opened.controller.solve()
     idle(qtbot, opened)
-    facts = opened.page.column.run_facts.text()
-    assert facts.startswith("Safelight Sudoku with the my-adapter adapter, seed ")
+    assert "with the my-adapter adapter, seed " in opened.page.column.run_facts.text()
     chooser.activated.emit(0)
     idle(qtbot, opened)
     assert opened.context.model.adapter is None
