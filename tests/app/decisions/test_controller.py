@@ -43,24 +43,15 @@ def idle(qtbot: QtBot, page: DecisionsController) -> None:
     qtbot.waitUntil(lambda: not page.is_busy)
 
 
-def test_without_a_model_one_is_offered(qtbot: QtBot, opened: Opened) -> None:
-    one = opened(model=None).page
-    assert not one.decide.isEnabled()
-    assert one.message.text() != ""
-    one.load.click()
-    qtbot.waitUntil(one.decide.isEnabled)
-    assert not one.load.isVisible()
-
-
-def test_a_small_model_that_was_not_trained_for_it_may_be_asked_and_another_is_offered(
-    qtbot: QtBot, opened: Opened
+@pytest.mark.parametrize(("model", "said"), [(None, "model"), (GAPS, "was not trained to decide")])
+def test_a_trained_model_is_offered_and_another_small_one_may_be_asked(
+    qtbot: QtBot, opened: Opened, model: str | None, said: str
 ) -> None:
-    one = opened(model=GAPS).page
-    qtbot.waitUntil(one.decide.isEnabled)
-    assert "was not trained to decide" in one.message.text()
+    one = opened(model=model).page
+    qtbot.waitUntil(lambda: one.decide.isEnabled() == (model is not None))
+    assert said in one.message.text()
     one.load.click()
-    qtbot.waitUntil(lambda: one.message.text() == "")
-    assert one.decide.isEnabled()
+    qtbot.waitUntil(lambda: one.message.text() == "" and one.decide.isEnabled())
     assert not one.load.isVisible()
 
 

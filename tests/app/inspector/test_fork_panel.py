@@ -111,13 +111,6 @@ def test_typed_text_must_be_one_token(panel, player):
     assert panel.draft().pinned == ((6, 23),)
 
 
-def test_an_obstacle_is_reported_and_nothing_is_asked(panel):
-    for part in (panel, panel.spans):
-        part.block("Load a model.")
-        assert not part.run.isEnabled()
-    assert panel.run.toolTip() == panel.reason.text() == "Load a model."
-
-
 def test_several_spans_in_several_blocks(panel, player, qtbot):
     panel.spans.first.setValue(9)
     panel.spans.last.setValue(4)
@@ -161,6 +154,10 @@ def test_only_settled_blocks_are_written_anew(panel, player):
     assert not panel.spans.run.isEnabled()
     assert panel.spans.text.text().endswith("this block is not finished")
     assert panel.spans.last.maximum() == LENGTH - 1
+    for part in (panel, panel.spans):
+        part.block("Load a model.")
+        assert not part.run.isEnabled()
+    assert panel.run.toolTip() == panel.reason.text() == "Load a model."
 
 
 def test_runs_are_a_tree_that_is_walked(panel, qtbot):

@@ -38,7 +38,7 @@ def influence(qtbot, player, choice) -> InfluenceView:
     return shown(qtbot, InfluenceView(player, choice), 480, 600)
 
 
-def test_asking_with_a_recorded_candidate(influence, choice, player, qtbot):
+def test_asking_with_a_recorded_candidate_or_text(influence, choice, player, qtbot):
     player.select(2)
     tokens = [choice.itemData(place) for place in range(choice.count())]
     now = int(player.snapshot.tokens(calm=True)[2])
@@ -51,10 +51,6 @@ def test_asking_with_a_recorded_candidate(influence, choice, player, qtbot):
     with qtbot.waitSignal(influence.asked) as asked:
         qtbot.mouseClick(influence.measure, Qt.MouseButton.LeftButton)
     assert asked.args == [2, other]
-
-
-def test_asking_with_text(influence, choice, player, qtbot):
-    player.select(2)
     choice.setEditText(" x")
     with qtbot.waitSignal(influence.asked_text) as asked:
         influence.measure.click()

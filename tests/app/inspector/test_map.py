@@ -85,18 +85,20 @@ def test_pointing_is_linked_in_both_directions(view, player):
     assert player.hover == -1
 
 
-def test_a_click_selects_and_goes_to_the_step(view, player, qtbot):
+def test_a_click_selects_and_goes_to_the_step_and_keys_select(view, player, qtbot):
     for position, step in ((1, 2), (3, 0), (0, 1)):
         qtbot.mouseClick(view.area.viewport(), Qt.MouseButton.LeftButton, pos=cell(view, position, step))
         assert (player.selection, player.frame.step, player.frame.block) == (position, step, 0)
     where = QPoint(4, view.area.y_of(2) + 3)  # on the number: the position alone
     qtbot.mouseClick(view.area.viewport(), Qt.MouseButton.LeftButton, pos=where)
     assert (player.selection, player.frame.step) == (2, 1)
-
-
-def test_keys(view, player, qtbot):
-    down, up = Qt.Key.Key_Down, Qt.Key.Key_Up
-    for key, position in ((down, 0), (down, 1), (up, 0), (up, 0)):
+    for key, position in (
+        (Qt.Key.Key_Down, 3),
+        (Qt.Key.Key_Up, 2),
+        (Qt.Key.Key_Up, 1),
+        (Qt.Key.Key_Up, 0),
+        (Qt.Key.Key_Up, 0),
+    ):
         qtbot.keyClick(view.area, key)
         assert (player.selection, player.frame.step) == (position, 1)
 

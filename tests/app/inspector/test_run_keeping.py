@@ -84,7 +84,7 @@ def test_a_run_is_named_and_the_name_is_shown_everywhere(qtbot: QtBot, context: 
     assert name_of(path) == ""
 
 
-def test_a_run_is_deleted_after_a_question_and_the_focus_stays(qtbot: QtBot, context: AppContext) -> None:
+def test_one_run_or_all_are_deleted_after_a_question(qtbot: QtBot, context: AppContext) -> None:
     runs = {run_of(context) for _ in range(3)}
     inspector = opened(qtbot, context, 3)
     first = own(inspector)[0]
@@ -98,21 +98,12 @@ def test_a_run_is_deleted_after_a_question_and_the_focus_stays(qtbot: QtBot, con
     qtbot.waitUntil(lambda: len(own(inspector)) == 2)
     assert {path.stem for path in context.folders.traces.iterdir()} == runs - {gone}
     assert {Path(card.offer.key).stem for card in own(inspector)} == runs - {gone}
-
-
-def test_all_runs_are_deleted_after_a_question_that_says_how_many_and_how_large(
-    qtbot: QtBot, context: AppContext
-) -> None:
-    for _ in range(3):
-        run_of(context)
     (context.folders.traces / "notes.txt").write_text("mine")
     size = round(sum(path.stat().st_size for path in context.folders.traces.glob("*.sltrace")) / 1000)
-    inspector = opened(qtbot, context, 3)
-    buttons = inspector.page.welcome.runs.findChildren(QPushButton)
+    buttons, before = inspector.page.welcome.runs.findChildren(QPushButton), inspector.keeping.question
     next(made for made in buttons if made.text() == "Delete all…").click()
-    qtbot.waitUntil(lambda: inspector.keeping.question is not None)
-    asked = answer(inspector, "Delete")
-    assert asked.startswith(f"Delete all 3 recorded runs ({size} kB)?")
+    qtbot.waitUntil(lambda: inspector.keeping.question is not before)
+    assert answer(inspector, "Delete").startswith(f"Delete all 2 recorded runs ({size} kB)?")
     qtbot.waitUntil(lambda: own(inspector) == [])
     assert [path.name for path in context.folders.traces.iterdir()] == ["notes.txt"]
 

@@ -1,4 +1,4 @@
-"""Conversations and trees of messages come back as they were stored; undo; and nothing more is changed than was asked."""
+"""Conversations and trees of messages come back as they were stored; nothing more is changed than was asked."""
 
 from __future__ import annotations
 

@@ -166,7 +166,9 @@ def test_what_is_no_address_is_said(open_window: Open) -> None:
         assert (section.address.text(), len(section.rows)) == (address, 0)
 
 
-def test_offline_only_this_machine_is_asked(qtbot: QtBot, open_window: Open, server: Rude) -> None:
+def test_offline_only_this_machine_is_asked_and_other_models_are_let_go(
+    qtbot: QtBot, open_window: Open, server: Rude, monkeypatch: pytest.MonkeyPatch
+) -> None:
     window = open_window()
     window.context.set_offline(True)
     near = add(qtbot, window, server.endpoint)
@@ -179,13 +181,6 @@ def test_offline_only_this_machine_is_asked(qtbot: QtBot, open_window: Open, ser
     window.context.set_offline(False)
     assert far.test.isEnabled()
     assert window.context.model is not None
-
-
-def test_a_model_elsewhere_is_let_go_offline(
-    qtbot: QtBot, open_window: Open, monkeypatch: pytest.MonkeyPatch, server: Rude
-) -> None:
-    window = open_window()
-    load(qtbot, window, add(qtbot, window, server.endpoint))
     monkeypatch.setattr("app.bridge.remote_access.is_loopback", lambda _host: False)
     window.context.set_offline(True)
     qtbot.waitUntil(lambda: window.context.model is None, timeout=SOON)
