@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -37,19 +37,18 @@ def decode(tokens: Iterable[int]) -> Reply:
     return Reply("".join(chr(ord("a") + int(token) % 26) for token in tokens))
 
 
-EMPTY = "The model ended without writing anything. Regenerate to try another seed."
-
-
 def answer(fake: Any, seed: int = 1) -> Answer:
     return Answer("Model", seed, fake.defaults)
 
 
-def finish(chat: ChatState, fake: Any, seed: int = 1) -> list[Any]:
-    """Runs the active answer to its end; returns the events."""
-    events = list(fake.generate(None, [1, 2], fake.defaults, seed=seed, cancel=threading.Event()))
-    for event in events:
+def events_of(fake: Any, seed: int = 1, cancel: threading.Event | None = None) -> Iterator[Any]:
+    return fake.generate(None, [1], fake.defaults, seed=seed, cancel=cancel or threading.Event())
+
+
+def finish(chat: ChatState, fake: Any, seed: int = 1) -> None:
+    """Runs the active answer to its end."""
+    for event in events_of(fake, seed):
         chat.fold(event, decode)
-    return events
 
 
 def ask(chat: ChatState, fake: Any, prompt: str, seed: int = 1) -> Turn:
@@ -58,15 +57,22 @@ def ask(chat: ChatState, fake: Any, prompt: str, seed: int = 1) -> Turn:
     return turn
 
 
-def test_an_answer_waits_develops_and_is_done(fake: Any) -> None:
-    chat = ChatState()
+@pytest.fixture
+def chat() -> ChatState:
+    return ChatState()
+
+
+EMPTY = "The model ended without writing anything. Regenerate to try another seed."
+
+
+def test_an_answer_waits_develops_and_is_done(chat: ChatState, fake: Any) -> None:
     turn = chat.ask("hello", answer(fake))
     assert turn.answer.status == "waiting"
     assert chat.active is turn.answer
     with pytest.raises(RuntimeError, match="being written"):
         chat.ask("two", answer(fake))
     seen = []
-    for event in fake.generate(None, [1], fake.defaults, seed=1, cancel=threading.Event()):
+    for event in events_of(fake):
         chat.fold(event, decode)
         seen.append(turn.answer.status)
     assert seen == ["developing"] * (len(seen) - 1) + ["done"]
@@ -75,11 +81,10 @@ def test_an_answer_waits_develops_and_is_done(fake: Any) -> None:
     assert turn.answer.notices() == []
 
 
-def test_a_stopped_answer_keeps_its_draft(fake: Any) -> None:
-    chat = ChatState()
+def test_a_stopped_answer_keeps_its_draft(chat: ChatState, fake: Any) -> None:
     turn = chat.ask("hello", answer(fake))
     cancel = threading.Event()
-    for event in fake.generate(None, [1], fake.defaults, seed=1, cancel=cancel):
+    for event in events_of(fake, cancel=cancel):
         chat.fold(event, decode)
         if isinstance(event, StepFinished):
             draft = event.argmax_canvas[: fake.text_length]
@@ -90,9 +95,8 @@ def test_a_stopped_answer_keeps_its_draft(fake: Any) -> None:
     assert status_line(turn.answer).startswith("Stopped after 1 step ·")
 
 
-def test_an_empty_answer_and_a_step_cap_are_said(fake: Any) -> None:
+def test_an_empty_answer_and_a_step_cap_are_said(chat: ChatState, fake: Any) -> None:
     fake.text_length, fake.reason = 0, "step_cap"
-    chat = ChatState()
     turn = ask(chat, fake, "hello")
     assert turn.answer.is_empty
     assert turn.answer.notices() == [EMPTY, "The model ran out of steps; this text is unfinished."]
@@ -102,8 +106,7 @@ def test_an_empty_answer_and_a_step_cap_are_said(fake: Any) -> None:
     ]
 
 
-def test_an_edited_prompt_branches_and_both_branches_stay(fake: Any) -> None:
-    chat = ChatState()
+def test_an_edited_prompt_branches_and_both_branches_stay(chat: ChatState, fake: Any) -> None:
     one, two, three = (ask(chat, fake, text) for text in ("one", "two", "three"))
     other = chat.edit(two, "other", answer(fake))
     finish(chat, fake)
@@ -115,31 +118,21 @@ def test_an_edited_prompt_branches_and_both_branches_stay(fake: Any) -> None:
     assert chat.turns == [one, two, three]
 
 
-def test_a_new_answer_leaves_what_followed_with_the_old_one(fake: Any) -> None:
-    chat = ChatState()
+def test_a_new_answer_leaves_what_followed_with_the_old_one(chat: ChatState, fake: Any) -> None:
     one, two = ask(chat, fake, "one"), ask(chat, fake, "two")
     chat.ask_again(one, answer(fake, 2))
-    finish(chat, fake, 2)
+    running = one.answer
     assert chat.turns == [one]
     one.answers.show(0)
     assert chat.turns == [one, two]
+    assert chat.active is running  # it goes on while the other branch is shown
+    finish(chat, fake, 2)
+    assert (running.status, chat.active) == ("done", None)
     assert chat.messages(one) == ({"role": "user", "content": "one"},)
 
 
-def test_an_answer_goes_on_while_another_branch_is_shown(fake: Any) -> None:
-    chat = ChatState()
-    one = ask(chat, fake, "one")
-    chat.ask_again(one, answer(fake, 2))
-    running = one.answer
-    one.answers.show(0)
-    assert chat.active is running
-    finish(chat, fake, 2)
-    assert running.status == "done"
-    assert chat.active is None
-
-
-def test_the_system_prompt_and_files_are_reported_but_thinking_is_not(fake: Any) -> None:
-    chat = ChatState(system_prompt="Be brief.")
+def test_the_system_prompt_and_files_are_reported_but_thinking_is_not(chat: ChatState, fake: Any) -> None:
+    chat.system_prompt = "Be brief."
     turn = chat.ask("Sum it up.", answer(fake), (Attachment("a.md", "```\ncode\n```"),))
     finish(chat, fake)
     turn.answer.thinking = "secret"
@@ -164,8 +157,7 @@ def test_removing_a_version_shows_its_neighbour_and_can_be_undone() -> None:
     assert versions.current is None
 
 
-def test_figures_outlive_their_run_and_survive_damage(fake: Any) -> None:
-    chat = ChatState()
+def test_figures_outlive_their_run_and_survive_damage(chat: ChatState, fake: Any) -> None:
     figures = ask(chat, fake, "one").answer.figures
     assert (figures.steps, figures.blocks) == (3, 1)
     assert RunFigures.from_json(figures.to_json()) == figures
@@ -173,8 +165,7 @@ def test_figures_outlive_their_run_and_survive_damage(fake: Any) -> None:
         assert RunFigures.from_json(damaged) == RunFigures()
 
 
-def test_the_model_reads_the_shown_versions(fake: Any) -> None:
-    chat = ChatState()
+def test_the_model_reads_the_shown_versions(chat: ChatState, fake: Any) -> None:
     one = ask(chat, fake, "one")
     chat.ask_again(one, answer(fake, 2))
     finish(chat, fake, 2)
@@ -188,8 +179,7 @@ def test_the_model_reads_the_shown_versions(fake: Any) -> None:
     )
 
 
-def test_a_failure_before_the_run_gives_the_prompt_back(fake: Any) -> None:
-    chat = ChatState()
+def test_a_failure_before_the_run_gives_the_prompt_back(chat: ChatState, fake: Any) -> None:
     chat.ask("too long", answer(fake))
     turn = chat.fail("no", decode)
     assert turn.prompt == "too long"
@@ -204,10 +194,9 @@ def test_a_failure_before_the_run_gives_the_prompt_back(fake: Any) -> None:
     assert chat.turns == [fine]
 
 
-def test_a_failure_inside_the_run_keeps_what_it_had(fake: Any) -> None:
-    chat = ChatState()
+def test_a_failure_inside_the_run_keeps_what_it_had(chat: ChatState, fake: Any) -> None:
     turn = chat.ask("hello", answer(fake))
-    events = fake.generate(None, [1], fake.defaults, seed=1, cancel=threading.Event())
+    events = events_of(fake)
     for _ in range(3):
         chat.fold(next(events), decode)
     assert chat.fail("the card fell out", decode) is None
@@ -216,11 +205,10 @@ def test_a_failure_inside_the_run_keeps_what_it_had(fake: Any) -> None:
     assert turn.answer.text
 
 
-def test_the_status_line_has_every_figure_with_its_unit(fake: Any) -> None:
-    chat = ChatState()
+def test_the_status_line_has_every_figure_with_its_unit(chat: ChatState, fake: Any) -> None:
     turn = chat.ask("hello", answer(fake, 11))
     assert status_line(turn.answer) == "Reading the prompt"
-    events = fake.generate(None, [1], fake.defaults, seed=1, cancel=threading.Event())
+    events = events_of(fake)
     chat.fold(next(events), decode)
     chat.fold(next(events), decode)
     assert status_line(turn.answer) == "Starting from noise"
@@ -243,11 +231,10 @@ def test_the_status_line_has_every_figure_with_its_unit(fake: Any) -> None:
     ],
 )
 def test_how_an_answer_ended_is_said_once_and_kept(
-    fake: Any, reason: str, committed: str, ended: str, notices: list[str]
+    chat: ChatState, fake: Any, reason: str, committed: str, ended: str, notices: list[str]
 ) -> None:
-    chat = ChatState()
     turn = chat.ask("hello", answer(fake))
-    for event in fake.generate(None, [1], fake.defaults, seed=1, cancel=threading.Event()):
+    for event in events_of(fake):
         if isinstance(event, CanvasCommitted):
             event = dataclasses.replace(event, reason=committed)
         elif isinstance(event, GenerationFinished):

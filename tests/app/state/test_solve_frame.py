@@ -107,53 +107,49 @@ def test_cells_beyond_the_canvas_or_its_text_stay_empty():
     assert ended.verdict.kind == "incomplete"
 
 
-def committed(cells: str, puzzle: str = PUZZLE) -> SolveFrame:
-    return shown(Script().step(cells, ALL, {}).commit(cells), puzzle)
+OPEN = SOLVED[:30] + "0" * 51  # a puzzle of several solutions
+RELABELLED = tuple(cell for cell in range(SIZE) if PUZZLE[cell] in "12")
 
 
-def test_solved():
-    found = committed(SOLVED)
-    assert found.committed
-    assert found.answer == SOLVED
-    assert (found.verdict.kind, found.verdict.valid, found.verdict.wrong) == ("solved", True, ())
-    assert found.verdict.text == "Solved: the puzzle's only solution."
-    assert not any(cell.marks or cell.wrong or cell.violated for cell in found.cells)
-
-
-def test_one_of_several_solutions_is_valid():
-    found = verdict(SOLVED[:30] + "0" * 51, SOLVED)
-    assert (found.kind, found.valid) == ("other", True)
-    assert "several" in found.text
-
-
-def test_wrong_cells_are_named_by_the_solution():
-    wrong = other(SOLVED, *BLANK_CELLS[:3])
-    found = committed(wrong)
-    assert (found.verdict.kind, found.verdict.valid) == ("wrong", False)
-    assert found.verdict.wrong == tuple(BLANK_CELLS[:3])
-    assert found.verdict.text == "Not solved: 3 of 51 blanks wrong."
-    assert [index for index, cell in enumerate(found.cells) if cell.wrong] == BLANK_CELLS[:3]
+@pytest.mark.parametrize(
+    ("puzzle", "cells", "expected", "said"),
+    [
+        (PUZZLE, SOLVED, ("solved", True, ()), "Solved: the puzzle's only solution."),
+        (OPEN, SOLVED, ("other", True, ()), "several"),
+        (
+            PUZZLE,
+            other(SOLVED, *BLANK_CELLS[:3]),
+            ("wrong", False, tuple(BLANK_CELLS[:3])),
+            "Not solved: 3 of 51 blanks wrong.",
+        ),
+        (
+            PUZZLE,
+            SOLVED[:2] + "." + other(SOLVED, 3)[3:],
+            ("incomplete", False, (2, 3)),
+            "Not solved: 1 cell without a digit, 1 of 51 blanks wrong.",
+        ),
+        (
+            PUZZLE,
+            SOLVED.translate(str.maketrans("12", "21")),
+            ("other", False, RELABELLED),
+            f"A valid grid of another puzzle: {len(RELABELLED)} givens changed.",
+        ),
+        (PUZZLE, other(SOLVED, 0), ("wrong", False, (0,)), "Not solved: 1 given changed."),
+    ],
+)
+def test_the_verdict_of_a_board(puzzle, cells, expected, said):
+    found = verdict(puzzle, cells)
+    assert (found.kind, found.valid, found.wrong) == expected
+    assert said in found.text
+    shown = frame(puzzle, Script().step(cells, ALL, {}).commit(cells).block, piece)
+    assert (shown.committed, shown.answer, shown.verdict) == (True, cells, found)
+    assert tuple(cell for cell in ALL if shown.cells[cell].wrong) == found.wrong
+    assert not any(cell.marks for cell in shown.cells)
 
 
 def test_without_a_single_solution_conflicts_count_as_wrong_but_not_the_givens_in_them():
-    puzzle = SOLVED[:30] + "0" * 51
-    found = verdict(puzzle, other(SOLVED, 80))
+    found = verdict(OPEN, other(SOLVED, 80))
     assert found.kind == "wrong"
     assert 80 in found.wrong
-    assert all(puzzle[cell] == "0" for cell in found.wrong)
+    assert all(OPEN[cell] == "0" for cell in found.wrong)
     assert "blanks in conflict" in found.text
-
-
-def test_a_cell_without_a_digit_makes_it_incomplete():
-    found = verdict(PUZZLE, SOLVED[:2] + "." + other(SOLVED, 3)[3:])
-    assert (found.kind, found.valid, found.wrong) == ("incomplete", False, (2, 3))
-    assert found.text == "Not solved: 1 cell without a digit, 1 of 51 blanks wrong."
-
-
-def test_changed_givens_are_reported():
-    relabelled = SOLVED.translate(str.maketrans("12", "21"))
-    found = verdict(PUZZLE, relabelled)
-    changed = tuple(cell for cell in range(SIZE) if PUZZLE[cell] in "12")
-    assert (found.kind, found.valid, found.wrong) == ("other", False, changed)
-    assert found.text == f"A valid grid of another puzzle: {len(changed)} givens changed."
-    assert verdict(PUZZLE, other(SOLVED, 0)).text == "Not solved: 1 given changed."
