@@ -17,32 +17,22 @@ def at(when: datetime, *, pinned: bool = False) -> Summary:
     return Summary(1, "x", 0.0, when.timestamp(), pinned)
 
 
-def header(when: datetime, now: datetime = NOW, zone=BERLIN) -> str:
-    (only,) = group([at(when)], now.timestamp(), zone)
-    return only.title
-
-
 @pytest.mark.parametrize(
-    ("when", "title"),
+    ("when", "zone", "title"),
     [
-        (NOW, "Today"),
-        (NOW + timedelta(days=3), "Today"),
-        (NOW - timedelta(seconds=31), "Yesterday"),
-        (datetime(2025, 3, 13, 23, 59, 59, tzinfo=BERLIN), "Previous 7 days"),
-        (datetime(2025, 3, 7, 23, 59, tzinfo=BERLIN), "Previous 30 days"),
-        (datetime(2025, 2, 12, 12, 0, tzinfo=BERLIN), "February 2025"),
-        (datetime(2024, 12, 31, 23, 59, tzinfo=BERLIN), "December 2024"),
+        (NOW, BERLIN, "Today"),
+        (NOW + timedelta(days=3), BERLIN, "Today"),
+        (NOW - timedelta(seconds=31), BERLIN, "Yesterday"),
+        (NOW - timedelta(seconds=31), timezone(timedelta(hours=3)), "Today"),
+        (datetime(2025, 3, 13, 23, 59, 59, tzinfo=BERLIN), BERLIN, "Previous 7 days"),
+        (datetime(2025, 3, 7, 23, 59, tzinfo=BERLIN), BERLIN, "Previous 30 days"),
+        (datetime(2025, 2, 12, 12, 0, tzinfo=BERLIN), BERLIN, "February 2025"),
+        (datetime(2024, 12, 31, 23, 59, tzinfo=BERLIN), BERLIN, "December 2024"),
     ],
 )
-def test_headers(when, title):
-    assert header(when) == title
-
-
-def test_the_day_is_that_of_the_zone():
-    now = datetime(2025, 3, 15, 12, 0, tzinfo=BERLIN)
-    late = datetime(2025, 3, 14, 23, 30, tzinfo=BERLIN)
-    assert header(late, now, BERLIN) == "Yesterday"
-    assert header(late, now, timezone(timedelta(hours=3))) == "Today"
+def test_headers_are_of_the_days_of_the_zone(when, zone, title):
+    (only,) = group([at(when)], NOW.timestamp(), zone)
+    assert only.title == title
 
 
 def test_groups_keep_the_order_and_pinned_come_first():

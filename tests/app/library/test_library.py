@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 
 import pytest
@@ -210,9 +209,3 @@ def test_no_message_without_its_conversation_or_parent(library, branched):
     with pytest.raises(LibraryError, match="this conversation was deleted"):
         library.add(conversation, NewMessage(None, "user", "too late"))
     assert library.messages(other) == library.messages(10_000) == []
-
-
-def test_only_the_owner_may_read_it(folder):
-    Library.open(folder).close()
-    if os.name == "posix":
-        assert (folder / "library.sqlite").stat().st_mode & 0o077 == 0

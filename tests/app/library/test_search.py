@@ -90,7 +90,7 @@ def test_the_snippet_shows_the_message_that_has_most_of_the_query(library):
     assert found.snippet == ""
 
 
-def test_an_answer_is_found_once_it_has_ended(library):
+def test_an_answer_is_found_once_it_has_ended_and_a_title_as_it_is_now(library):
     conversation = library.create()
     id = library.add(conversation, NewMessage(None, "assistant", status="waiting"))
     library.update(id, status="developing", content="draft 🖋")
@@ -100,13 +100,10 @@ def test_an_answer_is_found_once_it_has_ended(library):
     library.update(id, content="rewritten")
     assert library.summaries("final") == []
     assert len(library.summaries("rewr")) == 1
-
-
-def test_a_renamed_conversation_is_found_by_its_new_title(library):
-    id = library.create(title="before")
-    library.describe(id, title="after")
-    assert library.summaries("before") == []
-    assert [s.id for s in library.summaries("after")] == [id]
+    for title, former in (("before", "after"), ("after", "before")):
+        library.describe(conversation, title=title)
+        assert [s.id for s in library.summaries(title)] == [conversation]
+        assert library.summaries(former) == []
 
 
 def test_spans_mark_what_was_found():
