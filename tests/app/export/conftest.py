@@ -18,10 +18,10 @@ from engine import (
     GenerationConfig,
     GenerationFinished,
     PrefillFinished,
-    StepFinished,
     Trace,
     TraceHeader,
 )
+from tests.app.inspector.made_up import real_run, step_event
 from tests.engine.task_runs import FORMAT, decided, decision_header, rewritten, structured
 from tests.engine.traces import header
 
@@ -54,34 +54,17 @@ def model() -> Any:
     return engine.load_model("safelight-mini")
 
 
-def record(model: Any, prompt: str, seed: int, **changes: Any) -> Trace:
-    config = model.generation_defaults.replace(top_k=8, **changes)
-    tokenizer = model.tokenizer
-    trace = Trace(
-        model.name,
-        prompt,
-        config,
-        seed,
-        piece=tokenizer.piece,
-        is_special=tokenizer.is_special,
-        decode=lambda tokens: engine.read_reply(tokenizer, tokens),
-    )
-    ids = model.chat_ids([{"role": "user", "content": prompt}])
-    for event in engine.generate(model, ids, config, seed):
-        trace.append(event)
-    return trace
-
-
 @pytest.fixture(scope="session")
 def real(model: Any) -> Trace:
     """A run of one block in which tokens are taken back."""
-    return record(model, "Spell out the numbers from 1 to 40.", 3, max_denoising_steps=12)
+    return real_run(model, "Spell out the numbers from 1 to 40.", top_k=8, max_denoising_steps=12)
 
 
 @pytest.fixture(scope="session")
 def several(model: Any) -> Trace:
     """A run of several small blocks."""
-    return record(model, "Repeat the word go ten times.", 1, canvas_length=8, max_new_tokens=32, eos_token_ids=(127,))
+    small = {"canvas_length": 8, "max_new_tokens": 32, "eos_token_ids": (127,)}
+    return real_run(model, "Repeat the word go ten times.", 1, top_k=8, **small)
 
 
 def made_up(cells: int = 256, steps: int = 48, vocabulary: int = 200_000, *, hostile: bool = False) -> Trace:
@@ -115,26 +98,13 @@ def made_up(cells: int = 256, steps: int = 48, vocabulary: int = 200_000, *, hos
     trace.append(PrefillFinished(6, 0, 0.1))
     trace.append(CanvasStarted(0, tokens(cells), pinned))
     for step in range(steps):
-        accepted = rng.random(cells) < (step + 1) / steps
-        argmax = np.where(rng.random(cells) < (step + 1) / steps, final, guesses(1)[:, 0]).astype(np.int32)
-        candidates = np.where(accepted, argmax, guesses(1)[:, 0]).astype(np.int32)
-        top = np.concatenate([argmax[:, None], guesses(7)], axis=1)
-        shares = -np.sort(-rng.dirichlet(np.ones(8), cells), axis=1)
-        trace.append(
-            StepFinished(
-                block_index=0,
-                step=step,
-                temperature=0.8 - 0.4 * step / steps,
-                argmax_canvas=argmax,
-                candidates=candidates,
-                entropy=(rng.random(cells) * 12).astype(np.float32),
-                accepted_mask=accepted,
-                next_canvas=np.where(accepted, candidates, tokens(cells)).astype(np.int32),
-                seconds=0.01,
-                top_tokens=top.astype(np.int32),
-                top_probabilities=shares.astype(np.float32),
-            )
-        )
+        share = (step + 1) / steps
+        accepted = rng.random(cells) < share
+        argmax = np.where(rng.random(cells) < share, final, guesses(1)[:, 0])
+        sampled = np.where(accepted, argmax, guesses(1)[:, 0])
+        top = np.concatenate([argmax[:, None], guesses(7)], axis=1), -np.sort(-rng.dirichlet(np.ones(8), cells), axis=1)
+        entropy, noise = rng.random(cells) * 12, tokens(cells)
+        trace.append(step_event(step, argmax, sampled, accepted, entropy=entropy, top=top, noise=noise))
     trace.append(CanvasCommitted(0, final, cells - 5, steps, "step_cap"))
     trace.append(GenerationFinished("eos", final[:-5], 1, steps, 1.0))
     return trace

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Container, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -11,6 +13,7 @@ from engine import (
     CanvasStarted,
     Event,
     GenerationConfig,
+    Model,
     ModelIdentity,
     Recording,
     SafelightError,
@@ -18,7 +21,9 @@ from engine import (
     Trace,
     TraceHeader,
     gallery,
+    generate,
     open_trace,
+    read_reply,
 )
 
 LENGTH, STEPS = 24, 4
@@ -64,6 +69,19 @@ class Recorded(Trace):
 def recorded(name: str) -> Recording:
     """A run of the gallery."""
     return open_trace(next(one.path for one in gallery() if one.path.stem == name))
+
+
+def real_run(model: Model, prompt: str, seed: int = 3, most: int | None = None, **changes: object) -> Trace:
+    """A run of a model in memory, which is cancelled after so many events."""
+    config, texts, cancel = model.generation_defaults.replace(**changes), model.tokenizer, threading.Event()
+    named = {"piece": texts.piece, "is_special": texts.is_special, "decode": partial(read_reply, texts)}
+    trace = Trace(model.name, prompt, config, seed, **named)
+    ids = model.chat_ids([{"role": "user", "content": prompt}])
+    for event in generate(model, ids, config, seed, cancel=cancel):
+        trace.append(event)
+        if len(trace.events) == most:
+            cancel.set()
+    return trace
 
 
 def asked(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import fields
 
 import numpy as np
 import pytest
 
 from app.state.run.canvas import BlockState
-from engine import MINI, Model, Trace, generate, load_model
+from engine import MINI, Model, Trace, load_model
+from tests.app.inspector.made_up import real_run
 
-HOT = {"t_max": 4.0, "t_min": 3.0, "entropy_bound": 60.0, "confidence_threshold": 0.0, "max_denoising_steps": 8}
+SHORT = {"max_new_tokens": 64, "max_denoising_steps": 8}
+HOT = {"t_max": 4.0, "t_min": 3.0, "entropy_bound": 60.0, "confidence_threshold": 0.0} | SHORT
 SEVERAL = {"eos_token_ids": (), "max_new_tokens": 150, "max_denoising_steps": 4}
 RUNS = {  # the settings, and after how many events it is cancelled
     "hot": ({}, None),
@@ -30,19 +31,8 @@ def model() -> Model:
 
 @pytest.fixture(scope="session")
 def runs(model: Model) -> dict[str, Trace]:
-    return {name: run_of(model, "Sort 17 3 42 9.", most, **HOT | changes) for name, (changes, most) in RUNS.items()}
-
-
-def run_of(model: Model, prompt: str, most: int | None = None, **changes: object) -> Trace:
-    """A run with seed 3, which is cancelled after so many events."""
-    config = model.generation_defaults.replace(**{"max_new_tokens": 64} | changes)
-    trace, cancel = Trace(MINI, prompt, config, 3), threading.Event()
-    ids = model.chat_ids([{"role": "user", "content": prompt}])
-    for event in generate(model, ids, config, seed=3, cancel=cancel):
-        trace.append(event)
-        if len(trace.events) == most:
-            cancel.set()
-    return trace
+    prompt = "Sort 17 3 42 9."
+    return {name: real_run(model, prompt, most=most, **HOT | changes) for name, (changes, most) in RUNS.items()}
 
 
 def picture(block: BlockState) -> dict[str, object]:

@@ -13,14 +13,13 @@ from app.state.run.replay import NOISE, Frame, Replay
 from engine import StepFinished
 from engine.models.model import Model
 from tests.app.inspector import made_up
-
-from .conftest import run_of
+from tests.app.inspector.made_up import real_run
 
 PROMPT = "Count from 4 to 43."
 
 
 def replay(model: Model, **changes: int) -> Replay:
-    return Replay(run_of(model, PROMPT, **{"max_new_tokens": 256} | changes))
+    return Replay(real_run(model, PROMPT, **{"max_new_tokens": 256} | changes))
 
 
 def parting(one: Replay, other: Replay, start: int = 0) -> Frame | None:
@@ -45,7 +44,7 @@ def test_a_run_does_not_differ_from_itself(model: Model) -> None:
 
 
 def test_the_first_step_that_differs_is_found(model: Model) -> None:
-    trace, changed = (run_of(model, PROMPT, max_new_tokens=256) for _ in range(2))
+    trace, changed = (real_run(model, PROMPT, max_new_tokens=256) for _ in range(2))
     place = next(i for i, e in enumerate(changed.events) if isinstance(e, StepFinished) and e.block_index == 1)
     step = changed.events[place]
     assert isinstance(step, StepFinished)

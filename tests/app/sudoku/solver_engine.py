@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,38 +21,21 @@ from engine import (
     StepFinished,
 )
 from engine.tasks import sudoku
-from tests.fake_engine import END, FakeEngine
+from tests.fake_engine import END, FakeEngine, FakeTokenizer
 
-LENGTH = 96
-BREAK = 12
-POSITIONS = [cell // 9 * 10 + cell % 9 for cell in range(81)]
+LENGTH, BREAK = 96, 12
 
 
-class DigitTokenizer:
+class DigitTokenizer(FakeTokenizer):
     """Tokens 2 to 11 are the digits 0 to 9, 12 a line break, 1 the end."""
 
     def piece(self, token: int) -> str:
         return "<eos>" if token == END else "\n" if token == BREAK else str(token - 2) if 2 <= token < 12 else "?"
 
-    def is_special(self, token: int) -> bool:
-        return token == END
-
     def encode(self, text: str) -> list[int]:
         return [BREAK if sign == "\n" else ord(sign) - ord("0") + 2 for sign in text]
 
     encode_prompt = encode_rendered = encode
-
-    def inert(self, text: str) -> str:
-        return text
-
-    def count(self, text: str) -> int:
-        return len(text)
-
-    def token_id(self, _token: str) -> int | None:
-        return None
-
-    def decode(self, ids: Iterable[int]) -> str:
-        return "".join(self.piece(int(token)) for token in ids if int(token) != END)
 
 
 class SolverEngine(FakeEngine):

@@ -11,6 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from app.session.model_slot import ModelChoice
 from app.state.sudoku.board import Board
+from app.state.sudoku.solve_frame import POSITIONS
 from app.sudoku.board.column import OPEN_FOLDER
 from app.sudoku.controller import race_models
 from app.sudoku.page import SudokuPage
@@ -20,7 +21,7 @@ from engine import BASE, MINI
 from engine import SUDOKU as MODEL
 from engine.tasks import sudoku
 from tests.app.marked import Brackets, unmarked
-from tests.app.sudoku.solver_engine import POSITIONS, SolverEngine
+from tests.app.sudoku.solver_engine import SolverEngine
 
 from .conftest import Open, idle
 
