@@ -13,11 +13,12 @@ from PySide6.QtWidgets import QToolTip
 
 from app.canvas.geometry import GAP, MARGIN, Geometry
 from app.canvas.glyphs import CellGlyphs, Glyph, glyph_of
+from app.canvas.heat import NONE, Heat, places
 from app.canvas.paint import SLOT, PaintOptions, paint_block
 from app.canvas.view import CanvasView
-from app.design import motion
+from app.design import motion, themes
 from app.design.fonts import canvas_font
-from app.design.tokens import DARKROOM
+from app.design.tokens import DARKROOM, entropy_color
 from app.state.run.canvas import BlockState, CanvasState, CellState
 from engine import CanvasCommitted, CanvasStarted, Event, StepFinished
 from tests.app.canvas.pointing import THEMES, middle, pixels
@@ -324,3 +325,43 @@ def test_a_change_fades_and_ends(view, qtbot):
     x, y, _, _ = view.grid.rect_of(8)  # taken back at this step
     assert tinted.pixelColor(x + 4, y + 4) != QColor(DARKROOM.surface_sunken)
     assert settled.pixelColor(x + 4, y + 4) == QColor(DARKROOM.surface_sunken)
+
+
+def heat_of(*shares: float, **changes) -> Heat:
+    return Heat(np.array(shares, dtype=np.float32), **({"name": "doubt", "low": "0", "high": "1 nat"} | changes))
+
+
+def ground(view: CanvasView, index: int) -> QColor:
+    x, y, w, _ = view.grid.rect_of(index)
+    return pixels(view).pixelColor(x + w - 2, y + 2)
+
+
+def test_places_on_the_ramp():
+    assert places(np.array([0, 0.5, 1, 2, -1, np.nan], np.float32), 64) == [0, 32, 64, 64, 0, NONE]
+
+
+@THEMES
+def test_cells_take_the_colour_of_their_share(view, theme):
+    themes.publish(theme)
+    show(view, block_at(2, script(8)))
+    view.set_heat(heat_of(0, 0.25, 0.5, 0.75, 1, np.nan, np.nan, 0))
+    for index, share in enumerate((0, 0.25, 0.5, 0.75, 1)):
+        assert ground(view, index) == entropy_color(share, theme)
+    assert ground(view, 5) == QColor(theme.surface_sunken)
+
+
+def test_the_legend_comes_and_goes_with_it(view):
+    show(view, block_at(2))
+    plain = view.heightForWidth(500)
+    view.set_heat(heat_of(*[0.5] * LENGTH))
+    assert view.heightForWidth(500) > plain
+    view.set_heat(None)
+    assert view.heightForWidth(500) == plain
+
+
+def test_same_figures_are_the_same_picture():
+    one, other = heat_of(0, np.nan), heat_of(0, np.nan)
+    assert one.same_as(other)
+    assert not one.same_as(heat_of(0, 0))
+    assert not one.same_as(heat_of(0, np.nan, high="2 nats"))
+    assert not one.same_as(None)
