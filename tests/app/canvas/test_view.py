@@ -1,4 +1,4 @@
-"""The canvas widget: layout, painting, keys and motion."""
+"""The canvas widget: layout, painting, figures as colours, keys and motion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runs that are offered, with a damaged, deep, large or odd file among them."""
+"""The runs that are offered, with a damaged, deep, large or odd file among them, and lists made of their headers."""
 
 from __future__ import annotations
 

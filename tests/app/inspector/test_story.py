@@ -1,4 +1,4 @@
-"""Each step in words, from the events, and going from event to event."""
+"""Each step and the end of a run in words, unsure tokens, and going from event to event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transport and timeline, and the figures they are drawn from."""
+"""Transport, timeline and plots, and the figures they are drawn from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening: versions, damaged and foreign files, faults in words, a kill in the middle of it all."""
+"""Opening: versions, faults in words, a kill in the middle of it all, several windows and their claims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Race page with a stand-in engine: its lanes, their faults, Stop, and further models."""
+"""The Race page with a stand-in engine: its lanes, their faults, Stop, further models, and its clock."""
 
 from __future__ import annotations
 

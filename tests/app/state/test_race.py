@@ -1,4 +1,4 @@
-"""Batches of races: prompts that a program can check, and each lane's figures with their intervals."""
+"""Races: prompts that a program can check, each lane's figures with their intervals, and who won in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recorded run gone through: the same states as live, step for step, and the arrays behind the figures."""
+"""A recorded run gone through: the same states as live, the arrays behind the figures, and the ends of rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.state.run.canvas import CanvasState
 from app.state.run.lines import line_ends
 from app.state.run.replay import NOISE, Frame, Replay
 from engine import MINI, CanvasCommitted, CanvasStarted, Event, GenerationConfig, StepFinished, Trace
-from tests.app.inspector.made_up import Recorded
+from tests.app.inspector.made_up import Recorded, committed, step_event
 
 from .conftest import RUNS, picture
 
@@ -71,26 +71,14 @@ def test_frames_are_only_added_while_a_run_goes_on(runs):
 
 def made_up(text_length: int | None = None, top: bool = False) -> list[Event]:
     """Three steps on four cells, written out by hand."""
-    kinds = np.int32
     guesses = [[1, 2, 3, 4], [1, 9, 3, 4], [1, 9, 8, 5]]
     accepted = [[1, 1, 0, 0], [1, 0, 1, 0], [1, 1, 1, 1]]
     entropies = [[0.0, 1.0, 2.0, 100.0], [0.0, 1.0, 1.0, 100.0], [0.0, 0.0, 1.0, 100.0]]
-    events: list[Event] = [CanvasStarted(0, np.array([7, 7, 7, 7], kinds), np.zeros(4, dtype=np.bool_))]
-    for step in range(3):
-        guess = np.array(guesses[step], kinds)
-        tops, shares = None, None
-        if top:
-            tops = np.stack([guess, guess + 20], axis=1).astype(kinds)
-            shares = np.tile(np.array([[0.7, 0.2]], np.float32), (4, 1))
-        mask = np.array(accepted[step], np.bool_)
-        events.append(
-            StepFinished(
-                0, step, 0.5, guess, guess, np.array(entropies[step], np.float32), mask, guess, 0.1, tops, shares
-            )
-        )
-    if text_length is not None:
-        events.append(CanvasCommitted(0, np.array([1, 9, 8, 5], kinds), text_length, 3, "converged"))
-    return events
+    events: list[Event] = [CanvasStarted(0, np.array([7, 7, 7, 7], np.int32), np.zeros(4, dtype=np.bool_))]
+    for step, (guess, mask, entropy) in enumerate(zip(guesses, accepted, entropies, strict=True)):
+        tops = ([[token, token + 20] for token in guess], [[0.7, 0.2]] * 4) if top else None
+        events.append(step_event(step, guess, guess, mask, entropy=entropy, top=tops, noise=np.array(guess)))
+    return events if text_length is None else [*events, committed((1, 9, 8, 5), text_length, 3)]
 
 
 def recorded(events: list[Event]) -> Trace:
@@ -176,11 +164,8 @@ def piece(token: int) -> str:
 
 def step(number: int, text: str, accepted: str) -> StepFinished:
     """A step that samples ``text`` and accepts what is marked; the rest becomes the noise \"z\"."""
-    mask = np.array([mark == "x" for mark in accepted])
-    drawn = tokens(text)
-    following = np.where(mask, drawn, tokens("z" * len(text))).astype(np.int32)
-    entropy = np.zeros(len(text), dtype=np.float32)
-    return StepFinished(0, number, 0.8, drawn, drawn, entropy, mask, following, 0.1)
+    mask = [mark == "x" for mark in accepted]
+    return step_event(number, tokens(text), tokens(text), mask, noise=WRITTEN.index("z"))
 
 
 EVENTS: list[Event] = [
