@@ -16,6 +16,8 @@ from engine import GAPS
 from engine.tasks.decisions.questions import Option, YesNo
 from tests.app.canvas.pointing import shown
 from tests.app.decisions.far_engine import FarEngine
+from tests.app.inspector.made_up import Recorded
+from tests.engine.task_runs import decided, decision_header
 
 Open = Callable[..., AppContext]
 Opened = Callable[..., DecisionsController]
@@ -155,3 +157,12 @@ def test_an_example_never_costs_one_s_own_questions(opened: Opened) -> None:
     put_back()
     assert one.questions.drafts == own
     assert one.column.state.toPlainText() == "Please call back today."
+
+
+def test_a_read_is_opened_in_the_inspector_at_its_step(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    page, places, head = opened(), list[int](), decision_header()
+    monkeypatch.setattr(page._context.navigator, "inspect", lambda _trace, place: places.append(place), raising=False)
+    trace = Recorded(list(decided(head)), header=head)
+    for read in (2, 0):
+        page.page.strip.inspect_asked.emit((trace, read))
+    assert places == [5, 1]  # behind the noise of each read

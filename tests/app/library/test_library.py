@@ -95,6 +95,10 @@ def test_the_newest_sibling_is_shown_until_another_is_chosen(library, branched):
     assert path(library, conversation) == ["p1", "a2", "p2"]
     shown = {message.content: message.shown for message in library.messages(conversation)}
     assert shown == {"p1": True, "a1": False, "a2": True, "p2": True, "p3": False, "a3": True}
+    library.remove(ids["p2"])
+    assert path(library, conversation) == ["p1", "a2", "p3", "a3"]
+    library.remove(ids["a2"])
+    assert path(library, conversation) == ["p1", "a1"]
 
 
 def test_a_deleted_conversation_is_kept_for_thirty_days_over_restarts(library, branched, reopen, clock):

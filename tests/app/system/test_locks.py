@@ -54,7 +54,10 @@ def test_one_holds_it_at_a_time(tmp_path: Path) -> None:
 def test_a_claim_ends_and_leaves_nothing(tmp_path: Path) -> None:
     one, other = Claims(tmp_path), Claims(tmp_path)
     assert one.take(7)
+    assert one.take(7)  # it is there already
     assert not other.take(7)
+    assert other.take(8)
+    other.release(8)
     assert other.of_others() == [7]
     one.release(7)
     assert other.take(7)
