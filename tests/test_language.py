@@ -17,8 +17,7 @@ from typing import NamedTuple
 from tests import strings
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ["engine", "app"]  # whose names, docstrings and comments are in plain English
-# FOLDERS += ["tests"]  # to be switched on once all of its files are
+FOLDERS = ["engine", "app", "tests"]  # whose names, docstrings and comments are in plain English
 MAX_WORDS = 40  # of a sentence
 PAGES = "*.md", ".github/*.md", "*/*.md", "engine/**/*.md", "packaging/**/*.md", "assets/**/*.md"
 

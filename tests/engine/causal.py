@@ -65,7 +65,7 @@ def run_of(network: CausalNetwork, decoding: Decoding[None], cancel: threading.E
     return events
 
 
-def passes_told(events: Sequence[Event], length: int, mask: int, *, edits: bool = False) -> list[dict[int, int]]:
+def tokens_by_pass(events: Sequence[Event], length: int, mask: int, *, edits: bool = False) -> list[dict[int, int]]:
     """Returns the writes of each pass, place -> token, by the steps of a whole run; asserts that its events fit.
 
     Args:

@@ -230,7 +230,7 @@ def test_fast_dllm_v2(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Storing:
-    """Our network as SDAR's sampler calls its model, which it tells when to keep keys and values."""
+    """Our network as SDAR's sampler calls its model, and it says when to keep keys and values."""
 
     device = torch.device("cpu")
 
@@ -250,7 +250,7 @@ class Storing:
 
 
 def sdar_text(network: CausalNetwork, prompt: list[int], length: int, mask: int, end: int, **options: Any) -> list[int]:
-    """What SDAR's sampler writes, with the likeliest tokens in place of drawn ones."""
+    """The text that SDAR's sampler writes with the likeliest tokens in place of drawn ones."""
     theirs = authors.module(authors.SDAR, "generate.py", "sdar_generate")
     likeliest = SimpleNamespace(**vars(torch))
     likeliest.multinomial = lambda shares, **_: shares.argmax(dim=-1, keepdim=True)
@@ -281,7 +281,7 @@ def test_sdar(rule: str) -> None:
 
 @torch.inference_mode()
 def test_their_samplers_on_the_trained_networks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same tokens, and right."""
+    """Our tokens are theirs, and right."""
     monkeypatch.setattr(sub_blocks, "PART", fast_dllm.PART)
     edits, blocks = sampler("dllm.pipelines.llada21.sampler"), sampler("dllm.core.samplers.bd3lm")
     parts = authors.module(authors.FAST_DLLM_V2, "v2/generation_functions.py", "fast_dllm_v2")

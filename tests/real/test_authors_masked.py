@@ -183,7 +183,7 @@ def test_rnd1() -> None:
 
 @torch.inference_mode()
 def test_trained_networks() -> None:
-    """Their samplers answer the questions of our fixtures, too: as ours, and right."""
+    """Authors answer the questions of our fixtures as we do, and right."""
     llada = authors.module(authors.LLADA, "generate.py", "llada_generate")
     dream = authors.module(authors.DLLM, "dllm/pipelines/dream/models/generation_utils.py", "dream_generation_utils")
     rnd1 = authors.module(authors.RND1, "rnd/sampling.py", "rnd1_sampling")

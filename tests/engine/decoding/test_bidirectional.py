@@ -13,7 +13,7 @@ from engine.decoders import DECODERS
 from engine.decoding.masked_run import counts
 from engine.events import Event
 from engine.models.causal.network import CausalNetwork
-from tests.engine.causal import POSITIONS, masked_network, passes_told
+from tests.engine.causal import POSITIONS, masked_network, tokens_by_pass
 from tests.engine.decoding.test_block_causal import PlainRun, cut_shares, decoded
 
 RULES, MASK = DECODERS["bidirectional"].remasking, 8
@@ -131,7 +131,7 @@ def test_runs_against_the_definition(runs: range) -> None:
         expected = plain_run(network, prompt, config, seed)
         events = events_of(network, prompt, config, seed)
         assert config.canvas_length is not None
-        shown = passes_told(events, config.canvas_length, mask=MASK)
+        shown = tokens_by_pass(events, config.canvas_length, mask=MASK)
         kept = len(expected.text) + (expected.reason == "eos")
         assert (events[-1].reason, events[-1].tokens.tolist()) == (expected.reason, expected.text), seed
         assert until(shown, kept) == until(expected.passes, kept)

@@ -22,7 +22,7 @@ from engine.events import Event, PrefillFinished
 from engine.layers.kv_cache import KVCache
 from engine.layers.masks import Blocks
 from engine.models.causal.network import CausalNetwork
-from tests.engine.causal import POSITIONS, masked_network, passes_told, run_of
+from tests.engine.causal import POSITIONS, masked_network, run_of, tokens_by_pass
 from tests.engine.decoding.seen import end_of
 
 SIZES = (1, 3, 4, 5, 7, 8)
@@ -268,7 +268,7 @@ def test_runs_of_several_turns_against_the_definition(
             kept = max(0, first + (shared - first) // size * size) if cache.blocks == Blocks(size, first) else 0
             events = events_of(network, prompt, config, seed, cache)
             edits, is_aligned = config.edit_probability < 1, follows or len(prompt) % size == 0
-            check_shown(passes_told(events, size, 8, edits=edits), expected.passes, is_aligned=is_aligned)
+            check_shown(tokens_by_pass(events, size, 8, edits=edits), expected.passes, is_aligned=is_aligned)
             assert (events[-1].reason, events[-1].tokens.tolist()) == (expected.reason, expected.text)
             assert isinstance(events[0], PrefillFinished)
             assert events[0].reused_tokens == kept

@@ -17,7 +17,7 @@ from engine.decoding.generate import decode
 from engine.decoding.run import Run
 from engine.events import CanvasCommitted, Event
 from engine.models.causal.network import CausalNetwork
-from tests.engine.causal import POSITIONS, masked_network, passes_told, run_of
+from tests.engine.causal import POSITIONS, masked_network, run_of, tokens_by_pass
 from tests.engine.decoding.seen import end_of
 from tests.engine.decoding.test_block_causal import block_logits
 from tests.engine.decoding.test_structured import END, PAD, Fixed
@@ -61,7 +61,7 @@ def answer(
     run = Run.from_ids(model, prompt, config, 4, cancel, answer=reader)  # type: ignore[arg-type]
     events = run_of(model, decode(run), cancel, passes)
     length = config.canvas_length or model.config.canvas_length
-    return passes_told(events, length, MASK), events
+    return tokens_by_pass(events, length, MASK), events
 
 
 def ended(events: list[Event]) -> tuple[str, list[int]]:

@@ -13,7 +13,7 @@ from engine.decoding.generate import FUNCTIONS
 from engine.decoding.run import Run
 from engine.events import PrefillFinished
 from engine.models.causal.network import CausalNetwork
-from tests.engine.causal import POSITIONS, check_cache, masked_network, passes_told, plain_logits, run_of
+from tests.engine.causal import POSITIONS, check_cache, masked_network, plain_logits, run_of, tokens_by_pass
 from tests.engine.tiny import all_but
 from tests.engine.tiny import network as diffusion_network
 
@@ -98,7 +98,7 @@ def test_runs_against_the_definition(runs: int) -> None:
         never = threading.Event()
         decoding = masked_diffusion(Run(network, torch.tensor(prompt), config, seed, never, cache))  # type: ignore[arg-type]
         events = run_of(network, decoding, never, passes=1000)
-        assert passes_told(events, size, mask=8) == expected
+        assert tokens_by_pass(events, size, mask=8) == expected
         assert (events[-1].reason, events[-1].tokens.tolist()) == (reason, text)
         read = max(expected[-1]) // size * size  # the last block is not
         assert cache.shared([*prompt, *text[:read]]) == cache.length == len(prompt) + read

@@ -20,7 +20,7 @@ from engine.decoding.sampling import TRANSFORMERS, probabilities_of, verified
 from engine.decoding.self_speculation import self_speculation
 from engine.events import PrefillFinished
 from engine.models.causal.network import CausalNetwork
-from tests.engine.causal import POSITIONS, check_cache, masked_network, passes_told, plain_logits, run_of
+from tests.engine.causal import POSITIONS, check_cache, masked_network, plain_logits, run_of, tokens_by_pass
 
 
 def check_greedy(
@@ -67,7 +67,7 @@ def test_runs_against_greedy_autoregressive_decoding(runs: int) -> None:
         cache, never, size = network.new_cache(), threading.Event(), config.canvas_length or 5
         decoding = self_speculation(Run(network, torch.tensor(prompt), config, seed, never, cache), draft)
         events = run_of(network, decoding, never, passes=1000)
-        reason, text, passes = events[-1].reason, events[-1].tokens.tolist(), passes_told(events, size, mask)
+        reason, text, passes = events[-1].reason, events[-1].tokens.tolist(), tokens_by_pass(events, size, mask)
         check_greedy(network, prompt, config, reason, text)
         assert cache.length >= len(prompt) + len(text) - 1
         rounds = [len(written) for written in passes[1:] if written]

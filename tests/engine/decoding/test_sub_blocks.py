@@ -12,7 +12,7 @@ from engine import GenerationConfig
 from engine.decoding import sub_blocks
 from engine.events import PrefillFinished
 from engine.models.causal.network import CausalNetwork
-from tests.engine.causal import POSITIONS, masked_network, passes_told
+from tests.engine.causal import POSITIONS, masked_network, tokens_by_pass
 from tests.engine.decoding.test_block_causal import (
     PlainRun,
     block_logits,
@@ -119,7 +119,7 @@ def test_runs_of_several_turns_against_the_definition(runs: int, monkeypatch: py
             expected = Plain(network, prompt, config, torch.Generator().manual_seed(seed)).run()
             shared, least = cache.shared(prompt), (len(prompt) - 1) // size * size
             events = decoded("sub_blocks", network, prompt, config, seed, cache)
-            shown = passes_told(events, size, mask)
+            shown = tokens_by_pass(events, size, mask)
             check_shown(shown, expected.passes, is_aligned=len(prompt) % size == 0)
             assert (events[-1].reason, events[-1].tokens.tolist()) == (expected.reason, expected.text)
             assert isinstance(events[0], PrefillFinished)

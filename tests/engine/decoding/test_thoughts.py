@@ -16,7 +16,7 @@ from engine.decoding.generate import FUNCTIONS
 from engine.decoding.run import Run
 from engine.decoding.thoughts import ThoughtBudget, ThoughtTokens
 from engine.models.causal.network import CausalNetwork
-from tests.engine.causal import check_cache, masked_network, passes_told, plain_logits, run_of
+from tests.engine.causal import check_cache, masked_network, plain_logits, run_of, tokens_by_pass
 
 OPENS, CLOSES, MASK = 0, 1, 8
 SEEDS = range(10)
@@ -75,7 +75,7 @@ def run(name: str, network: CausalNetwork, prompt: Texts, config: GenerationConf
     cache, never, size = network.new_cache(), threading.Event(), config.canvas_length or 5
     decoding = FUNCTIONS[name](Run(network, torch.tensor(prompt), config, 0, never, cache))  # type: ignore[arg-type]
     events = run_of(network, decoding, never, passes=1000)
-    passes = passes_told(events, size, MASK)
+    passes = tokens_by_pass(events, size, MASK)
     text = events[-1].tokens.tolist()
     written = {place: token for one in passes for place, token in one.items()}
     assert [written[place] for place in range(len(text))] == text
