@@ -141,10 +141,10 @@ def test_forks_infills_and_influence_see_the_pictures(backend: LocalBackend) -> 
     blind = dataclasses.replace(asked, trace=Trace(header=without, piece=str, is_special=bool, decode=str))
     for event in found:
         blind.trace.append(event)  # type: ignore[attr-defined]
-    assert measured.found is not None
-    there = backend.measure(blind).found
+    assert measured.influence is not None
+    there = backend.measure(blind).influence
     assert there is not None
-    assert not np.array_equal(measured.found.kl, there.kl)
+    assert not np.array_equal(measured.influence.kl, there.kl)
 
 
 def test_a_picture_may_be_all_that_is_decided_about(backend: LocalBackend) -> None:

@@ -295,10 +295,10 @@ def test_influence_is_measured_or_refused_in_words(skills: LocalBackend) -> None
     canvas = tuple(int(token) for token in root.committed[0].tokens)
     request = InfluenceRequest(root, 0, canvas, 1, 5, 1.0)
     measured = skills.measure(request)
-    assert measured.found is not None
-    assert (measured.request, measured.message, len(measured.found.kl)) == (request, "", len(canvas))
+    assert measured.influence is not None
+    assert (measured.request, measured.message, len(measured.influence.kl)) == (request, "", len(canvas))
     refused = skills.measure(InfluenceRequest(root, 0, canvas, len(canvas), 5, 1.0))
-    assert refused.found is None
+    assert refused.influence is None
     assert "outside the canvas" in refused.message
 
 
