@@ -81,6 +81,7 @@ OUT = (
     "*libnvJitLink*",  # sparse matrices, Fourier transforms with call-backs
     "nvidia/nvshmem/lib/nvshmem_*", "nvidia/nvshmem/lib/libnvshmem_device*",  # between machines
     "*libnvperf_*", "*libpcsamplingutil*", "*libcheckpoint*", "*libnvblas*", "*libcufftw*",
+    "PIL/_avif.*", "pillow.libs/libavif*",  # a form of pictures that is not read
     # torch: tools, tests, headers
     "torch/bin/*[!r]",  # keeps torch_shm_manager
     "torch/bin/upgrader_models/*",
@@ -96,9 +97,10 @@ OUT = (
 OUT_WITHOUT_CUDA = ("triton/*", "triton-*", "libtriton*", "cuda/*", "nvidia/cudnn/lib/libcudnn_*")
 MODULES_OUT_WITHOUT_CUDA = ("triton", "cuda", "torch._inductor")
 
-TORCH_SETTINGS = (
+TORCH_READS = (
     "torch._dynamo.config", "torch._export.config", "torch._functorch.config", "torch.compiler.config",
-    "torch.distributed.config", "torch.fx.experimental._config", "torch.utils.serialization.config",
+    "torch.distributed.config", "torch.functional", "torch.fx.experimental._config", "torch.nn.functional",
+    "torch.nn.modules.rnn", "torch.utils.serialization.config",
 )  # fmt: skip
 
 # Built with symbols for a debugger, up to three quarters of their size. NVIDIA's own are left as they came.
@@ -112,10 +114,10 @@ STRIPPED = (
 def with_source(cuda: bool = True) -> dict[str, str]:
     """PyInstaller's mode for packages of which the source goes in, too.
 
-    Triton reads a kernel's source when it is first launched. torch reads that of its settings as it is imported, and
-    of its other modules only to compile for a card.
+    Triton reads a kernel's source when it is first launched. torch reads that of its settings and overloads as
+    it is imported, and of its other modules only to compile for a card.
     """
-    return {"engine": "pyz+py"} | ({} if cuda else {"torch": "pyz"} | dict.fromkeys(TORCH_SETTINGS, "pyz+py"))
+    return {"engine": "pyz+py"} | ({} if cuda else {"torch": "pyz"} | dict.fromkeys(TORCH_READS, "pyz+py"))
 
 
 def stays_out(path: str, cuda: bool = True) -> bool:

@@ -67,4 +67,5 @@ def pixels(picture: QImage) -> np.ndarray[tuple[int, int, int], np.dtype[np.uint
     """Returns the red, green and blue of a picture's pixels, shape (height, width, 3)."""
     plain = picture.convertToFormat(QImage.Format.Format_RGB888)
     rows = np.frombuffer(plain.constBits(), np.uint8).reshape(plain.height(), plain.bytesPerLine())
-    return np.ascontiguousarray(rows[:, : 3 * plain.width()]).reshape(plain.height(), plain.width(), 3)
+    shape = plain.height(), plain.width(), 3
+    return rows[:, : 3 * plain.width()].reshape(shape).copy()  # the picture's own memory goes with it
