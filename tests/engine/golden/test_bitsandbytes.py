@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from bitsandbytes import functional
-from bitsandbytes.nn import Linear4bit
 from torch import Tensor, nn
 from transformers import BitsAndBytesConfig, PreTrainedModel
 
@@ -70,6 +68,8 @@ def opened(folder: Path) -> Weights[Any]:
 
 def values(module: nn.Module) -> Tensor:
     """A quantised layer's weight by the library."""
+    from bitsandbytes import functional  # seconds, in each process that collects the tests
+
     weight: Any = module.weight
     if weight.dtype == torch.int8:
         rows: Tensor = weight.SCB if getattr(weight, "SCB", None) is not None else module.state.SCB
@@ -110,6 +110,8 @@ def test_every_pass_is_that_of_transformers(family: str, kind: str, tmp_path: Pa
 @pytest.mark.parametrize("kind", ["nf4, nested", "fp4"])
 def test_rows_of_no_whole_groups_are_read_as_values(kind: str, tmp_path: Path) -> None:
     """Blocks go on from row to row there. The library's code for processors with AVX-512 reads such rows wrongly."""
+    from bitsandbytes.nn import Linear4bit  # seconds, in each process that collects the tests
+
     plain = build("qwen3")
     theirs = quantised(plain, tmp_path / "plain", kind)
     weights = opened(save(theirs, tmp_path / "packed", "qwen3"))

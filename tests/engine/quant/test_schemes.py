@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from bitsandbytes import functional
 
 from engine import SafelightError
 from engine.quant import (
@@ -68,6 +67,8 @@ def test_packing_what_was_unpacked_changes_nothing(scheme: Scheme) -> None:
 
 
 def test_nf4_is_bitsandbytes() -> None:
+    from bitsandbytes import functional  # seconds, in each process that collects the tests
+
     weight = gaussian(64, 256)
     weight[:, ::64] = 4.0  # an absmax that bf16 holds exactly
     weight.clamp_(-4, 4)

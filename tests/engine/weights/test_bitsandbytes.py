@@ -8,13 +8,10 @@ import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from bitsandbytes import functional
-from bitsandbytes.backends.default.ops import _dequantize_4bit_compute as dequantize_in_torch
-from bitsandbytes.functional import QuantState
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -30,6 +27,9 @@ from tests.engine.golden.llada2_reference import SMALL
 from tests.engine.models.test_masked_families import LLADA, QWEN3
 from tests.engine.published import PUBLISHED
 from tests.engine.tiny import change_weights
+
+if TYPE_CHECKING:
+    from bitsandbytes.functional import QuantState
 
 Tensors = dict[str, Tensor]
 WIDE = {"hidden_size": 128, "intermediate_size": 192, "vocab_size": 100, "num_hidden_layers": 2, "head_dim": 32}
@@ -54,6 +54,8 @@ FAMILIES: dict[str, dict[str, Any]] = {
 
 def four_bit(name: str, weight: Tensor, kind: str = "nf4", nested: bool = True, **how: Any) -> tuple[Tensors, Tensor]:
     """The tensors of a weight as ``Linear4bit`` saves them, and what they stand for, by the library's code in torch."""
+    from bitsandbytes import functional  # seconds, in each process that collects the tests
+
     codes, state = functional.quantize_4bit(weight, quant_type=kind, compress_statistics=nested, **how)
     parts = {f"{name}.{part}": tensor.contiguous() for part, tensor in state.as_dict(packed=True).items()}
     return {name: codes, **parts}, dequantized(codes, state)
@@ -61,6 +63,9 @@ def four_bit(name: str, weight: Tensor, kind: str = "nf4", nested: bool = True, 
 
 def dequantized(codes: Tensor, state: QuantState) -> Tensor:
     """Returns the library's values of codes. Its code for AVX-512 is wrong where blocks end within a row."""
+    from bitsandbytes import functional  # seconds, in each process that collects the tests
+    from bitsandbytes.backends.default.ops import _dequantize_4bit_compute as dequantize_in_torch
+
     absmax = state.absmax
     if state.nested:
         absmax = functional.dequantize_blockwise(absmax, state.state2) + state.offset
@@ -72,6 +77,8 @@ def dequantized(codes: Tensor, state: QuantState) -> Tensor:
 
 def eight_bit(name: str, weight: Tensor) -> tuple[Tensors, Tensor]:
     """Returns the same of ``Linear8bitLt``."""
+    from bitsandbytes import functional  # seconds, in each process that collects the tests
+
     codes, rows, _ = functional.int8_vectorwise_quant(weight)
     layer = name.removesuffix(".weight")
     return {name: codes, f"{layer}.SCB": rows}, functional.int8_vectorwise_dequant(codes, rows)

@@ -7,15 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from compressed_tensors.compressors import ModelCompressor
-from compressed_tensors.quantization import (
-    QuantizationConfig,
-    QuantizationStatus,
-    QuantizationStrategy,
-    apply_quantization_config,
-    preset_name_to_scheme,
-)
-from compressed_tensors.quantization.utils import calculate_qparams, generate_gparam
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from tqdm import tqdm
@@ -44,6 +35,14 @@ SHAPE = {
 
 def written(folder: Path, preset: str) -> dict[str, Tensor]:
     """Write a random Qwen3 quantised by a preset of the library's; returns the weights as the library reads them."""
+    from compressed_tensors.compressors import ModelCompressor  # seconds, in each process that collects the tests
+    from compressed_tensors.quantization import (
+        QuantizationConfig,
+        QuantizationStatus,
+        apply_quantization_config,
+        preset_name_to_scheme,
+    )
+
     torch.manual_seed(0)
     model = Qwen3ForCausalLM(Qwen3Config(**SHAPE)).bfloat16()
     scheme = preset_name_to_scheme(preset, targets=["Linear"])
@@ -66,6 +65,9 @@ def written(folder: Path, preset: str) -> dict[str, Tensor]:
 
 def set_scales(module: nn.Module) -> None:
     """Scales by the smallest and largest value of each group, as an observer would find them."""
+    from compressed_tensors.quantization import QuantizationStrategy  # seconds, in each process that collects the tests
+    from compressed_tensors.quantization.utils import calculate_qparams, generate_gparam
+
     args, weight = module.quantization_scheme.weights, module.weight.detach().float()
     out, inputs = weight.shape
     match args.strategy:
