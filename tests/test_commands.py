@@ -7,11 +7,13 @@ parsed here, and so are the examples of ``--help``; ``-m slow`` runs the long on
 
 from __future__ import annotations
 
+import argparse
 import io
 import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -108,7 +110,12 @@ def check_shown(shown: Shown) -> None:
         if len(arguments) == 1 and not arguments[0].startswith("-"):
             assert arguments[0] in NAMES, shown  # the name of one
         else:
-            command_line.parser().parse_args(arguments)
+            _parser().parse_args(arguments)
+
+
+@cache
+def _parser() -> argparse.ArgumentParser:
+    return command_line.parser()
 
 
 def run_shown(shown: Shown, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -105,7 +105,7 @@ def test_the_environment_is_reported() -> None:
 
 
 def test_a_section_runs_in_a_process_that_finds_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own, and nothing that lies in the folder where the doctor is asked for."""
+    """A file of its name in the current folder is another one."""
     (tmp_path / "engine.py").write_text("raise SystemExit(3)")
     monkeypatch.chdir(tmp_path)
     found = run_section("platform", "cpu")
