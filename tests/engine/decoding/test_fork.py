@@ -31,9 +31,9 @@ from engine.models.diffusion_gemma.network import DiffusionGemma
 from tests.engine.decoding.seen import commits, end_of, facts, steps_of, stopped
 from tests.engine.decoding.test_reuse import Counting
 from tests.engine.decoding.test_step_program import OnDevice, tame
-from tests.engine.tiny import CANVAS, VOCABULARY, network, tokens
+from tests.engine.tiny import CANVAS, FULL, SLIDING, VOCABULARY, network, tokens
 
-PROMPT, SEED = tokens(12, 3), 4
+PROMPT, SEED = tokens(12, 3), 1
 CONFIG = GenerationConfig(
     max_new_tokens=30, max_denoising_steps=5, eos_token_ids=(), entropy_bound=6.0, confidence_threshold=0.0, top_k=3
 )
@@ -42,7 +42,7 @@ UNEVEN = CONFIG.replace(confidence_threshold=2.0, stability_threshold=0, t_min=0
 
 @cache
 def _network() -> DiffusionGemma:
-    return network(1)
+    return network(1, layers=(SLIDING, FULL))
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from engine.models.folder import ModelFolder
 from tests.engine.tiny import CANVAS, FULL, SLIDING, WINDOW, network, tokens
 from tests.looping import looped
 
-LAYERS = {"both": (SLIDING, SLIDING, FULL), "sliding": (SLIDING, SLIDING), "full": (FULL, FULL)}
+LAYERS = {"both": (SLIDING, FULL), "sliding": (SLIDING, SLIDING), "full": (FULL, FULL)}
 TOLERANCE = 2e-5
 
 

@@ -106,7 +106,7 @@ def test_a_flipped_bit_is_found_wherever_it_is(opened: Opened) -> None:
     expected = [bits(event) for event in opened(whole).events]
     draw = random.Random(4)
     heads = [place + byte for place in boundaries(whole)[:-1] for byte in range(HEAD.size)]
-    for place in (*range(OPENING.size), *heads, *range(OPENING.size, len(whole), 97)):
+    for place in (*range(OPENING.size), *heads, *range(OPENING.size, len(whole), 193)):
         damaged = bytearray(whole)
         damaged[place] ^= 1 << draw.randrange(8)
         try:
