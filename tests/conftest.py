@@ -50,6 +50,7 @@ def _place(item: pytest.Item) -> int:
     return next((place for place, start in enumerate(LONG) if item.nodeid.startswith(start)), len(LONG))
 
 
+os.fsync = lambda _: None  # six milliseconds for each small file: what a power cut would lose is seen by no test
 gc.disable()  # imports make a great many objects and next to no cycles
 
 
