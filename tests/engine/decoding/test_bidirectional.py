@@ -117,7 +117,7 @@ def until(passes: list[dict[int, int]], length: int) -> list[dict[int, int]]:
     return [{place: token for place, token in written.items() if place < length} for written in passes]
 
 
-@pytest.mark.parametrize("runs", [range(30), pytest.param(range(30, 240), marks=pytest.mark.slow)], ids=["few", "many"])
+@pytest.mark.parametrize("runs", [range(16), pytest.param(range(16, 240), marks=pytest.mark.slow)], ids=["few", "many"])
 def test_runs_against_the_definition(runs: range) -> None:
     """All rules, schedules and shifts, at the model's last positions, too."""
     seen = set[object]()

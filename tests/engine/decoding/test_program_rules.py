@@ -145,7 +145,7 @@ def taken(seed: int, acceptance: str) -> set[str]:
 
 @pytest.mark.usefixtures("_program_draws")
 @pytest.mark.parametrize(
-    "seeds", [range(10), *(pytest.param(range(first, first + 100), marks=pytest.mark.slow) for first in (10, 110, 210))]
+    "seeds", [range(7), *(pytest.param(range(first, first + 100), marks=pytest.mark.slow) for first in (7, 107, 207))]
 )
 @pytest.mark.parametrize("acceptance", ACCEPTANCE)
 @torch.inference_mode()

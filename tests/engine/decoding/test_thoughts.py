@@ -19,7 +19,7 @@ from engine.models.causal.network import CausalNetwork
 from tests.engine.causal import check_cache, masked_network, plain_logits, run_of, tokens_by_pass
 
 OPENS, CLOSES, MASK = 0, 1, 8
-SEEDS = range(10)
+SEEDS = range(6)
 Texts = list[int]
 
 

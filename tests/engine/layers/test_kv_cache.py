@@ -63,7 +63,7 @@ def test_cut_and_prefilled_again_equals_fresh(model: DiffusionGemma, kept: int) 
 
 @pytest.mark.parametrize("cut", [0, 50, SLACK])
 def test_a_long_text_can_be_cut_back_by_the_slack(model: DiffusionGemma, cut: int) -> None:
-    text = tokens(3 * SLACK)
+    text = tokens(2 * SLACK)
     cache = filled(model, *text.split(200))
     model.denoise(tokens(CANVAS), cache)  # lets go of what slid out of reach
     cache.truncate(len(text) - cut)
