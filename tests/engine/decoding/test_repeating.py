@@ -39,7 +39,7 @@ LENGTH = 16
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    """Of one layer: what it draws is a script's."""
+    """One layer is enough: a script says what is drawn."""
     found = load_model(MINI, device="cpu")
     network: Any = found.network
     network.config = replace(network.config, layers=network.config.layers[:1])
