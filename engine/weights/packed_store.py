@@ -183,7 +183,7 @@ def revision(checkpoint: TensorSource) -> str:
     Raises:
         SafelightError: a file cannot be read.
     """
-    files = {header.file: _sampled(header.file) for header in checkpoint.headers.values()}
+    files = {file: _sampled(file) for file in {header.file for header in checkpoint.headers.values()}}
     facts = [(n, h.file.name, files[h.file], h.shape, h.dtype) for n, h in checkpoint.headers.items()]
     return hashlib.sha256(repr(sorted(facts)).encode()).hexdigest()
 
