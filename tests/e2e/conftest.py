@@ -12,7 +12,7 @@ from app.bridge.engine_thread import EngineLink
 from app.main import make_window, traces_folder
 from app.state.run.pace import FULL_SPEED
 from app.window.main_window import MainWindow
-from engine.service import LocalBackend
+from tests.loaded import ReadyBackend
 
 LOAD_MS = 180_000
 
@@ -20,7 +20,7 @@ LOAD_MS = 180_000
 @pytest.fixture
 def window_with(qtbot: QtBot, settings: QSettings) -> Iterator[Callable[[str], MainWindow]]:
     """Opens a window, loads this model in it, and lets it run at full speed; closed afterwards."""
-    window = make_window(EngineLink(LocalBackend(traces_folder(settings))), settings, seed=3)
+    window = make_window(EngineLink(ReadyBackend(traces_folder(settings))), settings, seed=3)
     qtbot.addWidget(window)
 
     def load(model: str) -> MainWindow:

@@ -15,8 +15,9 @@ from app.player.player import Player
 from app.state.chat.conversation import Answer
 from app.state.run.canvas import CanvasState
 from app.window.main_window import MainWindow
-from engine import MINI, CanvasCommitted, CanvasStarted, StepFinished, load_model
+from engine import MINI, CanvasCommitted, CanvasStarted, StepFinished
 from tests.e2e.asking import RUN_MS, ask
+from tests.loaded import embedded
 
 WORD = "Reverse the word robot."
 CONTROL = Qt.KeyboardModifier.ControlModifier
@@ -142,7 +143,7 @@ def read_it_once_more(qtbot: QtBot, window: MainWindow, answer: Answer) -> None:
     found, text = page.player.block.causal, trace.committed[0].text_length
     assert np.isfinite(found[: text + 1]).all()
     assert np.isnan(found[text + 1 :]).all()
-    model = load_model(MINI)
+    model = embedded(MINI)
     ids = [*trace.header.prompt_ids, *trace.committed[0].tokens[: text + 1].tolist()]
     shares = model.decode(ids, model.new_cache(), 0).softmax(-1)[len(trace.header.prompt_ids) - 1 : -1]
     wanted = [float(row[token]) for row, token in zip(shares, ids[len(trace.header.prompt_ids) :], strict=True)]

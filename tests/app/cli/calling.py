@@ -9,6 +9,7 @@ import pytest
 import engine
 from app.cli.main import main
 from engine.catalog import is_embedded
+from tests.loaded import embedded
 
 Capture = pytest.CaptureFixture[str]
 
@@ -37,9 +38,6 @@ def one_line(err: str) -> str:
     return err
 
 
-LOADED: dict[str, engine.Model] = {}
-
-
 def load_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Load each embedded model once for all; anything else goes through the real ``load_model``."""
     real = engine.load_model
@@ -48,8 +46,6 @@ def load_once(monkeypatch: pytest.MonkeyPatch) -> None:
         plain = {value for option, value in options.items() if option != "progress"}
         if not is_embedded(name) or plain != {"auto", 0}:
             return real(name, **options)
-        if name not in LOADED:
-            LOADED[name] = real(name, **options)
-        return LOADED[name]
+        return embedded(name)
 
     monkeypatch.setattr(engine, "load_model", load)

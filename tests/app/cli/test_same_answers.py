@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from engine.catalog import GAPS, MINI, PARTS, SIGHT, SMALL, SUDOKU, TALK
-from engine.service import ChatRun, LocalBackend, RunEnded, RunStarted
+from engine.service import ChatRun, RunEnded, RunStarted
 from engine.tasks.drawings import picture_of
 from engine.text.message import message_of
 from engine.tools.example_tools import TOOLS as EXAMPLE_TOOLS
 from tests.app.cli.calling import Capture, load_once, run
 from tests.drawn import DRAWN
 from tests.engine.server.served import CHAT, KEY, Arrivals, Served, serving
+from tests.loaded import ReadyBackend
 
 SEED = 5
 PUZZLE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
@@ -60,7 +61,7 @@ def without_talk() -> None:
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    with serving(LocalBackend(), SMALL) as served:
+    with serving(ReadyBackend(), SMALL) as served:
         yield served
 
 

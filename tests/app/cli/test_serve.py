@@ -13,6 +13,7 @@ from typing import Any
 import httpx2
 import pytest
 
+import tests.hasty_servers  # noqa: F401
 from app.cli import loading, options, serve, stopping
 from app.cli.main import main, parser
 from engine import SafelightError

@@ -15,6 +15,7 @@ from PySide6.QtCore import QSettings
 from PySide6.QtGui import QGuiApplication
 from pytestqt.qtbot import QtBot
 
+import tests.hasty_servers  # noqa: F401
 from app.context import SERVER
 from app.server.snippets import MASK
 from app.window.main_window import MainWindow

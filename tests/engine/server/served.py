@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +15,7 @@ from typing import Any
 import httpx2
 import numpy as np
 
+import tests.hasty_servers  # noqa: F401
 from engine.config import GenerationConfig
 from engine.events import (
     CanvasCommitted,
@@ -32,7 +34,9 @@ KEY = "the-key"
 CANVAS = 32
 PAD, END, FIRST_TAG, FIRST_CHARACTER = 0, 1, 3, 100
 CHAT = "/v1/chat/completions"
+PIECES = re.compile("|".join((*map(re.escape, TAGS), ".")), re.DOTALL)
 NO_IMAGES: Any = None  # for messages that have none
+VERIFIED = httpx2.create_ssl_context()  # else each client reads all certificates of the system
 
 
 class LetterTokenizer:
@@ -50,12 +54,10 @@ class LetterTokenizer:
         return FIRST_TAG + TAGS.index(token) if token in TAGS else None
 
     def encode(self, text: str) -> list[int]:
-        ids = []
-        while text:
-            tag = next((tag for tag in TAGS if text.startswith(tag)), None)
-            ids.append(FIRST_CHARACTER + ord(text[0]) if tag is None else FIRST_TAG + TAGS.index(tag))
-            text = text[len(tag or "x") :]
-        return ids
+        return [
+            FIRST_CHARACTER + ord(piece) if len(piece) == 1 else FIRST_TAG + TAGS.index(piece)
+            for piece in PIECES.findall(text)
+        ]
 
     def encode_prompt(self, text: str) -> list[int]:
         return [2, *self.encode(text)]
@@ -204,7 +206,9 @@ def serving(backend: Backend, model: str = "scripted", **options: Any) -> Iterat
             scheduler.load(LoadRequest(model, model), arrivals)
             assert isinstance(arrivals.wait_for(ModelLoaded, LoadFailed), ModelLoaded)
         server.start()
-        with httpx2.Client(base_url=server.url, headers={"Authorization": f"Bearer {KEY}"}, timeout=30) as http:
+        with httpx2.Client(
+            base_url=server.url, headers={"Authorization": f"Bearer {KEY}"}, timeout=30, verify=VERIFIED
+        ) as http:
             yield Served(server, scheduler, backend, http)
     finally:
         if isinstance(backend, FakeEngine):

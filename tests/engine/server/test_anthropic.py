@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import anthropic
 import pytest
-from anthropic import Anthropic
 
 from engine.server.anthropic import MessagesRequest, chat_of
 from engine.server.messages import read_messages
 from engine.server.strict import Ignored
 from tests.engine.server.served import KEY, NO_IMAGES, ScriptedEngine, Served, serving
+
+if TYPE_CHECKING:
+    from anthropic import Anthropic
 
 HI: Any = [{"role": "user", "content": "Hi"}]
 TOOL: Any = {"name": "weather", "description": "Says the weather.", "input_schema": {"type": "object"}}
@@ -20,6 +21,8 @@ SAYS = '<|channel>thought\nHm.<channel|>I look.<|tool_call>call:weather{city:<|"
 
 
 def client_of(served: Served, key: str = KEY) -> Anthropic:
+    from anthropic import Anthropic  # takes two seconds
+
     return Anthropic(base_url=served.server.url, api_key=key, max_retries=0, _strict_response_validation=True)
 
 
@@ -94,6 +97,8 @@ def test_why_an_answer_ended(served: Served, client: Anthropic) -> None:
 
 
 def test_refusals_are_the_client_s_own_errors(served: Served, client: Anthropic) -> None:
+    import anthropic
+
     ask = client.messages.create
     with pytest.raises(anthropic.BadRequestError, match=r"messages.0.content.0: A block of type 'document'"):
         ask(model="scripted", max_tokens=5, messages=[{"role": "user", "content": [{"type": "document"}]}])  # type: ignore[typeddict-item,list-item]

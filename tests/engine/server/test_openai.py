@@ -10,9 +10,9 @@ import pytest
 from pydantic import BaseModel, Field
 
 from engine.catalog import BASE, GAPS, MINI, WEDLM
-from engine.service import LocalBackend
 from tests.engine.server.openai_client import client_of
 from tests.engine.server.served import ScriptedEngine, Served, events, serving
+from tests.loaded import ReadyBackend
 
 QUESTION: Any = [{"role": "user", "content": "Reverse the word robot."}]
 COUNTING: Any = [{"role": "user", "content": "Count from 4 to 43."}]
@@ -27,7 +27,7 @@ SAYS = '<|channel>thought\nHm.<channel|>I look.<|tool_call>call:weather{city:<|"
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    with serving(LocalBackend(), MINI) as served:
+    with serving(ReadyBackend(), MINI) as served:
         yield served
 
 
@@ -84,7 +84,7 @@ def test_refusals_are_the_client_s_own_errors(served: Served, client: openai.Ope
 
 def test_a_model_whose_template_knows_no_tools_says_so() -> None:
     with (
-        serving(LocalBackend(), GAPS) as served,
+        serving(ReadyBackend(), GAPS) as served,
         client_of(served) as client,
         pytest.raises(openai.BadRequestError, match="does not support tools"),
     ):
@@ -144,7 +144,7 @@ def test_a_stream_of_a_causal_decoder_has_a_piece_for_each_token(served: Served,
 
 
 def test_every_token_has_the_probability_by_which_it_was_written() -> None:
-    with serving(LocalBackend(), WEDLM) as served, client_of(served) as client:
+    with serving(ReadyBackend(), WEDLM) as served, client_of(served) as client:
         asked: Any = {"model": WEDLM, "messages": COUNTING, "max_tokens": 40}
         known = client.chat.completions.create(**asked, logprobs=True, top_logprobs=2).choices[0].logprobs
         assert known is not None
@@ -177,7 +177,7 @@ def test_tools_and_thoughts_pass_its_checks_and_its_accumulator() -> None:
 
 
 def test_an_adapter_goes_by_its_name_behind_the_model_s() -> None:
-    with serving(LocalBackend(), BASE) as served, client_of(served) as client:
+    with serving(ReadyBackend(), BASE) as served, client_of(served) as client:
         assert [model.id for model in client.models.list()] == [BASE, f"{BASE}:sudoku-lora"]
         answer = client.chat.completions.create(model=f"{BASE}:sudoku-lora", messages=QUESTION, extra_body=BRIEF)
         assert answer.model == f"{BASE}:sudoku-lora"

@@ -6,10 +6,11 @@ import pytest
 
 from engine.service import LocalBackend
 from tests.engine.service.test_local import loaded
+from tests.loaded import ReadyBackend
 
 
 @pytest.fixture(scope="module")
 def skills() -> LocalBackend:
-    backend = LocalBackend()
+    backend = ReadyBackend()
     loaded(backend)
     return backend

@@ -16,7 +16,6 @@ from engine.service import (
     ForkRun,
     LoadedModel,
     LoadRequest,
-    LocalBackend,
     ModelLoaded,
     PassWanted,
     RunEnded,
@@ -30,6 +29,7 @@ from engine.tasks.drawings import picture_of
 from engine.text.message import Message, message_of
 from engine.tools.example_tools import TOOLS as EXAMPLE_TOOLS
 from tests.drawn import DRAWN
+from tests.loaded import ReadyBackend
 
 PUZZLE = "003100064080000302000500087070005000000009400805000000004000030050007000700801096"
 LINES = "\n".join(PUZZLE[row : row + 9].replace("0", ".") for row in range(0, 81, 9))
@@ -96,7 +96,7 @@ def test_each_part_reads_its_own_wording() -> None:
 
 @pytest.fixture(scope="module")
 def small() -> Iterator[tuple[SmallBackend, LoadedModel]]:
-    backend, replies = SmallBackend(LocalBackend()), list[Any]()
+    backend, replies = SmallBackend(ReadyBackend()), list[Any]()
     backend.load(LoadRequest(SMALL, "Small models"), replies.append)
     assert isinstance(replies[-1], ModelLoaded)
     yield backend, replies[-1].model
@@ -160,7 +160,7 @@ def test_runs_of_several_parts_go_on_together(small: tuple[SmallBackend, LoadedM
 
 
 def test_a_run_of_a_model_that_is_no_part_is_not_gone_on_from(small: tuple[SmallBackend, LoadedModel]) -> None:
-    alone, replies = LocalBackend(), list[Any]()
+    alone, replies = ReadyBackend(), list[Any]()
     alone.load(LoadRequest(BASE, "Base"), replies.append)
     request = ChatRun(replies[-1].model.defaults, 0, tuple(said("Spell fig.")))
     (trace,) = [reply.trace for reply in run_alone(alone, request) if isinstance(reply, RunStarted)]

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from engine import MINI
-from engine.service import LocalBackend
 from tests.engine.server.served import Served, serving
+from tests.loaded import ReadyBackend
 
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    with serving(LocalBackend(), MINI) as found:
+    with serving(ReadyBackend(), MINI) as found:
         yield found

@@ -12,9 +12,9 @@ from app.design.tokens import DARKROOM, PAPER
 from engine import catalog
 from engine.catalog import MINI, SMALL
 from engine.server import page
-from engine.service import LocalBackend
 from tests.app.export.browser import Browser, start
 from tests.engine.server.served import KEY, Served, serving
+from tests.loaded import ReadyBackend
 
 LONG = "Count from 3 to 40."  # takes two canvases or three
 
@@ -69,7 +69,7 @@ def test_a_remote_canvas_develops(served: Served, browser: Browser) -> None:
 
 def test_the_canvas_is_that_of_the_part_that_writes(browser: Browser) -> None:
     puzzle = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
-    with serving(LocalBackend(), SMALL) as served:
+    with serving(ReadyBackend(), SMALL) as served:
         visit(browser, f"{served.server.url}/#key={KEY}")
         for runs, (prompt, title, columns) in enumerate(
             [(puzzle, "Safelight Sudoku", "10"), ("hi", catalog.title(MINI), "")], start=1

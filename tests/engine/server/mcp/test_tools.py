@@ -12,16 +12,16 @@ import pytest
 from engine.catalog import MINI, SUDOKU
 from engine.events import CanvasStarted, PrefixPinned, StepFinished
 from engine.server.mcp import inspecting
-from engine.service import LocalBackend
 from tests.engine.server.mcp.asking import asking, refusal, texts
 from tests.engine.server.served import CANVAS, ScriptedEngine, Served, serving
+from tests.loaded import ReadyBackend
 
 EASY = "534678912672195348198342567859761423426853791713924856961537284287419635345286100"
 
 
 @pytest.fixture(scope="module")
 def mini() -> Iterator[Served]:
-    with serving(LocalBackend(), MINI) as served:
+    with serving(ReadyBackend(), MINI) as served:
         yield served
 
 
@@ -54,7 +54,7 @@ def test_a_gap_may_have_a_length(mini: Served) -> None:
 
 
 def test_a_grid_is_judged_by_the_rules() -> None:
-    with serving(LocalBackend(), SUDOKU) as served:
+    with serving(ReadyBackend(), SUDOKU) as served:
         [found] = asked(served, "sudoku", {"puzzle": EASY})
     grid = found.structured_content["grid"]
     assert len(grid) == 81
