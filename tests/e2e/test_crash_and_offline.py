@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,11 @@ from pytestqt.qtbot import QtBot
 
 from app.bridge.engine_thread import EngineLink
 from app.main import make_window
+from app.window.main_window import MainWindow
+from engine import MINI
 from engine.service import LocalBackend
+from tests.e2e.asking import ask
+from tests.e2e.child_window import FORBIDDEN
 
 CHILD = Path(__file__).with_name("child_window.py")
 PATIENCE = 120
@@ -74,7 +78,44 @@ def test_a_kill_in_the_middle_of_an_answer_loses_nothing_that_was_on_screen(qtbo
         window.close()
 
 
-def test_offline_means_no_socket_at_all(child: Any) -> None:
+@pytest.fixture
+def used() -> Iterator[list[str]]:
+    """What uses a network, which is forbidden as long as the test runs."""
+    found: list[str] = []
+
+    def forbid(event: str, arguments: tuple[object, ...]) -> None:
+        if event in FORBIDDEN and watching:
+            found.append(f"{event} {arguments}")
+            raise RuntimeError(f"offline, and yet: {event} {arguments}")
+
+    watching = [True]
+    sys.addaudithook(forbid)  # it cannot be removed
+    yield found
+    watching.clear()
+
+
+def test_offline_means_no_socket_at_all(qtbot: QtBot, window_with: Callable[..., MainWindow], used: list[str]) -> None:
+    window = window_with(MINI, offline=True)
+    window.context.values.overrides |= {"confidence_threshold": 0.0, "max_new_tokens": 32}
+    window.context.apply_values()
+    assert ask(qtbot, window, "Count from 4 to 43.").text
+    window.show_page("models")
+    page = window.pages.models().page
+    page.small.fold.click()
+    actions = {
+        name
+        for row in page.rows.values()
+        for name, button in row.buttons.items()
+        if button.isVisible() and button.isEnabled()
+    }
+    assert "load" in actions
+    assert "download" not in actions
+    window.close()
+    assert used == []
+
+
+@pytest.mark.slow  # shows of a whole process what the test above shows of its window
+def test_a_process_that_is_offline_makes_no_socket(child: Any) -> None:
     process = child("offline")
     (end,) = list(facts(process))
     assert process.wait(PATIENCE) == 0
