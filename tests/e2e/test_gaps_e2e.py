@@ -71,6 +71,8 @@ def write_a_selected_part_again(qtbot: QtBot, window: MainWindow) -> None:
     ask(qtbot, window, "Sort 9 4 7 2 6.")
     answer = last(qtbot, window)
     assert answer.turn.answer.text == "2 4 6 7 9"
+    window.context.values.overrides["max_denoising_steps"] = 8
+    window.context.apply_values()
     answer.text.setFocus()
     for key in (Key.Key_End, Key.Key_Left, Key.Key_Left):
         qtbot.keyClick(answer.text, key, SHIFT)
@@ -92,6 +94,8 @@ def write_a_selected_part_again(qtbot: QtBot, window: MainWindow) -> None:
     assert answer.text.text() == "2 4 6 7 9"
     qtbot.keyClick(focused(), Key.Key_Z, CONTROL | SHIFT)
     assert answer.turn.answers.shown == 1
+    del window.context.values.overrides["max_denoising_steps"]
+    window.context.apply_values()
 
 
 def revise_a_draft_and_reject_a_change(qtbot: QtBot, window: MainWindow) -> None:

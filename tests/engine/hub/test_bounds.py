@@ -96,7 +96,9 @@ def test_a_flag_ends_any_wait(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", SLOW)
-def test_an_answer_has_a_time_by_which_it_is_there(kind: str) -> None:
+def test_an_answer_has_a_time_by_which_it_is_there(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine.hub_http, "SECONDS", 0.1)
+    monkeypatch.setattr(engine.hub.client, "GIVE_UP", 0.15)
     with answering(SLOW[kind]) as rude, pytest.raises(SafelightError, match=r"keeps breaking|there is no connection"):
         download(REPO, endpoint=rude.endpoint)
 

@@ -224,7 +224,7 @@ def test_goes_on_after_the_process_was_killed(hub: Hub, get: Callable[..., bool]
 def test_stops_in_the_middle_of_a_file_though_nothing_arrives(
     hub: Hub, get: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine.hub.client, "SPEED_SECONDS", 0.3)
+    monkeypatch.setattr(engine.hub.client, "SPEED_SECONDS", 0.1)
     hub.stall_after = 200_000
     flag, ended, seen = threading.Event(), [], list[DownloadProgress]()
     thread = threading.Thread(target=lambda: ended.append(get(stop=flag, progress=seen.append)))
