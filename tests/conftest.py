@@ -147,6 +147,18 @@ def _look_of_its_own() -> Iterator[None]:
 _first_look: list[Any] = []  # style, palette and font of the app before any test
 
 
+LOOK_MS = 2  # between two looks of ``waitUntil``, in place of 10
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _looks_are_frequent() -> None:
+    """A test waits some hundred times for another thread, each time half a pause too long."""
+    from pytestqt.qtbot import QtBot
+
+    usual = QtBot.wait
+    QtBot.wait = lambda self, ms: usual(self, LOOK_MS if ms == 10 else ms)  # type: ignore[method-assign]
+
+
 @pytest.fixture(scope="session")
 def qapp(qapp: QApplication) -> QApplication:
     """Notes how the app looks before any test changes it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,23 @@ class Asked:
 
 
 PATIENCE_MS = 30_000  # the first load of a process imports what loads models
+
+
+PAUSES = {  # milliseconds in place of those for which people are waited for
+    ("app.bridge.background", "POLL_MS"): 2,
+    ("app.bridge.server_link", "LOOK_MS"): 10,
+    ("app.chat.composer.meter", "DEBOUNCE_MS"): 20,
+    ("app.sudoku.page", "CHECK_MS"): 10,
+    ("app.window.sidebar.sidebar", "REST_MS"): 10,
+}
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody types or reads here: what waits for that goes on at once."""
+    for (module, name), pause in PAUSES.items():
+        if module in sys.modules:
+            monkeypatch.setattr(sys.modules[module], name, pause)
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ def lock(library: Library) -> Iterator[Lock]:
 @pytest.fixture
 def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
     monkeypatch.setattr(saving, "CLOSING_SECONDS", 0.1)
+    monkeypatch.setattr(saving, "RETRY_MS", 100)
     monkeypatch.setattr(saving.tempfile, "gettempdir", lambda: str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
     library = Library.open(tmp_path / "data")
