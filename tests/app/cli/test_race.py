@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import dataclasses
 import json
 import random
 import string
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import engine
 from app.cli.race import read_lane
-from engine import MINI, SafelightError
+from engine import MINI, SafelightError, load_model
 from engine.catalog import title
 from engine.service import Racing
 from engine.tasks import drawings
@@ -41,7 +44,14 @@ def test_one_prompt_shows_each_lane_with_its_figures(capsys: Capture) -> None:
     assert "the same as lane 1" in second
 
 
-def test_without_lanes_a_model_is_raced_by_each_of_its_decoders(capsys: Capture) -> None:
+def test_without_lanes_a_model_is_raced_by_each_of_its_decoders(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of_short_answers(*given: Any, **options: Any) -> engine.Model:
+        model = load_model(*given, **options)
+        return dataclasses.replace(model, generation_defaults=model.generation_defaults.replace(max_new_tokens=16))
+
+    monkeypatch.setattr(engine, "load_model", of_short_answers)
     code, out, err = run(capsys, "race", "Reverse the word robot.", "--json")
     assert (code, err) == (0, "")
     found = json.loads(out)
@@ -99,7 +109,7 @@ def test_ctrl_c_leaves_the_table_of_what_was_run(capsys: Capture, file: str, mon
         (("hi", "--model", "http://x/v1#m"), "'http://x/v1#m' runs on another machine"),
         (("hi", "--adapter", "sudoku-lora", *LANES), "give it there, as adapter=NAME"),
         (("hi", "--lane", "nowhere", "--lane", ":x"), "nowhere cannot be loaded: there is no model at nowhere"),
-        (("hi", "--lane", "", "--lane", ":x"), f"{USUAL} · x: unknown decoder 'x'"),
+        (("hi", "--lane", ":,max-steps=1", "--lane", ":x"), f"{USUAL} · x: unknown decoder 'x'"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(arguments: tuple[str, ...], said: str, capsys: Capture) -> None:
