@@ -25,7 +25,7 @@ from app.design.fonts import set_text_percent, text_percent
 from app.design.tokens import DARKROOM, PAPER
 from tests.app.chat.test_page import talk
 
-ACTIONS = int(os.environ.get("SAFELIGHT_CHAT_ACTIONS", "48"))
+ACTIONS = int(os.environ.get("SAFELIGHT_CHAT_ACTIONS", "32"))
 FEW_TURNS = 6
 
 

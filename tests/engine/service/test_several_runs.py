@@ -30,13 +30,13 @@ from engine.text.output_format import OutputFormat
 from tests.engine.service.test_local import plain
 from tests.engine.service.test_scheduler import Ear, within
 
-QUICK = GenerationConfig(max_new_tokens=128, max_denoising_steps=5, confidence_threshold=0.0, eos_token_ids=())
+QUICK = GenerationConfig(max_new_tokens=128, max_denoising_steps=3, confidence_threshold=0.0, eos_token_ids=())
 SPOILED = 40  # the canvas length of a run that is spoiled
 ASKED: dict[str, tuple[str, GenerationConfig, int]] = {
     "two blocks": ("Sort 17 3 42 9.", QUICK, 1),
     "short canvas, pinned": ("abc", QUICK.replace(canvas_length=32, pinned=((3, 40),), max_new_tokens=90), 2),
     "warm, with bans": ("How many letters has tree?", QUICK.replace(t_max=2.0, t_min=1.0, banned_tokens=(5, 6)), 3),
-    "long prompt": ("Write this backwards: " + "lighthouse " * 12, QUICK.replace(max_denoising_steps=3), 4),
+    "long prompt": ("Write this backwards: " + "lighthouse " * 12, QUICK.replace(max_denoising_steps=2), 4),
 }
 
 
