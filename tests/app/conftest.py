@@ -44,7 +44,7 @@ PAUSES = {  # milliseconds in place of those for which people are waited for
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody types or reads here: what waits for that goes on at once."""
+    """Let what waits for a person who types or reads go on at once."""
     for (module, name), pause in PAUSES.items():
         if module in sys.modules:
             monkeypatch.setattr(sys.modules[module], name, pause)

@@ -80,7 +80,7 @@ def test_a_kill_in_the_middle_of_an_answer_loses_nothing_that_was_on_screen(qtbo
 
 @pytest.fixture
 def used() -> Iterator[list[str]]:
-    """What uses a network, which is forbidden as long as the test runs."""
+    """Uses of a network, which are forbidden as long as the test runs."""
     found: list[str] = []
 
     def forbid(event: str, arguments: tuple[object, ...]) -> None:
