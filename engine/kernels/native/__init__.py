@@ -6,6 +6,7 @@ a compiler, and kept in the user's cache. torch's kernels serve without it.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -28,6 +29,7 @@ COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC")
 LIBRARIES = ("-lm", "-lpthread")
 LONGEST_BUILD = 120.0  # seconds
+USUAL_BUILD = 10.0  # for which a program waits for another's build
 AVX2 = ("-mavx2", "-mfma", "-mf16c")
 AVX512 = ("-mf16c", *(f"-mavx512{part}" for part in ("f", "bw", "dq", "vl", "vbmi", "vnni")))
 INSTRUCTIONS = {  # best first
@@ -122,6 +124,8 @@ def _built(instructions: str) -> Path | None:
     if not _is_own(folder):
         return None
     made = folder / f"{instructions}-{hashlib.sha256(made_of.encode()).hexdigest()[:24]}.so"
+    while not made.is_file() and _is_being_built(made):
+        time.sleep(0.05)
     if not made.is_file():
         _remove_left(folder)
         with replacing(made, private=True) as part:
@@ -133,6 +137,14 @@ def _built(instructions: str) -> Path | None:
 def _has_amx() -> bool:
     """Returns True if the processor has matrix units: most have none, and a build for them takes seconds."""
     return bool(torch.cpu._is_amx_tile_supported())
+
+
+def _is_being_built(made: Path) -> bool:
+    """Returns True if another program has begun to build a library, as far as can be known."""
+    parts = made.parent.glob(f".{made.name[:80]}.*.part")
+    with contextlib.suppress(OSError):  # it is there now, under its own name
+        return any(time.time() - part.stat().st_mtime < USUAL_BUILD for part in parts)
+    return False
 
 
 def _remove_left(folder: Path) -> None:

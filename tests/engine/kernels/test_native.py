@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -132,3 +133,13 @@ def test_the_instructions_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")  # its layout is in blocks of 32 rows
     native.instructions.__wrapped__()
     assert asked == ["avxvnni", "avx2"]
+
+
+def test_another_program_s_build_is_waited_for_while_it_is_young(tmp_path: Path) -> None:
+    made = tmp_path / "avx2-0123.so"
+    assert not native._is_being_built(made)
+    part = tmp_path / f".{made.name}.00ff.part"
+    part.touch()
+    assert native._is_being_built(made)
+    os.utime(part, (0, time.time() - 2 * native.USUAL_BUILD))
+    assert not native._is_being_built(made)
