@@ -331,8 +331,9 @@ class _Sandbox(ImmutableSandboxedEnvironment):
 _SANDBOX = _Sandbox()
 
 
+@functools.lru_cache(maxsize=16)
 def compile_template(source: str) -> Template:
-    """Compiles a template for ``render``.
+    """Compiles a template for ``render``; the same one is compiled once, since models are loaded again and again.
 
     Raises:
         SafelightError: it is not a template.
@@ -349,6 +350,7 @@ def compile_template(source: str) -> Template:
         raise SafelightError(f"the model's chat template is damaged: {_why(error)}") from error
 
 
+@functools.lru_cache(maxsize=16)
 def names_in(source: str) -> frozenset[str]:
     """Returns the names of attributes, and the texts, that a template which compiles has in its expressions."""
     tree = _SANDBOX.parse(source)
