@@ -30,6 +30,7 @@ from engine.kernels.reference_step import draw_tokens
 from engine.layers.kv_cache import PIECE, SLACK, KVCache
 from engine.memory.footprint import PROGRAM_CANVASES
 from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.service.admission import MAX_IDLE
 from tests.engine.decoding.seen import end_of, facts
 from tests.engine.packing import packed
 from tests.engine.tiny import CANVAS, VOCABULARY, WINDOW, network, tokens
@@ -364,6 +365,7 @@ def test_the_programs_of_several_lengths_are_kept_as_far_as_the_plan_counts_them
 
 def test_a_model_keeps_the_programs_of_its_last_caches() -> None:
     """Programs with the same bans share a mask, so that these runs go through the table together."""
+    assert MAX_CACHES == MAX_IDLE  # each cache of the pool has its programs
     made, last = network(), ProgramCache()
     caches, banning = [made.new_cache() for _ in range(MAX_CACHES + 1)], sampler(made, banned_tokens=(3,))
     programs = [last.get(made, cache, banning) for cache in caches[:MAX_CACHES]]
