@@ -19,6 +19,9 @@ def actions(context: AppContext, page: Lazy[ChatController]) -> list[Action]:
     def repeats() -> str:
         return context.reason_to_wait() if session.chat.turns else tr("There is no answer yet")
 
+    def has_turns() -> str:
+        return "" if session.chat.turns else tr("There is no answer yet")
+
     def inspects() -> str:
         turns = session.chat.turns
         return "" if turns and turns[-1].answer.has_trace else tr("There is no answer yet, or its run was not kept")
@@ -63,6 +66,15 @@ def actions(context: AppContext, page: Lazy[ChatController]) -> list[Action]:
     return [
         *in_composer,
         *in_answer,
+        Action(
+            "find", tr("Find in this conversation"), section, lambda: page().page.open_find(), ("Ctrl+F",), has_turns
+        ),
+        Action(
+            "turn-before", tr("The prompt before"), section, lambda: page().page.step_turn(-1), ("Alt+Up",), has_turns
+        ),
+        Action(
+            "turn-after", tr("The next prompt"), section, lambda: page().page.step_turn(1), ("Alt+Down",), has_turns
+        ),
         Action("write", tr("Write a prompt"), section, lambda: page().enter(), ("Ctrl+L",)),
         Action(
             "gap",

@@ -15,7 +15,7 @@ from app.library.pictures import PictureStore
 from app.pictures.source import PictureSource
 from app.state.chat.calls import Decision, ToolCall, ToolRound
 from app.state.chat.conversation import Answer, Turn
-from app.state.chat.rewriting import Rewriting, can_fill
+from app.state.chat.rewriting import Rewriting, can_fill, of_selection
 from app.system.i18n import tr
 from engine import Recording, SafelightError, catalog
 from engine.catalog import SMALL, TALK
@@ -39,6 +39,7 @@ class TurnCommands(QObject):
     said = Signal(str)  # why something cannot be done
     removed = Signal(str)  # what was deleted, in a sentence; it can be put back
     acted = Signal()  # the button that had the focus may be gone
+    quoted = Signal(str)  # a text that is to be quoted in the prompt
     rewritten = Signal(object)  # the Turn of an answer that is being written again in part
 
     def __init__(self, context: AppContext) -> None:
@@ -117,6 +118,11 @@ class TurnCommands(QObject):
         if self.can_ask() and model is not None and any(shown is turn for shown in self._session.chat.turns):
             self.attempt(lambda: self._session.ask_again(turn, model, how))
             self.rewritten.emit(turn)
+
+    def go_on(self, turn: Turn) -> None:
+        """Writes the shown answer of a turn on from its end, as another version."""
+        text = turn.answer.text
+        self.rewrite(turn, of_selection("continue", text, len(text), len(text)))
 
     def put(self, turn: Turn, text: str) -> None:
         """Makes a text the newest version of a turn's answer."""

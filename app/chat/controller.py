@@ -174,6 +174,7 @@ class ChatController(QObject):
         commands.said.connect(composer.say)
         commands.removed.connect(lambda text: page.notice.show_undo(text, session.undo_remove))
         commands.acted.connect(self._focus_again)
+        commands.quoted.connect(composer.edit.quote)
         commands.rewritten.connect(self._focus_stop)
         session.path_changed.connect(self.show_path)
         session.found.connect(page.show_found)

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QApplication, QStackedWidget, QWidget
 
 from app.chat.commands import TurnCommands, ViewOptions
 from app.chat.composer.composer import Composer
+from app.chat.find_bar import FindBar
 from app.chat.markdown_view import PAD
 from app.chat.messages.action_row import VersionSwitch
 from app.chat.messages.scroller import FEW_WIDGETS, SIDE, Scroller
@@ -109,13 +110,16 @@ class ChatPage(QWidget):
         self._pages.addWidget(self.welcome)
         self._pages.addWidget(self.scroller)
 
+        self.finder = FindBar()
+        self.finder.went.connect(self._show_hit)
         self.notice = Notice()
         self.composer = Composer()
         self.composer.changed.connect(self.welcome.first_run.stop)
         self._bottom = boxed(column_of(self.composer, margins=(PAD, 12, PAD, 12)))
 
         self._bottom_row = centred(self._bottom, width, SIDE)
-        self.setLayout(column_of((self._pages, 1), Hairline(), self._bottom_row, spacing=0))
+        self.setLayout(column_of(self.finder, (self._pages, 1), Hairline(), self._bottom_row, spacing=0))
+        self.finder.closed.connect(self.composer.edit.setFocus)
         self.notice.float_over(self._pages, self.composer)
         self.notice.covered.connect(self.scroller.set_covered)
 
@@ -154,6 +158,7 @@ class ChatPage(QWidget):
             view.answer.refresh()
             self._show_state(view)
         self._pages.setCurrentWidget(self.scroller if path else self.welcome)
+        self.finder.set_turns(path)
         if place is not None:
             place.keep(path, self.view_of, self.composer.edit)
 
@@ -167,6 +172,25 @@ class ChatPage(QWidget):
                 self._mark(view)
         self.scroller.realise(turn)
         self._go_to_found()
+
+    @Slot(object, str)
+    def _show_hit(self, turn: Turn | None, query: str) -> None:
+        if turn is not None:
+            self.show_found(turn, query)
+            return
+        self._found = None
+        for view in self._views():
+            self._mark(view)
+
+    def open_find(self) -> None:
+        """Shows the line that finds words in the shown conversation."""
+        self.finder.open(self._path)
+
+    def step_turn(self, by: int) -> None:
+        """Scrolls to the prompt before the page's top, or to the next one."""
+        item = self.scroller.top_item
+        if item in self._path:
+            self.scroller.show_top(self._path[max(0, min(len(self._path) - 1, self._path.index(item) + by))])
 
     def _mark(self, view: TurnView) -> None:
         """Marks what a search has found in a turn, or takes the marks away."""

@@ -135,6 +135,16 @@ class PromptEdit(PromptField):
         self.setPlainText(text)
         self.moveCursor(QTextCursor.MoveOperation.End)
 
+    @Slot(str)
+    def quote(self, text: str) -> None:
+        """Puts a text in front of what is typed, each line after a sign of quotation."""
+        lines = "".join(f"> {line}".rstrip() + "\n" for line in text.splitlines())
+        cursor = self.textCursor()
+        cursor.movePosition(QTextCursor.MoveOperation.Start)
+        cursor.insertText(f"{lines}\n")
+        self.moveCursor(QTextCursor.MoveOperation.End)
+        self.setFocus()
+
     def insert_gap(self) -> None:
         """Puts a gap in place of what is selected."""
         self.textCursor().insertText(GAP)

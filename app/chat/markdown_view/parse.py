@@ -123,6 +123,14 @@ def _children(content: str) -> list[Token]:
     return tokens
 
 
+def html_of(text: str) -> str:
+    """Returns Markdown as HTML, for other programs. HTML in it stays text, and no picture is fetched."""
+    from markdown_it import MarkdownIt  # as in ``_reader``
+
+    plain = MarkdownIt("commonmark", {"html": False, "maxNesting": MAX_NESTED}).enable(["table", "strikethrough"])
+    return str(plain.disable("image").render(text))
+
+
 def verbatim(text: str) -> tuple[Block, ...]:
     """Returns a text that is not Markdown as a paragraph of its lines."""
     return (Paragraph((Text(safe(text)),)),) if text else ()

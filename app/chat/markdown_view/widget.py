@@ -7,9 +7,10 @@ that the text names are loaded. Formulas and the colours of programs arrive late
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import accumulate
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal, Slot
+from PySide6.QtCore import QEvent, QMimeData, QPointF, QRectF, QSize, Qt, Signal, Slot
 from PySide6.QtGui import (
     QContextMenuEvent,
     QFocusEvent,
@@ -31,6 +32,7 @@ from app.chat.markdown_view import PAD as PAD
 from app.chat.markdown_view.blocks import safe
 from app.chat.markdown_view.controls import Controls, LinkRing, ask_to_open
 from app.chat.markdown_view.document import Style
+from app.chat.markdown_view.parse import html_of
 from app.chat.markdown_view.section import BETWEEN, Link, Section
 from app.chat.markdown_view.sheet import Selection, Sheet, rows_of, shown_part
 from app.chat.markdown_view.side_process import side_process
@@ -89,6 +91,7 @@ class MarkdownView(QWidget):
         self._pressed_link = ""
         self._by_keyboard = False
         self.has_caret = False
+        self.quote: Callable[[str], object] | None = None  # puts a selected text into the prompt
         self.offers: Offers = ()  # further entries of the menu while something is selected
         self.show_all = button("", tr("Show all"), role="chip", clicked=self._show_whole)
         self.show_all.setParent(self)
@@ -308,6 +311,14 @@ class MarkdownView(QWidget):
         """Copies the selection, or without one the source of the whole text."""
         QGuiApplication.clipboard().setText(self.selected_text() or self._text)
 
+    @Slot()
+    def copy_rich(self) -> None:
+        """Copies the whole text as HTML, for office programs, and as its source."""
+        data = QMimeData()
+        data.setText(self._text)
+        data.setHtml(html_of(self._text))
+        QGuiApplication.clipboard().setMimeData(data)
+
     def _link_at(self, point: QPointF) -> str:
         return next((address for section in self._sheet.shown if (address := section.link_at(point))), "")
 
@@ -403,7 +414,11 @@ class MarkdownView(QWidget):
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         selected = bool(self.selected_text())
         menu.addAction(tr("Copy selection") if selected else tr("Copy all"), self.copy)
+        if self._markdown:
+            menu.addAction(tr("Copy all as rich text"), self.copy_rich)
         menu.addAction(tr("Select all"), self.select_all)
+        if selected and self.quote is not None:
+            menu.addAction(tr("Quote in the prompt"), partial(self.quote, self.selected_text()))
         if selected and self.offers:
             menu.addSeparator()
             for title, act in self.offers:

@@ -68,11 +68,15 @@ class AnswerView(QWidget):
         self.thinking = Thinking(rebuilt)
         self.board = AnswerBoard(rebuilt)
         self.text = MarkdownView(tr("Answer"))
+        self.text.quote = commands.quoted.emit
         self.changing = AnswerChanging(turn, self.text, commands, self._show_parts, rebuilt)
         self.replay = AnswerReplay(turn, options, commands, rebuilt)
         self.status = FiguresLine()
         self.remarks = label("", "remark", wrap=True, selectable=True, name=tr("Remark"))
         self.retry = button(tr("Regenerate"), tr("Try the answer again"), role="plain")
+        self.go_on = button(
+            tr("Continue"), tr("Continue the answer"), role="plain", tip=tr("Writes on where the limit cut it")
+        )
         self.taught = button("", tr("Ask the model that learned this"), role="plain")
         self._taught = ""
         self.stop = button(tr("■ Stop"), role="plain")
@@ -99,7 +103,7 @@ class AnswerView(QWidget):
         self.delete = button(
             tr("Delete version"), tr("Delete this version of the answer"), tip=tr("The other versions stay")
         )
-        self._asking = FocusGroup(self.again, self.retry, self.others, self.stop)
+        self._asking = FocusGroup(self.again, self.retry, self.go_on, self.others, self.stop)
         self._keeping = FocusGroup(self.delete, self.copy, self.revise)
         self._lay_out()
         self._connect(commands)
@@ -111,7 +115,7 @@ class AnswerView(QWidget):
         remark = column_of(
             self.remarks,
             (self.taught, 0, Qt.AlignmentFlag.AlignLeft),
-            (self.retry, 0, Qt.AlignmentFlag.AlignLeft),
+            row_of(self.go_on, self.retry, STRETCH, spacing=8),
             margins=(PAD, 4, PAD, 0),
             spacing=8,
         )
@@ -151,6 +155,7 @@ class AnswerView(QWidget):
         for again in (self.again, self.retry):
             again.clicked.connect(lambda: commands.again(turn))
         self.taught.clicked.connect(lambda: commands.ask_other(turn, self._taught))
+        self.go_on.clicked.connect(lambda: commands.go_on(turn))
         self.delete.clicked.connect(lambda: commands.delete_answer(turn, turn.answers.shown))
         self.inspect.clicked.connect(lambda: commands.inspect(turn.answer, self.replay.place))
         self.copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(turn.answer.text))
@@ -331,8 +336,10 @@ class AnswerView(QWidget):
             self.stop.setVisible(active)
             self.again.setVisible(not active and not retries)
             self.retry.setVisible(retries)
+            is_cut = answer.status == "done" and answer.figures.is_cut and not answer.is_empty
+            self.go_on.setVisible(is_cut and not self.board.is_on and self._commands.can_change(self.turn))
             self._offer_others(() if active else self._commands.others(self.turn))
-            for widget in (self.again, self.retry, self.taught, self.others):
+            for widget in (self.again, self.retry, self.go_on, self.taught, self.others):
                 widget.setEnabled(self._can_ask)
             has_text = not active and bool(answer.text.strip())
             self.copy.setVisible(has_text)

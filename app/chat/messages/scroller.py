@@ -178,6 +178,19 @@ class Scroller(QScrollArea):
         self._arrange((item, offset - self.viewport().height() // 3))
         self._note_end()
 
+    @property
+    def top_item(self) -> Hashable | None:
+        """The part at the top of the page; None without parts."""
+        anchor = self._anchor()
+        return None if anchor is None else anchor[0]
+
+    def show_top(self, item: Hashable) -> None:
+        """Scrolls so that a part begins at the top of the page, if there is enough below it."""
+        self.realise(item)
+        self._slack = 0
+        self._arrange((item, 0))
+        self._note_end()
+
     def height_in_sight(self, widget: QWidget) -> int:
         """Returns the distance of a widget within a part from the top of the page, in pixels."""
         return widget.mapTo(self.viewport(), QPoint()).y()

@@ -51,6 +51,7 @@ class PromptView(QWidget):
             lambda index: commands.choose_prompt(turn, index),
         )
         self.prose = MarkdownView(tr("Prompt"), markdown=False)
+        self.prose.quote = commands.quoted.emit
         puzzle = puzzle_in(turn.prompt) if is_puzzle(turn.prompt) else None
         self.board = None if puzzle is None else _board(puzzle)
         self.edit = button(
