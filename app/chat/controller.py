@@ -58,6 +58,8 @@ class Sending(QObject):
         composer.edit.commit()
         if composer.pictures.is_reading:
             composer.say(tr("A picture is still being read; send the prompt in a moment."))
+        elif composer.files.problem:
+            composer.say(composer.files.problem)
         elif not self.is_waiting and composer.send.isEnabled():
             self.send(composer.text)
 
@@ -300,6 +302,7 @@ class ChatController(QObject):
             tools = tuple(tool.function for tool in self._session.calls.offered(usual))
             counting = PromptCount(model.count_tokens, model.image_cost, config.image_tokens, tools)
             self.page.composer.pictures.set_cost(counting.cost if model.image_cost is not None else None)
+            self.page.composer.files.set_model(counting, model.image_cost is not None)
             self.page.composer.meter.set_model(counting if model.context else None, model.context, room)
 
     @Slot(object)

@@ -32,14 +32,17 @@ class ChipBar(QWidget):
         self.hide()
 
     def _place(self, chips: Sequence[QFrame], removes: Sequence[QPushButton]) -> None:
-        """Replaces all chips; each gets its button."""
-        if self._host is not None:
-            discard(self._host)
-        self._host = flow_of(*chips, gap=GAP)
-        self._removes = list(removes)
+        """Shows these chips, of which some may have been shown before; each gets its button."""
+        before, self._host = self._host, flow_of(*chips, gap=GAP)
+        if before is not None:
+            discard(before)
         for remove in removes:
-            remove.clicked.connect(self._remove)
+            if remove not in self._removes:
+                remove.clicked.connect(self._remove)
+        self._removes = list(removes)
         self._layout.addWidget(self._host)
+        for widget in (*chips, self._host):
+            widget.show()  # a new parent hides what was shown
         self.setVisible(bool(chips))
 
     def _drop(self, place: int) -> None:

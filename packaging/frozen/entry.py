@@ -29,6 +29,11 @@ if __name__ == "__main__":
 
         slow.main()
         sys.exit(0)
+    if sys.argv[1:] == ["--read-document"]:  # see app/documents/reader.py
+        from app.documents import formats
+
+        formats.main()
+        sys.exit(0)
     if sys.argv[1:] == ["--match"]:  # the process that holds answers to formats, see engine/text/matching.py
         from engine.text import matcher_process
 

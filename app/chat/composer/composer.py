@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from PySide6.QtCore import QDir, Qt, Signal, Slot
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDragMoveEvent, QDropEvent, QImage, QResizeEvent
@@ -16,6 +17,7 @@ from app.design.controls import button, chain_tabs, describe, introduce, label, 
 from app.design.drops import accept_drag, take_drop
 from app.design.layouts import STRETCH, UNLIMITED, column_of, row_of
 from app.design.text_field import framed
+from app.documents.formats import is_document
 from app.pictures.bar import Pasted, PictureBar, is_picture_file, refusal_of
 from app.state.chat.attachment import Attachment
 from app.system.i18n import tr, trn
@@ -52,13 +54,16 @@ class Composer(QWidget):
         self.pictures = PictureBar()
         for bar in (self.files, self.pictures):
             bar.changed.connect(self._order_tabs)
-            bar.changed.connect(self._draft_changed)
             bar.emptied.connect(self.edit.setFocus)
+        self.pictures.changed.connect(self._draft_changed)
         self.pictures.refused.connect(self._say_refused)
+        self.files.changed.connect(self._text_changed)  # also by itself, while there is something to say
+        self.files.refused.connect(self.say)
+        self.files.pictured.connect(self._add_pictures)
         self.attach = button(
             tr("Attach…"),
             tr("Attach files"),
-            tip=tr("Attach text files and pictures; they can be dropped or pasted as well"),
+            tip=tr("Attach documents, text files and pictures; they can be dropped or pasted as well"),
             clicked=self.choose_files,
         )
         self.meter = ContextMeter()
@@ -94,9 +99,9 @@ class Composer(QWidget):
 
     @property
     def is_empty(self) -> bool:
-        """True if there is no text, file or picture, nor a picture being read."""
+        """True if there is no text, file or picture, nor one being read."""
         return not (
-            self.text or self.edit.composed or self.attachments or self.pictures.pictures or self.pictures.is_reading
+            self.text or self.edit.composed or self.files.chips or self.pictures.pictures or self.pictures.is_reading
         )
 
     def set_text(self, text: str) -> None:
@@ -153,7 +158,7 @@ class Composer(QWidget):
     @Slot(object)
     def accept_files(self, paths: Sequence[str]) -> None:
         """Attaches files that were dropped, pasted or chosen; shows under the field why others cannot be attached."""
-        pictures = [path for path in paths if is_picture_file(path)]
+        pictures = [path for path in paths if not is_document(Path(path)) and is_picture_file(path)]
         problems = self.files.add_files([path for path in paths if path not in pictures])
         if pictures:
             self._add_pictures(pictures)
@@ -164,6 +169,7 @@ class Composer(QWidget):
     def accept_picture(self, image: QImage) -> None:
         self._add_pictures([image])
 
+    @Slot(object)
     def _add_pictures(self, sources: Sequence[Pasted]) -> None:
         self.pictures.add(sources)
         self._show_hint()
@@ -184,7 +190,7 @@ class Composer(QWidget):
 
     @Slot()
     def choose_files(self) -> None:
-        paths, _ = QFileDialog.getOpenFileNames(self, tr("Attach text files and pictures"), QDir.homePath())
+        paths, _ = QFileDialog.getOpenFileNames(self, tr("Attach documents, text files and pictures"), QDir.homePath())
         if paths:
             self.accept_files(paths)
         self.edit.setFocus()
@@ -254,8 +260,13 @@ class Composer(QWidget):
 
     @Slot()
     def _draft_changed(self) -> None:
-        self._gaps = sum(1 for _ in spans(self.text))
         self.say("")
+        self._text_changed()
+
+    @Slot()
+    def _text_changed(self) -> None:
+        self._gaps = sum(1 for _ in spans(self.text))
+        self._show_hint()
         self.meter.touch()
         self.changed.emit()
 

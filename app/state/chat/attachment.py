@@ -13,7 +13,8 @@ from engine.text.message import Digest, Side
 SHORTEST_FENCE = 3
 LONGEST_NAME = 1_000  # characters of a file name
 Name = Annotated[str, text(LONGEST_NAME)]
-Text = Annotated[str, text(2 * 2**20)]
+MAX_TEXT = 2 * 2**20  # characters of a file
+Text = Annotated[str, text(MAX_TEXT)]
 _ATTACHED = re.compile(rf"File: ([^\n]{{1,{LONGEST_NAME}}})\n\n(`{{3,}})\w*\n(?:.*?\n)?\2(?:\n\n|\Z)", re.DOTALL)
 
 

@@ -208,7 +208,7 @@ def test_what_cannot_be_attached_is_said_and_a_name_is_cleaned(tmp_path: Path) -
     image.write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
     empty.write_text(" \n")
     for path, said in (
-        (tmp_path, "is a folder"),
+        (tmp_path, "is not a file"),
         (large, "large.log has 3 MB"),
         (image, "is not a text file"),
         (empty, "is empty"),
@@ -235,10 +235,11 @@ def test_dropped_files_become_chips_and_are_never_moved(composer: Composer, tmp_
     assert event.isAccepted()
     assert event.dropAction() == Qt.DropAction.CopyAction
     assert composer.attachments == (Attachment("notes.md", "word " * 1050),)
-    assert composer.hint.text() == "folder is a folder; attach the files in it."
+    assert composer.files.problem == "folder is still being read."
+    composer.files.chips[1].remove.click()
     assert composer.text == "kept"
     chip = composer.files.chips[0]
-    assert chip.isVisible()
+    assert chip.isVisibleTo(composer)
     assert chip.accessibleName() == "notes.md · 5.2 KB"
 
 
