@@ -331,7 +331,7 @@ def answers(path: Path, pictures: list[int]) -> Iterator[dict[str, Any]]:
         yield {"error": str(error)}
     except MemoryError:
         yield {"error": "takes more memory than a document may"}
-    except OSError as error:
+    except (FileNotFoundError, PermissionError) as error:  # other errors of this kind come from libraries
         yield {"error": f"cannot be read: {(error.strerror or type(error).__name__).lower()}"}
     except Exception:  # libraries raise what they come across: KeyError, BadZipFile, XMLSyntaxError, RecursionError …
         yield {"error": "is damaged, or in another format than its name says"}

@@ -13,11 +13,13 @@ from pathlib import Path
 from app.library import opening, schema
 from app.library.errors import GoneError, LibraryError, explained
 from app.library.records import (
+    ORIGIN,
     SUMMARY_COLUMNS,
     NewMessage,
     Status,
     Summary,
     Whole,
+    details_of,
     named_pictures,
     summary_of,
 )
@@ -90,6 +92,13 @@ class Library(Store):
         connection = opening.connect(":memory:")
         schema.make(connection)
         return Library(connection, None, clock)
+
+    def reopen(self) -> Library:
+        """Opens the same file once more, for another thread. Raises ``LibraryError`` for a library in memory."""
+        if self.folder is None:
+            raise LibraryError("the library is not on the disk. Start Safelight again, and import then")
+        with explained(self.folder):
+            return Library(opening.connect(self.folder / opening.NAME), self.folder, self.now)
 
     def close(self) -> None:
         """Closes the file. May be called twice."""
@@ -273,6 +282,16 @@ class Library(Store):
                 self._insert_all(conversation, piece, new_ids)
         self.restore(conversation)
         return conversation
+
+    def origins(self) -> set[str]:
+        """Returns where imported conversations came from, but for deleted ones: programs, with their ids."""
+        with explained(self._place):
+            rows = self._connection.execute(
+                "SELECT settings FROM messages WHERE parent IS NULL AND removed IS NULL AND settings LIKE ? AND "
+                "conversation IN (SELECT id FROM conversations WHERE deleted IS NULL)",
+                (f'{{"{ORIGIN}"%',),
+            ).fetchall()
+        return {details_of(settings, "settings")[ORIGIN] for (settings,) in rows}
 
     def add(self, conversation: int, message: NewMessage, created: float | None = None) -> int:
         """Stores a message as the shown one among its siblings; returns its id.

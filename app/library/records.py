@@ -32,6 +32,7 @@ LONGEST_NAME = 1_000  # characters of a title, and of a model's, a preset's or a
 _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 LONGEST_TEXT = 2 * 2**20  # characters of any other text
 ROUNDS = "rounds"  # the key of the calls of tools in a message's settings
+ORIGIN = "origin"  # in those of an imported conversation's first message: the program, and the id there
 LONGEST_DETAILS = 100_000  # characters of settings and of figures, which take a few hundred
 MAX_VALUES = 2_000_000  # commas and opening brackets in a parsed text; prose has about 1 per 40 characters
 MAX_ATTACHMENTS = 100  # per message; the composer takes ten

@@ -20,7 +20,7 @@ from app.state.chat.calls import ToolRound, rounds_from_json
 from app.system.i18n import tr
 from engine import SafelightError
 from engine.declared import many, plain, read
-from engine.files import parse_json, read_bytes, storable, write_text
+from engine.files import open_regular, parse_json, read_bytes, storable, write_text
 from engine.pictures import MAX_BYTES, Picture
 
 FORMAT = "safelight-conversation"
@@ -200,6 +200,15 @@ def _pictures(raw: object, messages: list[StoredMessage], name: str) -> tuple[Pi
         if data:
             pictures.append(Picture(digest, data, picture.width, picture.height))
     return tuple(pictures)
+
+
+def is_own(path: Path) -> bool:
+    """Returns True for a JSON file that begins as Safelight's exports do; False if it cannot be read."""
+    try:
+        with open_regular(path) as file:
+            return f'"format": "{FORMAT}"'.encode() in file.read(200)
+    except (SafelightError, OSError):
+        return False
 
 
 def read_file(path: Path) -> Whole:

@@ -183,7 +183,7 @@ def test_the_library_by_keyboard(qtbot: QtBot, window: MainWindow, page: ChatPag
             assert window.actions_by_name.run(f"export-{form}") == ""
         assert "52" in path.read_text(encoding="utf-8")
     assert json.loads((tmp_path / "sums.json").read_text(encoding="utf-8"))
-    window.conversations.ask_open = lambda: str(tmp_path / "sums.json")
+    window.conversations.ask_open = lambda: [str(tmp_path / "sums.json")]
     window.actions_by_name.run("import")
     qtbot.waitUntil(lambda: titles(window).count("Sums") == 2)
     assert prompts(window) == ["What is 47 + 5?"]

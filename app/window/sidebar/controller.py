@@ -6,7 +6,7 @@ Files are read and written in threads, the library in small steps, so that the w
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,10 @@ from PySide6.QtWidgets import QFileDialog
 
 from app.bridge.background import Background
 from app.library import Library, Whole, transfer
+from app.library.foreign import ImportReport
+from app.library.moving_in import move_in
 from app.session.session import Session
-from app.system.i18n import tr
+from app.system.i18n import tr, trn
 from app.system.timers import every
 from app.window.sidebar import Sidebar
 from engine import SafelightError
@@ -119,35 +121,56 @@ class Exporting(Transfer):
 
 
 class Importing(Transfer):
-    """Reads a file in a thread, and stores its conversation."""
+    """Reads files in a thread, and stores their conversations: those of other programs in the thread, too."""
 
     imported = Signal(int)  # the conversation's id
+    progressed = Signal(int)  # chats of another program so far
+    moved_in = Signal(object)  # the ImportReport of an import from another program
 
-    def import_file(self, path: Path) -> None:
-        """Imports a JSON file that Safelight has exported; ``imported`` or ``failed`` follows."""
+    def __init__(self, library: Library, parent: QObject | None = None) -> None:
+        super().__init__(library, parent)
+        self._report = ImportReport()
+        self._progress = every(self, lambda: self.progressed.emit(len(self._report.imported)), PROGRESS_MS)
+        self._thread.failed.connect(self._progress.stop)
+
+    def import_files(self, paths: Sequence[Path]) -> None:
+        """Imports what Safelight or another program has exported; a signal follows."""
         if self.is_busy:
             self.failed.emit(tr("Another conversation is still being imported. Try again once it is done."))
             return
-        self._thread.ask(lambda: self._read(path))
+        self._report = ImportReport()
+        self._progress.start()
+        self._thread.ask(lambda: self._read(paths))
 
-    def _read(self, path: Path) -> Whole:
-        """Reads a file and keeps its pictures; runs in the thread."""
-        whole = transfer.read_file(path)
+    def _read(self, paths: Sequence[Path]) -> Whole | ImportReport:
+        """Reads a file of Safelight's and keeps its pictures, or stores the chats of other files; in the thread."""
+        if len(paths) > 1 or not transfer.is_own(paths[0]):
+            library = self._library.reopen()
+            try:
+                return move_in(library, paths, self._report)
+            finally:
+                library.close()
+        whole = transfer.read_file(paths[0])
         for picture in whole.pictures:
             self._library.pictures.keep(picture)
         return whole
 
-    def _come(self, whole: Whole) -> None:
-        self._run(self._library.inserting(whole))
+    def _come(self, result: Whole | ImportReport) -> None:
+        self._progress.stop()
+        if isinstance(result, ImportReport):
+            self.moved_in.emit(result)
+        else:
+            self._run(self._library.inserting(result))
 
     def _end(self, conversation: int) -> None:
         self.imported.emit(conversation)
 
 
 SUFFIXES = {"markdown": ".md", "json": ".json"}
+PROGRESS_MS = 500
 LOOK_MS = 1000  # between two looks for what another window has written
 AskSave = Callable[[str], str]
-AskOpen = Callable[[], str]
+AskOpen = Callable[[], list[str]]
 
 
 class SidebarController(QObject):
@@ -171,6 +194,8 @@ class SidebarController(QObject):
         self._exporting.exported.connect(confirm_export)
         self._importing = Importing(session.library, self)
         self._importing.imported.connect(self._open_imported)
+        self._importing.progressed.connect(self._show_progress)
+        self._importing.moved_in.connect(self._report)
         self._importing.failed.connect(say)
         self._erasing = Erasing(session.library, self)
         self._erasing.failed.connect(say)
@@ -275,10 +300,20 @@ class SidebarController(QObject):
 
     @Slot()
     def bring_in(self) -> None:
-        """Imports a conversation from a JSON file that Safelight wrote."""
-        path = self.ask_open()
-        if path:
-            self._importing.import_file(Path(path))
+        """Imports conversations from files that Safelight or another program exported."""
+        paths = self.ask_open()
+        if paths:
+            self._importing.import_files([Path(path) for path in paths])
+
+    @Slot(int)
+    def _show_progress(self, count: int) -> None:
+        if count:
+            self.sidebar.undo.show_progress(trn("{count} chat imported …", "{count} chats imported …", count))
+
+    @Slot(object)
+    def _report(self, report: ImportReport) -> None:
+        self.refresh()
+        self.sidebar.undo.offer_taking_back(report.imported, said_of(report))
 
     @Slot(int)
     def _open_imported(self, conversation: int) -> None:
@@ -299,7 +334,21 @@ class SidebarController(QObject):
         place = QDir.home().filePath(name)
         return QFileDialog.getSaveFileName(self.sidebar.window(), tr("Export the conversation"), place)[0]
 
-    def _ask_open(self) -> str:
-        form = tr("Conversations ({pattern})", pattern="*.json")
-        start = QDir.homePath()
-        return QFileDialog.getOpenFileName(self.sidebar.window(), tr("Import a conversation"), start, form)[0]
+    def _ask_open(self) -> list[str]:
+        form = tr("Conversations ({pattern})", pattern="*.json *.zip")
+        title = tr("Import what Safelight, ChatGPT, Claude, Open WebUI, LM Studio or Jan exported")
+        return QFileDialog.getOpenFileNames(self.sidebar.window(), title, QDir.homePath(), form)[0]
+
+
+def said_of(report: ImportReport) -> str:
+    """Returns what came of an import, and what did not."""
+    counts = (
+        trn("{count} chat imported", "{count} chats imported", len(report.imported)),
+        trn("{count} was here already", "{count} were here already", report.known) if report.known else "",
+        trn("{count} was empty", "{count} were empty", report.empty) if report.empty else "",
+        trn("{count} could not be read", "{count} could not be read", report.unreadable) if report.unreadable else "",
+        trn("{count} picture is missing", "{count} pictures are missing", report.missing_pictures)
+        if report.missing_pictures
+        else "",
+    )
+    return ", ".join(filter(None, counts))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from PySide6.QtCore import QEvent, Qt, Signal, Slot
+from PySide6.QtCore import QEvent, Qt, Signal, SignalInstance, Slot
 from PySide6.QtGui import QAccessible, QAccessibleEvent, QKeyEvent, QKeySequence, QShortcut
 from PySide6.QtWidgets import QFrame, QLineEdit, QPushButton, QSizePolicy, QStackedWidget, QWidget
 
@@ -80,16 +80,17 @@ class SearchField(QLineEdit):
 
 
 class UndoBar(QFrame):
-    """Emits ``undone(ids)``, the latest deletion first. Stays while hovered or focused."""
+    """Emits ``undone(ids)`` or ``taken_back(ids)``, the latest first. Stays while hovered or focused."""
 
-    undone = Signal(list)
+    undone = Signal(list)  # a deletion
+    taken_back = Signal(list)  # an import
 
     def __init__(self) -> None:
         super().__init__()
         self.setObjectName("undo")
-        self._deleted: list[tuple[list[int], str]] = []
+        self._offers: list[tuple[list[int], str, SignalInstance]] = []
         self.line = Elided("")
-        self.button = button(tr("Undo"), tr("Undo the deletion"), tip=tr("Ctrl+Z"), clicked=self.undo)
+        self.button = button(tr("Undo"), tr("Undo it"), tip=tr("Ctrl+Z"), clicked=self.undo)
         self.setLayout(row_of((self.line, 1), self.button, margins=(12, 4, 12, 4), spacing=8))
         self.timer = later(self, self._expire, STAYS_MS)
         self.shortcut = QShortcut(QKeySequence(QKeySequence.StandardKey.Undo), self)
@@ -99,32 +100,44 @@ class UndoBar(QFrame):
     def offer(self, ids: list[int], title: str) -> None:
         """Offers undo of a deletion; ``title`` is that of the conversation, if it is one."""
         said = trn("Deleted “{title}”", "Deleted {count} conversations", len(ids), title=title)
-        self._deleted.append((ids, said))
+        self._offers.append((ids, said, self.undone))
         self._show()
 
+    def offer_taking_back(self, ids: list[int], said: str) -> None:
+        """Says what an import brought, and offers to take it back."""
+        self._offers.append((ids, said, self.taken_back))
+        self._show()
+
+    def show_progress(self, said: str) -> None:
+        """Says how far an import is, in place of what is offered."""
+        self.line.set_whole(said)
+        self.button.hide()
+        self.show()
+
     def drop(self, ids: Collection[int]) -> None:
-        """Withdraws the offer for these conversations."""
-        left = [deleted for deleted in self._deleted if not set(deleted[0]) & set(ids)]
-        if left != self._deleted:
-            self._deleted = left
+        """Withdraws the offer for these conversations, which are there again."""
+        left = [one for one in self._offers if one[2] is not self.undone or set(one[0]).isdisjoint(ids)]
+        if len(left) != len(self._offers):
+            self._offers = left
             self._show()
 
     @Slot()
     def undo(self) -> None:
-        if self._deleted:
-            ids, _said = self._deleted.pop()
+        if self._offers:
+            ids, _said, signal = self._offers.pop()
             self._show()
-            self.undone.emit(ids)
+            signal.emit(ids)
 
     def _show(self) -> None:
-        if self._deleted:
-            self.line.set_whole(self._deleted[-1][1])
+        if self._offers:
+            self.line.set_whole(self._offers[-1][1])
+            self.button.setVisible(bool(self._offers[-1][0]))
             self.timer.start()
         else:
             self.timer.stop()
-        self.shortcut.setEnabled(bool(self._deleted))
-        self.setVisible(bool(self._deleted))
-        if self._deleted:  # announced by screen readers without focus
+        self.shortcut.setEnabled(bool(self._offers))
+        self.setVisible(bool(self._offers))
+        if self._offers:  # announced by screen readers without focus
             QAccessible.updateAccessibility(QAccessibleEvent(self.line, QAccessible.Event.Alert))
 
     @Slot()
@@ -132,7 +145,7 @@ class UndoBar(QFrame):
         if self.underMouse() or self.button.hasFocus():
             self.timer.start()
             return
-        self._deleted.clear()
+        self._offers.clear()
         self._show()
 
 
@@ -219,6 +232,7 @@ class Sidebar(QWidget):
         self.deleted.restore_asked.connect(self.undo_asked)
         self.deleted.closed.connect(self.leave_deleted)
         self.undo.undone.connect(self.undo_asked)
+        self.undo.taken_back.connect(self.delete_asked)
 
     def show_conversations(self, summaries: Sequence[Summary], current: int | None, now: float) -> None:
         """Shows conversations in the given order, under headers.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -125,22 +126,22 @@ def test_a_file_is_read_in_a_thread_and_opened(
     )
     importing = Importing(library)
     with qtbot.waitSignal(importing.imported) as signal:
-        importing.import_file(path)
-        importing.import_file(path)  # refused: one at a time
+        importing.import_files([path])
+        importing.import_files([path])  # refused: one at a time
     assert threads == ["safelight-background"]
     (summary,) = library.summaries()
     assert signal.args == [summary.id]
     assert len(ConversationStore(library).open(summary.id).turns) == 225
     with qtbot.waitSignal(importing.imported):  # and another after it
-        importing.import_file(path)
+        importing.import_files([path])
 
 
 def test_what_is_wrong_with_a_file_is_reported(qtbot: QtBot, library: Library, tmp_path: Path) -> None:
     importing = Importing(library)
     for name in ("missing.json", "."):
         with qtbot.waitSignal(importing.failed) as signal:
-            importing.import_file(tmp_path / name)
-        assert "choose another" in signal.args[0].lower()
+            importing.import_files([tmp_path / name])
+        assert re.search("choose|export your chats again", signal.args[0], re.IGNORECASE)
     assert library.summaries() == []
 
 
