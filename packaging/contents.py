@@ -106,7 +106,7 @@ TORCH_READS = (
 # Built with symbols for a debugger, up to three quarters of their size. NVIDIA's own are left as they came.
 STRIPPED = (
     "triton/_C/libtriton.so", "torch/lib/libtorch_cpu.so", "torch/lib/libtorch_cuda.so", "torch/lib/libtorch_python.so",
-    "libpython3.*.so.1.0", "python3.*/lib-dynload/_decimal.*.so", "PIL/_imaging.*.so", "yaml/_yaml.*.so",
+    "libpython3.*.so.1.0", "python3.*/lib-dynload/_decimal.*.so", "PIL/_imaging.*.so", "yaml/_yaml.*.so", "av/**/*.so",
     "tokenizers/tokenizers.abi3.so", "hf_xet/hf_xet.abi3.so", "cryptography/hazmat/bindings/_rust.abi3.so",
 )  # fmt: skip
 
