@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
@@ -204,3 +206,29 @@ def test_a_hit_beyond_what_is_shown_of_a_long_text_is_shown(qtbot: QtBot, window
     turn = window.context.session.chat.turns[0]
     qtbot.waitUntil(lambda: in_sight(window, page.view_of(turn).answer.text), timeout=20_000)
     assert marked(page.view_of(turn).answer.text) == ["zanzibar"]
+
+
+def test_chats_of_another_program_come_and_are_taken_back(qtbot: QtBot, open_window: Open, tmp_path: Path) -> None:
+    window = open_window(None)
+    stored(window, "harbour")
+    exported = tmp_path / "conversations.json"
+    said = {"author": {"role": "user"}, "content": {"content_type": "text", "parts": ["Hi"]}}
+    chats = [
+        {"title": title, "conversation_id": title, "mapping": {"1": {"parent": None, "message": said}}}
+        for title in ("meadow", "valley")
+    ]
+    exported.write_text(json.dumps(chats))
+    window.conversations.ask_open = lambda: [str(exported)]
+    window.conversations.bring_in()
+    undo = window.sidebar.undo
+    qtbot.waitUntil(lambda: undo.button.isVisible())
+    assert (sorted(titles(window)), undo.line.accessibleName()) == (
+        ["harbour", "meadow", "valley"],
+        "2 chats imported",
+    )
+    undo.button.click()
+    assert (titles(window), sorted(bin_of(window))) == (["harbour"], ["meadow", "valley"])
+    exported.write_text("{}")
+    with qtbot.waitSignal(window.conversations._importing.failed) as refused:
+        window.conversations.bring_in()
+    assert "no chats of a known program" in refused.args[0]
