@@ -10,7 +10,7 @@ import base64
 import json
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -139,14 +139,6 @@ def _next(text: str, place: int) -> int:
     return place
 
 
-@dataclass(frozen=True)
-class _Draft:
-    """A message while nodes of its side are joined to it."""
-
-    side: Side
-    nodes: tuple[ForeignNode, ...]
-
-
 def whole_of(chat: ForeignChat, pictures: Mapping[str, Picture]) -> Whole | None:
     """Returns a conversation; None if nobody says anything in it.
 
@@ -165,30 +157,34 @@ def whole_of(chat: ForeignChat, pictures: Mapping[str, Picture]) -> Whole | None
         at = chat.nodes[at].parent
     messages, shown = list[StoredMessage](), dict[int | None, int | None]()
     emitted, seen = dict[str, int](), set[str]()
-    pending: list[tuple[str, int | None, _Draft | None, str]] = [(id, None, None, "") for id in children[None][::-1]]
+
+    def emit(draft: tuple[ForeignNode, ...], last: str, parent: int | None, follows: str) -> int:
+        """Adds the message that ends with node ``last``, once, and shows it if ``follows`` is on the shown path."""
+        if last not in emitted:
+            emitted[last] = _add(messages, draft, parent, pictures)
+        if follows in on_path:
+            shown[parent] = emitted[last]
+        return emitted[last]
+
+    # Nodes to visit, each with its message's parent, the nodes of its side before it, and the last of these.
+    pending: list[tuple[str, int | None, tuple[ForeignNode, ...], str]] = [(id, None, (), "") for id in children[None]]
+    pending.reverse()
     while pending:  # a loop, since a chat may be deeper than Python's stack
-        id, parent, draft, before = pending.pop()
+        id, parent, draft, last = pending.pop()
         if id in seen:  # a circle
             continue
         seen.add(id)
         node = chat.nodes[id]
-        if node.side and draft is not None and draft.side != node.side:
-            if before not in emitted:
-                emitted[before] = _emit(messages, draft, parent, pictures)
-            if id in on_path:
-                shown[parent] = emitted[before]
-            parent, draft = emitted[before], None
+        if node.side and draft and draft[0].side != node.side:
+            parent, draft = emit(draft, last, parent, id), ()
         if node.side:
-            if node.side == "assistant" and parent is None and draft is None:  # a greeting: answers follow prompts
-                parent = _emit(messages, _Draft("user", (ForeignNode(None, "user"),)), None, {})
-            draft, before = _Draft(node.side, (*(draft.nodes if draft else ()), node)), id
+            if node.side == "assistant" and parent is None and not draft:  # a greeting: answers follow prompts
+                parent = _add(messages, (ForeignNode(None, "user"),), None, {})
+            draft, last = (*draft, node), id
         if children[id]:
-            pending += [(child, parent, draft, before) for child in children[id][::-1]]
-        elif draft is not None:
-            if before not in emitted:
-                emitted[before] = _emit(messages, draft, parent, pictures)
-            if id in on_path:
-                shown[parent] = emitted[before]
+            pending += [(child, parent, draft, last) for child in children[id][::-1]]
+        elif draft:
+            emit(draft, last, parent, id)
     if not any(message.content or message.pictures or message.attachments for message in messages):
         return None
     times = [message.created for message in messages if message.created]
@@ -206,16 +202,18 @@ def whole_of(chat: ForeignChat, pictures: Mapping[str, Picture]) -> Whole | None
     )
 
 
-def _emit(messages: list[StoredMessage], draft: _Draft, parent: int | None, pictures: Mapping[str, Picture]) -> int:
-    """Appends a message; returns its id."""
-    id, nodes = len(messages) + 1, draft.nodes
+def _add(
+    messages: list[StoredMessage], nodes: Sequence[ForeignNode], parent: int | None, pictures: Mapping[str, Picture]
+) -> int:
+    """Appends a message of nodes of one side; returns its id."""
+    id = len(messages) + 1
     rounds, text, thinking = _rounds(nodes)
     names = [name for node in nodes for name in node.pictures if name in pictures][:MAX_IMAGES]
     seen = (AttachedPicture("", pictures[name].digest, pictures[name].width, pictures[name].height) for name in names)
     messages.append(
         StoredMessage(
             parent,
-            "user" if draft.side == "user" else "assistant",
+            "user" if nodes[0].side == "user" else "assistant",
             storable(text[:LONGEST_TEXT]),
             storable(thinking[:LONGEST_TEXT]),
             model=next((node.model for node in reversed(nodes) if node.model), "")[:LONGEST_NAME],

@@ -24,10 +24,8 @@ def read_open_webui(entry: Json, _name: str) -> ForeignChat:
         ids = [str(message.get("id", place)) for place, message in enumerate(listed)]
         parents: list[str | None] = [None, *ids[:-1]]
         messages = {id: {**one, "parentId": parent} for id, one, parent in zip(ids, listed, parents, strict=True)}
-    nodes, system_prompt = (
-        dict[str, ForeignNode](),
-        text_of((chat.get("params") or {}).get("system") or chat.get("system")),
-    )
+    nodes = dict[str, ForeignNode]()
+    system_prompt = text_of((chat.get("params") or {}).get("system") or chat.get("system"))
     for id, message in messages.items():
         role = message.get("role")
         node = ForeignNode(message.get("parentId"), "", created=seconds(message.get("timestamp")))
@@ -41,12 +39,10 @@ def read_open_webui(entry: Json, _name: str) -> ForeignChat:
         if role == "assistant":
             found = [(dict(_FACT.findall(facts)), body) for facts, body in _DETAILS.findall(text)]
             node.thinking = "\n\n".join(_quoted(body) for facts, body in found if facts.get("type") == "reasoning")
-            called = [facts for facts, _ in found if facts.get("type") == "tool_calls"]
-            node.calls = tuple(
-                (facts.get("id", ""), html.unescape(facts.get("name", "")), _escaped(facts.get("arguments", "")))
-                for facts in called
-            )
-            node.results = tuple((facts.get("id", ""), _result(facts.get("result", ""))) for facts in called)
+            for facts in (facts for facts, _ in found if facts.get("type") == "tool_calls"):
+                arguments = arguments_of(_result(facts.get("arguments", "")))
+                node.calls += ((facts.get("id", ""), html.unescape(facts.get("name", "")), arguments),)
+                node.results += ((facts.get("id", ""), _result(facts.get("result", ""))),)
             text = _DETAILS.sub(lambda one: "" if 'type="' in one[1] else one[0], text)
         files = [file for file in message.get("files") or () if isinstance(file, dict)]
         node.pictures = tuple(text_of(file.get("url")) for file in files if file.get("type") == "image")
@@ -74,10 +70,6 @@ def _quoted(body: str) -> str:
     return re.sub(r"^> ?", "", text, flags=re.MULTILINE)
 
 
-def _escaped(text: str) -> Json:
-    return arguments_of(_result(text))
-
-
 def _result(text: str) -> str:
     """Returns a value of an attribute: escaped for HTML, and often a text in JSON in addition."""
     plain = html.unescape(text)
@@ -88,7 +80,7 @@ def _result(text: str) -> str:
 
 
 def read_lm_studio(chat: Json, name: str) -> ForeignChat:
-    nodes, before, current = dict[str, ForeignNode](), "", ""
+    nodes, before = dict[str, ForeignNode](), ""
     created = seconds(chat.get("createdAt"))
     for place, message in enumerate(chat["messages"]):
         versions = message.get("versions") or []
@@ -102,14 +94,14 @@ def read_lm_studio(chat: Json, name: str) -> ForeignChat:
                 part.parent, part.created = parent, created
                 nodes[id], parent = part, id
             following = (parent or "") if number == chosen else following
-        before = current = following or before
+        before = following or before
     return ForeignChat(
         f"lm-studio:{chat.get('createdAt') or name}",
         text_of(chat.get("name")),
         created,
         seconds(chat.get("userLastMessagedAt") or chat.get("assistantLastMessagedAt")),
         nodes,
-        current,
+        before,
         text_of(chat.get("systemPrompt")),
         bool(chat.get("pinned")),
     )
@@ -154,7 +146,7 @@ def _lm_studio_parts(version: Json) -> Iterator[ForeignNode]:
 
 
 def read_jan(archive: Archive, name: str) -> ForeignChat:
-    thread = next(archive.items(name))
+    thread: Json = next(archive.items(name), {})  # of an empty file
     lines = name.removesuffix("thread.json") + "messages.jsonl"
     nodes, before = dict[str, ForeignNode](), None
     messages = list(archive.items(lines)) if lines in archive.names else []
@@ -165,37 +157,27 @@ def read_jan(archive: Archive, name: str) -> ForeignChat:
         content = message.get("content")
         parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
         texts = [part.get("text") for part in parts if part.get("type") == "text"]
-        text = "\n\n".join(text_of(one.get("value") if isinstance(one, dict) else one) for one in texts) or text_of(
-            content
-        )
+        text = "\n\n".join(text_of(one.get("value") if isinstance(one, dict) else one) for one in texts)
+        text = text or text_of(content)
         if role == "system":
             system_prompt = text
             continue
         side: Side = "user" if role == "user" else "assistant" if role in ("assistant", "tool") else ""
         thought = re.match(r"\s*<think>(.*?)</think>\s*", text, re.DOTALL)
-        node = ForeignNode(
-            before, side, text[thought.end() :] if thought else text, thought[1].strip() if thought else ""
-        )
-        node.thinking = node.thinking or "\n\n".join(
-            text_of(part.get("text")) for part in parts if part.get("type") == "reasoning"
-        )
+        thoughts = [text_of(part.get("text")) for part in parts if part.get("type") == "reasoning"]
+        node = ForeignNode(before, side, text, "\n\n".join(thoughts))
+        if thought:
+            node.text, node.thinking = text[thought.end() :], thought[1].strip() or node.thinking
         node.created = seconds(message.get("created_at") or message.get("created"))
         node.model = text_of((assistant.get("model") or {}).get("id")) if side == "assistant" else ""
         addresses = [(part.get("image_url") or {}).get("url") for part in parts if part.get("type") == "image_url"]
         node.pictures = tuple(text_of(one) for one in addresses if one)
-        calls = (message.get("metadata") or {}).get("tool_calls") or ()
-        node.calls = tuple(
-            (
-                text_of((call.get("tool") or call).get("id")),
-                text_of(((call.get("tool") or call).get("function") or {}).get("name")),
-                arguments_of(text_of(((call.get("tool") or call).get("function") or {}).get("arguments"))),
-            )
-            for call in calls
-        )
-        node.results = tuple(
-            (text_of((call.get("tool") or call).get("id")), plain_text((call.get("response") or {}).get("content")))
-            for call in calls
-        )
+        for call in (message.get("metadata") or {}).get("tool_calls") or ():
+            tool, result = call.get("tool") or call, plain_text((call.get("response") or {}).get("content"))
+            called, id_of_call = tool.get("function") or {}, text_of(tool.get("id"))
+            arguments = arguments_of(text_of(called.get("arguments")))
+            node.calls += ((id_of_call, text_of(called.get("name")), arguments),)
+            node.results += ((id_of_call, result),)
         nodes[id], before = node, id
     return ForeignChat(
         f"jan:{thread.get('id') or name}",

@@ -274,6 +274,10 @@ def test_jan_s_threads_come_whole(moved):
     assert (whole.summary.system_prompt, len(whole.messages[0].pictures)) == ("Help.", 1)
 
 
+def test_a_thread_without_content_is_counted_as_empty(moved):
+    assert moved({"threads/j/thread.json": ""})[1].empty == 1
+
+
 # ---------------------------------------------------------------- files
 
 
