@@ -16,11 +16,11 @@ def actions(context: AppContext, page: Lazy[ChatController]) -> list[Action]:
     """Returns the actions for sending prompts and for the answers of the shown conversation."""
     section, session = tr("Asking"), context.session
 
-    def repeats() -> str:
-        return context.reason_to_wait() if session.chat.turns else tr("There is no answer yet")
-
     def has_turns() -> str:
         return "" if session.chat.turns else tr("There is no answer yet")
+
+    def repeats() -> str:
+        return has_turns() or context.reason_to_wait()
 
     def inspects() -> str:
         turns = session.chat.turns

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QCoreApplication, Qt, Signal, Slot
 from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QFrame, QLineEdit, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QLineEdit, QWidget
 
 from app.bridge.background import Background
 from app.design.controls import button, introduce, label, restyle, show_line
@@ -16,6 +16,7 @@ from app.design.layouts import STRETCH, column_of, row_of
 from app.documents.reader import Document, DocumentReader, pages_in
 from app.pictures.bar import MAX_PICTURES
 from app.state.chat.attachment import MAX_TEXT, Attachment
+from app.system.folders import shown_name
 from app.system.i18n import tr, trn
 from engine.text.context_window import Count
 from engine.text.message import message_of
@@ -35,7 +36,7 @@ class DocumentCard(QFrame):
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._path, self._is_folder = path, path.is_dir()
-        self._name = "".join(char if char.isprintable() else " " for char in path.name).strip() or tr("unnamed file")
+        self._name = shown_name(path) or tr("unnamed file")
         self.attachment: Attachment | None = None
         self.document: Document | None = None
         self._chosen: list[int] = []
@@ -58,7 +59,7 @@ class DocumentCard(QFrame):
         )
         self.facts, self.begins = label("", "caption"), label("", "caption")
         title = label("")
-        title.setText(self._elided(title.fontMetrics().elidedText, self._name))
+        _elide(title, self._name)
         title.setToolTip(self._name)
         head = row_of(title, STRETCH, self.remove, spacing=8)
         choice = row_of(self.facts, STRETCH, self._pages_label, self.pages, self.as_pictures, spacing=8)
@@ -165,12 +166,9 @@ class DocumentCard(QFrame):
         self.facts.setText(" · ".join(facts))
         said = "" if self.attachment is None else self.attachment.text[:SHOWN]
         first = self.problem or " ".join(said.split())
-        show_line(self.begins, self._elided(self.begins.fontMetrics().elidedText, first))
+        _elide(self.begins, first)
         self.begins.setToolTip(said)
         self.setAccessibleDescription(" · ".join((*facts, first)))
-
-    def _elided(self, elide: object, text: str) -> str:
-        return elide(text, Qt.TextElideMode.ElideRight, px(WIDTH))  # type: ignore[operator,no-any-return]
 
     @Slot()
     def _draw(self) -> None:
@@ -181,3 +179,8 @@ class DocumentCard(QFrame):
     @Slot(object)
     def _drawn(self, pictures: list[bytes]) -> None:
         self.pictured.emit([QImage.fromData(picture) for picture in pictures])
+
+
+def _elide(line: QLabel, text: str) -> None:
+    """Shows as much of a text as fits; a line without one takes no room."""
+    show_line(line, line.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, px(WIDTH)))

@@ -15,11 +15,14 @@ import posixpath
 import re
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote
+
+from app.documents.decoding import decode
+from app.state.chat.fences import fenced
 
 MAX_BYTES = 200 * 2**20  # of a file
 MAX_PART_BYTES = 64 * 2**20  # of an unpacked file in an archive
@@ -52,12 +55,13 @@ def pdf_pages(path: Path) -> list[Page]:
     return [partial(read, number) for number in range(len(document))]
 
 
-def pdf_picture(path: Path, number: int) -> bytes:
-    """Returns a page of a PDF, counted from 0, as a PNG file."""
-    page = _pdf(path)[number]
-    file = io.BytesIO()
-    page.render(scale=SIDE / max(1.0, *page.get_size())).to_pil().convert("RGB").save(file, "png")
-    return file.getvalue()
+def pdf_pictures(path: Path, numbers: Iterable[int]) -> Iterator[bytes]:
+    """Yields pages of a PDF, counted from 0, as PNG files."""
+    document = _pdf(path)
+    for number in numbers:
+        page, file = document[number], io.BytesIO()
+        page.render(scale=SIDE / max(1.0, *page.get_size())).to_pil().convert("RGB").save(file, "png")
+        yield file.getvalue()
 
 
 def _pdf(path: Path) -> Any:
@@ -105,10 +109,8 @@ def text_document_pages(path: Path) -> list[Page]:
             body = _xml(_part(archive, "content.xml")).find(".//{*}body")
         etree.strip_elements(body, *(f"{{*}}{name}" for name in UNREAD), with_tail=False)
         for node in body.iter("{*}*"):
-            name, facts = (
-                etree.QName(node).localname,
-                {etree.QName(key).localname: node.get(key) for key in node.attrib},
-            )
+            name = etree.QName(node).localname
+            facts = {etree.QName(key).localname: node.get(key) for key in node.attrib}
             if name in ("s", "tab"):
                 node.text = "\t" if name == "tab" else " " * min(99, int(facts.get("c", 1)))
             node.tag = f"h{facts.get('outline-level', 1)}" if name == "h" else ODT.get(name, "span")
@@ -188,12 +190,12 @@ def _cell(cell: dict[str, Any], language: str) -> Iterator[str]:
     if cell["cell_type"] != "code":
         yield source
         return
-    yield f"```{language}\n{source}\n```"
+    yield fenced(source, language)
     for output in cell.get("outputs", ()):
         shown = output.get("text") or output.get("data", {}).get("text/plain") or output.get("traceback", "")
         said = re.sub(r"\x1b\[[0-9;]*m", "", "".join(shown)).strip()
         if said:
-            yield f"```\n{said}\n```"
+            yield fenced(said)
 
 
 def folder_pages(path: Path) -> list[Page]:
@@ -202,7 +204,7 @@ def folder_pages(path: Path) -> list[Page]:
     def read(name: str) -> str:
         data = (path / name).read_bytes()
         text = "" if b"\0" in data else data.decode("utf-8-sig", "replace")
-        return f"## {name}\n\n{fenced(text, PurePosixPath(name).suffix[1:])}" if text.strip() else ""
+        return f"## {name}\n\n{fenced(text.rstrip(), PurePosixPath(name).suffix[1:])}" if text.strip() else ""
 
     names = sorted(_source_files(path))
     if len(names) > MAX_FILES:
@@ -238,12 +240,6 @@ def _xml(data: bytes) -> Any:
     return etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True))
 
 
-def fenced(text: str, language: str) -> str:
-    """Returns a text as a block of code."""
-    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
-    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
-
-
 def markdown_of(html: str) -> str:
     """Returns a page of HTML as Markdown, without scripts, styles and pictures."""
     from bs4 import BeautifulSoup, XMLParsedAsHTMLWarning  # in the process alone
@@ -263,10 +259,7 @@ def markdown_of(html: str) -> str:
 
 def _text(path: Path) -> str:
     data = path.read_bytes()
-    for encoding in ("utf-8-sig", "cp1252"):
-        with contextlib.suppress(UnicodeDecodeError):
-            return data.decode(encoding)
-    return data.decode("latin-1")
+    return decode(data) or data.decode("latin-1")
 
 
 def _check_archive(path: Path, needed: str) -> None:
@@ -311,7 +304,7 @@ def answers(path: Path, pictures: list[int]) -> Iterator[dict[str, Any]]:
     """Yields what the process answers: the number of pages, then each page's text; or pictures of some pages."""
     try:
         if pictures:
-            yield from ({"picture": base64.b64encode(pdf_picture(path, number)).decode()} for number in pictures)
+            yield from ({"picture": base64.b64encode(one).decode()} for one in pdf_pictures(path, pictures))
             return
         if path.stat().st_size > MAX_BYTES:
             raise UnreadableError(f"has more than {MAX_BYTES // 2**20} MB")

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import sys
 from base64 import b64decode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, Signal, Slot
+from PySide6.QtCore import QObject, QProcess, Signal, Slot
 
 from app.documents import formats
+from app.system.child import start_module
 from app.system.i18n import tr
 from app.system.timers import later
 
@@ -72,19 +71,11 @@ class DocumentReader(QObject):
         self._error = ""
         self._alarm = later(self, self._late, round(PAGE_SECONDS * 1000))
         self._process = process = QProcess(self)
-        process.setStandardErrorFile(QProcess.nullDevice())
         process.readyReadStandardOutput.connect(self._read)
         process.finished.connect(self._ended)
         process.errorOccurred.connect(self._not_started)
-        arguments = [OPTION]
-        if not getattr(sys, "frozen", False):  # -P: do not import from the current folder
-            arguments = ["-P", "-m", formats.__name__]
-            environment = QProcessEnvironment.systemEnvironment()
-            paths = [str(Path(__file__).resolve().parents[2]), *filter(None, [environment.value("PYTHONPATH")])]
-            environment.insert("PYTHONPATH", os.pathsep.join(paths))
-            process.setProcessEnvironment(environment)
         self._alarm.start()
-        process.start(sys.executable, arguments)
+        start_module(process, formats.__name__, OPTION)
         process.write(json.dumps({"path": str(path.absolute()), "pictures": list(pictures)}).encode() + b"\n")
 
     def close(self) -> None:
@@ -120,8 +111,8 @@ class DocumentReader(QObject):
     @Slot()
     def _ended(self) -> None:
         self._alarm.stop()
-        is_whole = self._pictures if self._is_drawing else self._pages
-        if self._error or not is_whole:
+        read = self._pictures if self._is_drawing else self._pages
+        if self._error or not read:
             why = tr(self._error or "takes more memory than a document may")
             self.failed.emit(tr("{name} {why}.", name=self._name, why=why))
         elif self._is_drawing:

@@ -15,8 +15,9 @@ from typing import Annotated, Any
 
 from app.library.errors import LibraryError
 from app.library.records import MAX_VALUES, ROUNDS, UNFINISHED, StoredMessage, Summary, Whole, details_of
-from app.state.chat.attachment import AttachedPicture, fence_for
+from app.state.chat.attachment import AttachedPicture
 from app.state.chat.calls import ToolRound, rounds_from_json
+from app.state.chat.fences import fenced
 from app.system.i18n import tr
 from engine import SafelightError
 from engine.declared import many, plain, read
@@ -53,14 +54,14 @@ def to_markdown(whole: Whole) -> str:
     for message in path_on_show(whole.messages):
         parts.append(f"## {_speaker(message)}")
         for file in message.attachments:
-            parts += [f"**{' '.join(file.name.split())}**", _fenced(file.text)]
+            parts += [f"**{' '.join(file.name.split())}**", fenced(file.text)]
         parts += [f"*{_named(picture)}*" for picture in message.pictures]
         for tool_round in rounds_of(message):
             parts += [_quoted(tool_round.thinking)] if tool_round.thinking else []
             parts += [tool_round.text] if tool_round.text else []
             for call in tool_round.calls:
                 said = tr("Call of a tool: {name}", name=call.called)
-                parts += [f"**{said}**", _fenced(call.written), _fenced(call.result)]
+                parts += [f"**{said}**", fenced(call.written), fenced(call.result)]
         if message.thinking:
             parts += [f"**{tr('Thinking')}**", _quoted(message.thinking)]
         parts += [message.content] if message.content else []
@@ -100,11 +101,6 @@ def _remarks(message: StoredMessage) -> Sequence[str]:
 
 def _quoted(text: str) -> str:
     return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
-
-
-def _fenced(text: str) -> str:
-    fence = fence_for(text)
-    return f"{fence}\n{text}\n{fence}"
 
 
 def to_json(whole: Whole) -> str:

@@ -19,6 +19,7 @@ from app.design.layouts import STRETCH, column_of, row_of
 from app.library.pictures import PictureStore
 from app.pictures.source import PictureSource
 from app.state.chat.attachment import AttachedPicture
+from app.system.folders import shown_name
 from app.system.i18n import tr, trn
 from engine import SafelightError
 from engine.files import open_regular, read_bytes
@@ -63,7 +64,7 @@ def read_picture(source: Pasted) -> tuple[str, Picture]:
             raise SafelightError(tr("This picture cannot be read. Save it as a PNG file, and drop that."))
         return "", open_picture(bytes(buffer.data().data()))
     path = Path(source)
-    name = "".join(char if char.isprintable() else " " for char in path.name).strip()
+    name = shown_name(path)
     try:
         return name, open_picture(read_bytes(path, MAX_BYTES), name)
     except OSError as error:

@@ -90,6 +90,11 @@ def free_name(path: Path) -> Path:
     return free
 
 
+def shown_name(path: Path) -> str:
+    """Returns a file's name without its folder, with spaces for signs that cannot be shown; it may be empty."""
+    return "".join(char if char.isprintable() else " " for char in path.name).strip()
+
+
 def shortened(text: str) -> str:
     """Returns a text with the home folder written as ``~``, so that it does not name the user."""
     home = str(Path.home())

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import codecs
-import contextlib
 import itertools
 import os
-import re
 import stat
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,25 +17,15 @@ from app.design.controls import button, introduce, label
 from app.design.fonts import px
 from app.design.layouts import row_of
 from app.documents.card import DocumentCard
+from app.documents.decoding import decode
 from app.documents.formats import is_document
 from app.state.chat.attachment import Attachment
+from app.system.folders import shown_name
 from app.system.i18n import tr
 from engine import SafelightError
 from engine.text.context_window import Count
 
 MAX_FILE_BYTES = 2_000_000
-MAX_CONTROLS = 0.02
-"""Largest share of control characters in bytes that still count as text."""
-
-# UTF-32 (LE) begins like UTF-16, so it is checked first.
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-_CONTROLS = re.compile(r"[^\t\n\r\f\v\b\x1b -~\xa0-\U0010ffff]")  # except those usual in texts and terminal logs
 MAX_FILES = 10
 NAME_WIDTH = 240  # pixels at 100 %
 
@@ -61,7 +48,7 @@ def read_text_file(path: str | Path) -> Attachment:
         SafelightError: it is a folder, too large, empty, not text, or cannot be read, in one sentence.
     """
     path = Path(path)
-    name = "".join(char if char.isprintable() else " " for char in path.name).strip() or tr("unnamed file")
+    name = shown_name(path) or tr("unnamed file")
     try:
         kind = os.stat(path)
         if not stat.S_ISREG(kind.st_mode):  # reading a pipe could block forever
@@ -90,26 +77,6 @@ def _as_text(name: str, data: bytes, size: int) -> Attachment:
     if not text.strip():
         raise SafelightError(tr("{name} is empty; there is nothing to attach.", name=name))
     return Attachment(name, text)
-
-
-def decode(data: bytes) -> str | None:
-    """Decodes a file's bytes to text with line feeds as line ends. Returns None if they are not text.
-
-    A byte order mark decides the encoding; else UTF-8, Windows-1252 and Latin-1 are tried in this order.
-    """
-    marked = [encoding for mark, encoding in _MARKS if data.startswith(mark)][:1]
-    if not marked and b"\0" in data:
-        return None
-    for encoding in marked or ("utf-8", "cp1252", "latin-1"):
-        with contextlib.suppress(UnicodeDecodeError):
-            text = data.decode(encoding)
-            break
-    else:
-        return None
-    controls = len(_CONTROLS.findall(text))
-    if "\0" in text or controls > MAX_CONTROLS * len(text):
-        return None
-    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 class AttachmentChip(QFrame):

@@ -6,16 +6,14 @@ The GUI thread never waits: results are announced by ``SideProcess.done``. Needs
 from __future__ import annotations
 
 import atexit
-import os
-import sys
 from collections import OrderedDict, deque
 from functools import cache
-from pathlib import Path
 
-from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, Signal, Slot
+from PySide6.QtCore import QObject, QProcess, Signal, Slot
 
 from app.chat.markdown_view import slow
 from app.chat.markdown_view.slow import DrawnFormula, FormulaRequest, Job, Result, may_be_drawn, may_be_read
+from app.system.child import start_module
 from app.system.timers import later
 
 SECONDS = 2 * slow.PATIENCE  # per job; after that a process that has not ended itself is killed
@@ -92,19 +90,11 @@ class SideProcess(QObject):
         self.starts += 1
         self._ready = False
         self._process = process = QProcess(self)
-        process.setStandardErrorFile(QProcess.nullDevice())
         process.readyReadStandardOutput.connect(self._read)
         process.finished.connect(self._ended)
         process.errorOccurred.connect(self._failed)
-        arguments = [OPTION]
-        if not getattr(sys, "frozen", False):  # -P: do not import from the current folder
-            arguments = ["-P", "-m", slow.__name__]
-            environment = QProcessEnvironment.systemEnvironment()
-            paths = [str(Path(__file__).resolve().parents[3]), *filter(None, [environment.value("PYTHONPATH")])]
-            environment.insert("PYTHONPATH", os.pathsep.join(paths))
-            process.setProcessEnvironment(environment)
         self._alarm.start(round(START_SECONDS * 1000))
-        process.start(sys.executable, arguments)
+        start_module(process, slow.__name__, OPTION)
 
     def _send(self) -> None:
         assert self._process is not None

@@ -173,10 +173,7 @@ class Scroller(QScrollArea):
 
     def show_place(self, item: Hashable, offset: int) -> None:
         """Scrolls so that what is ``offset`` pixels below the top of a part is in the upper third of the page."""
-        self.realise(item)
-        self._slack = 0
-        self._arrange((item, offset - self.viewport().height() // 3))
-        self._note_end()
+        self.show_top(item, offset - self.viewport().height() // 3)
 
     @property
     def top_item(self) -> Hashable | None:
@@ -184,11 +181,11 @@ class Scroller(QScrollArea):
         anchor = self._anchor()
         return None if anchor is None else anchor[0]
 
-    def show_top(self, item: Hashable) -> None:
-        """Scrolls so that a part begins at the top of the page, if there is enough below it."""
+    def show_top(self, item: Hashable, offset: int = 0) -> None:
+        """Scrolls so that what is ``offset`` pixels below a part's top is at the page's, if there is enough below."""
         self.realise(item)
         self._slack = 0
-        self._arrange((item, 0))
+        self._arrange((item, offset))
         self._note_end()
 
     def height_in_sight(self, widget: QWidget) -> int:

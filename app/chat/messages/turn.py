@@ -23,8 +23,9 @@ from app.design.fonts import px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.text_field import fits
 from app.pictures.bar import PictureThumb
-from app.state.chat.attachment import Attachment, fence_for
+from app.state.chat.attachment import Attachment
 from app.state.chat.conversation import Turn
+from app.state.chat.fences import fenced
 from app.state.sudoku.placing import is_puzzle, puzzle_in
 from app.state.sudoku.solve_frame import entered
 from app.system.i18n import tr
@@ -160,8 +161,8 @@ class PromptView(QWidget):
 
     def _unfold(self, chip: QPushButton, prose: MarkdownView, file: Attachment, is_open: bool) -> None:
         if is_open:
-            fence, (_, _, ending) = fence_for(file.text), file.name.rpartition(".")
-            prose.set_text(f"{fence}{ending if ending.isalnum() else ''}\n{file.text.removesuffix(LINE)}\n{fence}")
+            ending = file.name.rpartition(".")[2]
+            prose.set_text(fenced(file.text.removesuffix(LINE), ending if ending.isalnum() else ""))
         prose.setVisible(is_open)
         chip.setText(f"{chip.text()[:-1]}{UNFOLDED if is_open else FOLDED}")
 

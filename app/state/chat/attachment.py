@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+from app.state.chat.fences import fenced
 from engine.declared import text
 from engine.text.message import Digest, Side
 
-SHORTEST_FENCE = 3
 LONGEST_NAME = 1_000  # characters of a file name
 Name = Annotated[str, text(LONGEST_NAME)]
 MAX_TEXT = 2 * 2**20  # characters of a file
@@ -46,12 +46,6 @@ class AttachedPicture:
         return {"digest": self.digest, "width": self.width, "height": self.height, "at": 0}
 
 
-def fence_for(text: str) -> str:
-    """Returns the backticks that open and close a code block around a text: one more than any run of them in it."""
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    return "`" * max(SHORTEST_FENCE, longest + 1)
-
-
 def apart(text: str) -> tuple[list[str], str]:
     """Returns the names of the files at the beginning of a text that ``with_attachments`` made, and the prompt after
     them.
@@ -67,11 +61,10 @@ def with_attachments(prompt: str, attachments: Sequence[Attachment]) -> str:
     """Returns the text for the model: each file under its name between fences, then the prompt."""
     parts = []
     for attachment in attachments:
-        fence = fence_for(attachment.text)
         _, dot, ending = attachment.name.rpartition(".")
         language = ending if dot and ending.isascii() and ending.isalnum() else ""
         body = attachment.text.removesuffix("\n")
-        parts.append(f"File: {attachment.name}\n\n{fence}{language}\n{body}\n{fence}")
+        parts.append(f"File: {attachment.name}\n\n{fenced(body, language)}")
     if prompt or not parts:
         parts.append(prompt)
     return "\n\n".join(parts)

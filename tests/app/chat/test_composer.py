@@ -16,11 +16,12 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.bridge.background import Background
-from app.chat.composer.attachments import MAX_FILE_BYTES, MAX_FILES, decode, read_text_file, size_in_words
+from app.chat.composer.attachments import MAX_FILE_BYTES, MAX_FILES, read_text_file, size_in_words
 from app.chat.composer.composer import Composer
 from app.chat.composer.edit import PromptHistory
 from app.design.drops import local_files
 from app.design.text_field import LONGEST_LINE, MAX_LINES, fits
+from app.documents.decoding import decode
 from app.state.chat.attachment import Attachment
 from app.state.chat.prompts import prepare_with_files
 from engine import MINI, SUDOKU, SafelightError

@@ -14,6 +14,7 @@ from app.chat.markdown_view import side_process as module
 from app.chat.markdown_view import slow
 from app.chat.markdown_view.side_process import SideProcess
 from app.chat.markdown_view.slow import MAX_NESTED, DrawnFormula, FormulaRequest, ProgramRequest, parts, typeset
+from app.system import child
 
 HEADS = [
     FormulaRequest("a^2", False),
@@ -89,7 +90,7 @@ def test_what_cannot_end_well_is_never_begun(helper: SideProcess) -> None:
 def test_a_process_that_does_not_start_is_given_up(
     qtbot: QtBot, helper: SideProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module.sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(child.sys, "executable", "/nowhere/python")
     jobs = [FormulaRequest(letter, False) for letter in "abc"]
     for job in jobs:
         helper.ask(job)

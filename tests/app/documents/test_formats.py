@@ -15,7 +15,7 @@ from PySide6.QtCore import QSizeF
 from PySide6.QtGui import QPageSize, QPainter, QPdfWriter
 
 from app.documents import formats
-from app.documents.formats import READERS, answers, is_document, pdf_picture, table_of
+from app.documents.formats import READERS, answers, is_document, pdf_pictures, table_of
 
 ODT = """<office:document-content xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0"
  xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0" xmlns:xlink="http://www.w3.org/1999/xlink"
@@ -112,7 +112,7 @@ def test_each_page_is_markdown(tmp_path: Path, name: str, pages: list[str]) -> N
 
 @pytest.mark.usefixtures("qapp")
 def test_a_page_is_a_picture(tmp_path: Path) -> None:
-    assert pdf_picture(pdf(tmp_path / "a.pdf", "x"), 0).startswith(b"\x89PNG")
+    assert next(pdf_pictures(pdf(tmp_path / "a.pdf", "x"), [0])).startswith(b"\x89PNG")
 
 
 def test_a_folder_is_its_source_files_but_for_ignored_ones(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.state.chat.attachment import Attachment, fence_for, with_attachments
+from app.state.chat.attachment import Attachment, with_attachments
+from app.state.chat.fences import fence_for
 from app.state.chat.prompts import problem, remark
 from app.system import i18n
 from engine.text.context_window import Fit, fit
