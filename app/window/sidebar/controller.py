@@ -131,7 +131,7 @@ class Importing(Transfer):
         super().__init__(library, parent)
         self._report = ImportReport()
         self._progress = every(self, lambda: self.progressed.emit(len(self._report.imported)), PROGRESS_MS)
-        self._thread.failed.connect(self._progress.stop)
+        self._thread.failed.connect(self._end_early)
 
     def import_files(self, paths: Sequence[Path]) -> None:
         """Imports what Safelight or another program has exported; a signal follows."""
@@ -161,6 +161,13 @@ class Importing(Transfer):
             self.moved_in.emit(result)
         else:
             self._run(self._library.inserting(result))
+
+    @Slot()
+    def _end_early(self) -> None:
+        """Reports the chats that were stored before a failure, so that they can be taken back."""
+        self._progress.stop()
+        if self._report.imported:
+            self.moved_in.emit(self._report)
 
     def _end(self, conversation: int) -> None:
         self.imported.emit(conversation)

@@ -228,6 +228,11 @@ def test_chats_of_another_program_come_and_are_taken_back(qtbot: QtBot, open_win
     )
     undo.button.click()
     assert (titles(window), sorted(bin_of(window))) == (["harbour"], ["meadow", "valley"])
+    exported.write_text(f"[{json.dumps(chats[0])}, {{")  # damaged behind the first
+    with qtbot.waitSignal(window.conversations._importing.failed):
+        window.conversations.bring_in()
+    assert (undo.line.accessibleName(), undo.button.isVisible()) == ("1 chat imported", True)
+    undo.button.click()
     exported.write_text("{}")
     with qtbot.waitSignal(window.conversations._importing.failed) as refused:
         window.conversations.bring_in()
